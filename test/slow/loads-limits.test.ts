@@ -109,7 +109,9 @@ async function leave(service: LoadService, record: Readonly<Record<string, unkno
   await mkdir(join(folder, "chunks"), { recursive: true });
   await writeFile(join(folder, "chunks", "000000000001"), "1,one\n");
   const rest = { owner: "nobody", parameters: defaultParameters, started: Date.now() };
-  await writeFile(join(folder, "cycle.json"), JSON.stringify({ ...rest, ...record }));
+  const text = JSON.stringify({ ...rest, ...record });
+  // A kill between writing it and renaming it leaves both.
+  for (const name of ["cycle.json", "cycle.json.new"]) await writeFile(join(folder, name), text);
 }
 
 describe("A.24 cycles expire", () => {

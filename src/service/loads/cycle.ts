@@ -326,7 +326,8 @@ export async function readRecord(folder: string): Promise<CycleRecord | undefine
 /** Removes what is not needed of a cycle that has ended: all but its rejected rows. */
 export async function removeEnded(folder: string): Promise<void> {
   await rm(chunkFolder(folder), { recursive: true, force: true });
-  await rm(join(folder, fileName), { force: true });
+  // A kill may have left the second one.
+  for (const name of [fileName, `${fileName}.new`]) await rm(join(folder, name), { force: true });
   await rmdir(folder).catch((error: unknown) => {
     if (codeOf(error) !== "ENOTEMPTY") throw error;
   });

@@ -325,6 +325,8 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
       return cycle;
     },
     find: async (id) => {
+      // PostgreSQL takes no text with the character 0, not even to look for it.
+      if (id.includes("\0")) return undefined;
       const place = await placeOf(id);
       if (place !== undefined && place.node.id !== nodes?.id()) {
         seenElsewhere = performance.now();

@@ -1,6 +1,7 @@
-import { open } from "node:fs/promises";
+import { open, stat } from "node:fs/promises";
+import { InputError } from "#errors.ts";
 import type { LoadFormat } from "./load-format.ts";
-import { createSplitter } from "./split.ts";
+import { createSplitter, loneReturn } from "./split.ts";
 
 /** The rows of one chunk: its bytes without a byte order mark and without the header (A.7). */
 export interface Section {
@@ -39,7 +40,10 @@ export async function* blocks(path: string, from: number, signal?: AbortSignal):
   }
 }
 
-/** Finds where the rows of each chunk begin. Empty lines do not count, not even before the header. */
+/**
+ * Finds where the rows of each chunk begin. Empty lines do not count, not even before the header.
+ * @throws {InputError} when rows would be dropped with the header, because lines end in `\r` alone
+ */
 export async function findSections(
   chunks: readonly string[],
   format: LoadFormat,
@@ -54,6 +58,8 @@ export async function findSections(
     if (format.hasHeaderRow && header === undefined) {
       const row = await firstRow(path, from, format, columnNames, signal);
       if (row !== undefined) {
+        if (row.hasReturn && (row.fields !== columnNames.length || row.to === (await stat(path)).size))
+          throw new InputError(`the first row would be dropped as the header, but ${loneReturn}`);
         const bytes = await read(path, row.from, Math.min(row.to - row.from, longestHeader + 2));
         header = bytes.subarray(0, bytes.length - endOfLine(bytes));
         from = row.to;
@@ -124,6 +130,14 @@ async function read(path: string, from: number, length: number): Promise<Buffer>
   }
 }
 
+interface FirstRow {
+  readonly from: number;
+  readonly to: number;
+  readonly fields: number;
+  /** There is a lone `\r` outside of enclosing characters. */
+  readonly hasReturn: boolean;
+}
+
 /** Where the first row is; its first line, when an enclosing character in it has no second one. */
 async function firstRow(
   path: string,
@@ -131,13 +145,13 @@ async function firstRow(
   format: LoadFormat,
   columnNames: readonly string[],
   signal: AbortSignal,
-): Promise<{ from: number; to: number } | undefined> {
-  let first: { from: number; to: number } | undefined;
+): Promise<FirstRow | undefined> {
+  let first: FirstRow | undefined;
   const splitter = createSplitter({
     format,
     columnNames,
-    onRow: (from, to) => {
-      first ??= { from: start + from, to: start + to };
+    onRow: (from, to, fields, hasReturn) => {
+      first ??= { from: start + from, to: start + to, fields, hasReturn };
     },
   });
   for await (const block of blocks(path, start, signal)) {
@@ -147,15 +161,11 @@ async function firstRow(
   }
   splitter.end();
   if (!splitter.unterminated || first === undefined) return first;
-  return { from: first.from, to: await endOfFirstLine(path, first, signal) };
+  return { ...first, to: await endOfFirstLine(path, first, signal) };
 }
 
 /** Where the first line of a row ends: not that of an empty line before it. */
-async function endOfFirstLine(
-  path: string,
-  row: { readonly from: number; readonly to: number },
-  signal: AbortSignal,
-): Promise<number> {
+async function endOfFirstLine(path: string, row: FirstRow, signal: AbortSignal): Promise<number> {
   let at = row.from;
   for await (const block of blocks(path, at, signal)) {
     const newline = block.indexOf(0x0a);

@@ -4,6 +4,8 @@ import type { LoadFormat } from "./load-format.ts";
 const longestRow = 64 * 1024 * 1024;
 
 const tooLong = `the row is longer than ${longestRow / 1024 / 1024} MiB`;
+/** What a row with a lone `\r` may be: rows of a system that ends lines so (A.7). */
+export const loneReturn = "it has a carriage return (\\r) without a newline, which ends no row";
 const notUtf8 = "bytes that are not UTF-8";
 
 const newline = 0x0a;
@@ -50,6 +52,8 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
   /** How many fields of the row are complete. */
   let fields = 0;
   let flaw: string | undefined;
+  /** Whether the row has a carriage return outside of enclosing characters that ends no row. */
+  let hasReturn = false;
   /** Where the row and the field begin in the chunk, and how many bytes of the chunk were scanned before. */
   let rowFrom = 0;
   let fieldFrom = 0;
@@ -75,6 +79,7 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
     fieldFrom = from;
     fields = 0;
     flaw = undefined;
+    hasReturn = false;
     row = position;
     out[position++] = comma;
     out[position++] = quote;
@@ -139,10 +144,11 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
     if (!trailing) endField(to);
     // The quote that would open another field.
     position = field - 1;
+    const returns = hasReturn ? `; ${loneReturn}` : "";
     if (fields > width && !format.flexible) {
-      blame(`the row has ${fields} fields, the table ${width} ${width === 1 ? "column" : "columns"}`);
+      blame(`the row has ${fields} fields, the table ${width} ${width === 1 ? "column" : "columns"}${returns}`);
     } else if (fields < width && !format.flexible) {
-      blame(`missing: the row has ${fields} of ${width} fields`);
+      blame(`missing: the row has ${fields} of ${width} fields${returns}`);
     }
     if (position - row > longestRow) blame(tooLong);
     if (flaw === undefined) {
@@ -160,7 +166,7 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
     }
     out[position++] = newline;
     longest = Math.max(longest, position - row);
-    onRow(rowFrom, next);
+    onRow(rowFrom, next, fields, hasReturn);
     beginRow(next);
   }
 
@@ -210,6 +216,7 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
           reserve((end - at) * 4 + room);
           continue;
         }
+        if (byte === carriageReturn) hasReturn = true;
         if (byte === separatorByte && equal(bytes, at, separator)) {
           at += separator.length;
           endField(offset + at);
@@ -299,8 +306,11 @@ export interface SplitOptions {
   readonly format: LoadFormat;
   /** The names of the table's columns, in its order. */
   readonly columnNames: readonly string[];
-  /** The end of a row of the chunk: it was sent in the bytes from `from` to `to`, its end of line included. */
-  readonly onRow: (from: number, to: number) => void;
+  /**
+   * The end of a row of the chunk: it was sent in the bytes from `from` to `to`, its end of line included. `hasReturn`:
+   * there is a lone `\r` outside of enclosing characters.
+   */
+  readonly onRow: (from: number, to: number, fields: number, hasReturn: boolean) => void;
 }
 
 /**

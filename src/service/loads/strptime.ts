@@ -20,38 +20,38 @@ const combined: Readonly<Record<string, string>> = {
   X: "%H:%M:%S",
 };
 
-/** Directives, the names DuckDB has for them, and what they match. */
-const directives: Readonly<Record<string, readonly [names: readonly string[], pattern: string]>> = {
+/** Directives, the names DuckDB has for them, and what they match: a pattern, or at most so many digits. */
+const directives: Readonly<Record<string, readonly [names: readonly string[], matches: string | number]>> = {
   a: [["%a", "%A"], "[A-Za-z]+"],
   A: [["%A", "%a"], "[A-Za-z]+"],
   b: [["%b", "%B"], "[A-Za-z]+"],
   B: [["%B", "%b"], "[A-Za-z]+"],
   h: [["%b", "%B"], "[A-Za-z]+"],
-  d: [["%d"], "\\s*\\d{1,2}"],
-  e: [["%d"], "\\s*\\d{1,2}"],
+  d: [["%d"], 2],
+  e: [["%d"], 2],
   f: [["%f"], "\\d+"],
-  g: [["%g"], "\\d{1,2}"],
-  G: [["%G"], "\\d{1,4}"],
-  H: [["%H"], "\\s*\\d{1,2}"],
-  I: [["%I"], "\\s*\\d{1,2}"],
-  j: [["%j"], "\\s*\\d{1,3}"],
-  k: [["%H"], "\\s*\\d{1,2}"],
-  l: [["%I"], "\\s*\\d{1,2}"],
-  m: [["%m"], "\\s*\\d{1,2}"],
-  M: [["%M"], "\\s*\\d{1,2}"],
+  g: [["%g"], 2],
+  G: [["%G"], 4],
+  H: [["%H"], 2],
+  I: [["%I"], 2],
+  j: [["%j"], 3],
+  k: [["%H"], 2],
+  l: [["%I"], 2],
+  m: [["%m"], 2],
+  M: [["%M"], 2],
   n: [[" "], "\\s*"],
   p: [["%p"], "[AaPp][Mm]"],
   P: [["%p"], "[AaPp][Mm]"],
-  S: [["%S"], "\\s*\\d{1,2}"],
+  S: [["%S"], 2],
   t: [[" "], "\\s*"],
-  u: [["%u"], "\\d"],
-  U: [["%U"], "\\d{1,2}"],
-  V: [["%V"], "\\d{1,2}"],
-  w: [["%w"], "\\d"],
-  W: [["%W"], "\\d{1,2}"],
-  y: [["%y"], "\\s*\\d{1,2}"],
-  Y: [["%Y"], "\\s*\\d{1,4}"],
-  z: [["%z"], "\\s*(?:Z|[+-]\\d{2}(?::?\\d{2})?)"],
+  u: [["%u"], 1],
+  U: [["%U"], 2],
+  V: [["%V"], 2],
+  w: [["%w"], 1],
+  W: [["%W"], 2],
+  y: [["%y"], 2],
+  Y: [["%Y"], 4],
+  z: [["%z"], "\\s*(?:Z|[+-]\\d{2}(?::?\\d{2}(?::?\\d{2})?)?)"],
   "%": [["%%"], "%"],
 };
 
@@ -86,9 +86,7 @@ export function parseTime(value: string, options: TimeOptions): string {
   const tail = parts.slice(isNamed ? fraction + 1 : second + 1);
   const plain = [...head, ...tail];
   const named: Part[] = [...head, { text: mark }, { letter: "f", text: "%f" }, ...tail];
-  const pattern = literal(
-    `(?s)^(${head.map(patternOf).join("")})${quoteMeta(mark)}(\\d+)(${tail.map(patternOf).join("")})\\s*$`,
-  );
+  const pattern = literal(`(?s)^(${patternOf(head)})${quoteMeta(mark)}(\\d+)(${patternOf(tail)})\\s*$`);
   const matches = `regexp_matches(${value}, ${pattern})`;
   const bare = `concat(regexp_extract(${value}, ${pattern}, 1), regexp_extract(${value}, ${pattern}, 3))`;
   const micros = `CAST(rpad(left(regexp_extract(${value}, ${pattern}, 2), 6), 6, '0') AS BIGINT)`;
@@ -102,18 +100,11 @@ export function parseTime(value: string, options: TimeOptions): string {
   return withoutSpecials(value, result);
 }
 
-/**
- * DuckDB's form of a format that matches only digits, spaces and `-`, `/`, `:` or `.`; else undefined. For text made of
- * these, DuckDB's strptime agrees with `parseTime`, apart from fractions of seconds.
- */
-export function numericFormat(format: string): { readonly format: string; readonly hasSeconds: boolean } | undefined {
-  const parts = partsOf(format);
-  const isNumeric = parts.every(({ letter, text }) =>
-    letter === undefined ? /^[-/:. ]+$/.test(text) : "demyYHkMS".includes(letter),
-  );
-  if (!isNumeric) return undefined;
-  const names = parts.map(({ letter, text }) => (letter === undefined ? text : (directives[letter]?.[0][0] ?? "")));
-  return { format: names.join(""), hasSeconds: parts.some(({ letter }) => letter === "S") };
+/** The format in DuckDB's own directives: `%Y-%m-%d` for `%F`. */
+export function plainFormat(format: string): string {
+  return partsOf(format)
+    .map(({ letter = "", text }) => directives[letter]?.[0][0] ?? text)
+    .join("");
 }
 
 /** Whether there is an expression for a format. */
@@ -144,7 +135,7 @@ function isName({ letter = "" }: Part): boolean {
   return (directives[letter]?.[0].length ?? 0) > 1;
 }
 
-/** The moment by DuckDB's strptime. */
+/** The moment by DuckDB's strptime, which takes `24` for the year 24, and `2024115` for the fifth of November. */
 function moment(value: string, parts: readonly Part[]): string {
   let formats = [""];
   for (const part of parts) {
@@ -152,13 +143,15 @@ function moment(value: string, parts: readonly Part[]): string {
     formats = names.flatMap((name) => formats.map((format) => format + name));
   }
   const list = `[${formats.map(literal).join(", ")}]`;
-  if (!parts.some((part) => part.letter === "z")) return `try_strptime(${value}, ${list})`;
+  const isWhole = `regexp_matches(${value}, ${literal(`(?s)^${patternOf(parts)}\\s*$`)})`;
+  if (!parts.some((part) => part.letter === "z"))
+    return `CASE WHEN ${isWhole} THEN try_strptime(${value}, ${list}) END`;
   // `Z` is an offset as well. The result has a time zone here.
   const withOffset =
     parts.at(-1)?.letter === "z"
       ? `CASE WHEN ${value} LIKE '%Z' THEN concat(left(${value}, -1), '+00') ELSE ${value} END`
       : value;
-  return `make_timestamp(epoch_us(try_strptime(${withOffset}, ${list})))`;
+  return `CASE WHEN ${isWhole} THEN make_timestamp(epoch_us(try_strptime(${withOffset}, ${list}))) END`;
 }
 
 function partsOf(format: string): Part[] {
@@ -187,9 +180,20 @@ function unknown(format: string, what: string): InputError {
   );
 }
 
-function patternOf(part: Part): string {
-  if (part.letter !== undefined) return directives[part.letter]?.[1] ?? "";
-  return quoteMeta(part.text).replaceAll(/\s+/g, "\\s*");
+/** Years have all of their digits, and so has every number that touches another: else nobody knows where it ends. */
+function patternOf(parts: readonly Part[]): string {
+  const shown = parts.filter(({ letter, text }) => letter !== undefined || text !== "");
+  const isNumber = (part: Part | undefined): boolean =>
+    part?.letter === "f" || typeof directives[part?.letter ?? ""]?.[1] === "number";
+  return shown
+    .map(({ letter, text }, i) => {
+      if (letter === undefined) return quoteMeta(text).replaceAll(/\s+/g, "\\s*");
+      const matches = directives[letter]?.[1] ?? "";
+      if (typeof matches === "string") return matches;
+      const isExact = "YyGg".includes(letter) || isNumber(shown[i - 1]) || isNumber(shown[i + 1]);
+      return isExact ? `\\s*\\d{${matches}}` : `\\s*\\d{1,${matches}}`;
+    })
+    .join("");
 }
 
 function quoteMeta(text: string): string {

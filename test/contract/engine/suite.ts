@@ -93,6 +93,10 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
       expect(await engine.find({ ...people, table: "nobody" })).toBeUndefined();
       expect(await engine.find({ ...people, schema: "nothing" })).toBeUndefined();
       expect(await engine.find({ ...people, database: "nowhere" })).toBeUndefined();
+      // Names that no table can have are those of no table.
+      for (const name of ["people\0", "x".repeat(300), "pg_catalog", "a'b\"c"])
+        for (const part of ["database", "schema", "table"])
+          expect(await engine.find({ ...people, [part]: name }), `${part} ${name}`).toBeUndefined();
     });
 
     test("A.22 finds names without regard to case, and the schema by its alias", async () => {

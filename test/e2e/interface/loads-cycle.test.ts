@@ -104,11 +104,21 @@ describe("A.3", () => {
   );
 });
 
+test("A.1 a name or a password that cannot be is not valid", async () => {
+  for (const body of ['{"username":"a\\u0000","password":"x"}', '{"username":"admin","password":"\\u0000"}'])
+    expect(await service.call("POST", "/public/session", { body }), body).toMatchObject({ status: 401 });
+});
+
 describe("A.4", () => {
   test.each([
     { database: "nowhere", table: "t" },
     { database: "d", table: "nothing" },
     { database: "d", schema: "nothing", table: "t" },
+    { database: "d", table: "t\0" },
+    { database: "d", schema: "core_default_schema\0", table: "t" },
+    { database: "d\0", table: "t" },
+    { database: "pg_catalog", table: "t" },
+    { database: "d".repeat(300), table: "t" },
   ])("a target that is not there is reported by Load: %j", async (target) => {
     const id = await service.start(JSON.stringify({ target }));
     expect(await service.upload(id, "1,one\n")).toMatchObject({
@@ -279,6 +289,8 @@ describe("A.9", () => {
       text: `Commit load cycle failed. Error ending load. Unknown cycle_id '${unknown}'`,
     });
     expect(await service.commit("x y")).toMatchObject({ text: expect.stringContaining("Unknown cycle_id") as string });
+    for (const odd of ["%00", "a%00b", "%F0%9F%98%80", "%27"])
+      expect(await service.call("GET", `/loads/${odd}`), odd).toMatchObject({ status: 400 });
     const long = "x".repeat(5000);
     expect(await service.upload(long, "1,one\n")).toMatchObject({
       status: 400,

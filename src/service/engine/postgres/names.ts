@@ -42,19 +42,26 @@ export function fold(name: string): string {
   return name.toLowerCase();
 }
 
-/**
- * The schema that holds what the interface calls so, as it would be created.
- * @throws {InputError} when PostgreSQL cannot have it
- */
-export function placeOf(database: string, schema: string | undefined, { defaultSchema, aliases }: Naming): Place {
+/** The schema that holds what the interface calls so. Whether there is one, or can be, is not checked. */
+export function soughtPlace(database: string, schema: string | undefined, { defaultSchema, aliases }: Naming): Place {
   const known = schema === undefined ? defaultSchema : (aliases[fold(schema)] ?? schema);
   const isDefault = fold(known) === fold(defaultSchema);
   const namespace = isDefault ? database : `${database}.${known}`;
+  return { database, schema: isDefault ? defaultSchema : known, namespace };
+}
+
+/**
+ * The same, as it would be created.
+ * @throws {InputError} when PostgreSQL cannot have it
+ */
+export function placeOf(database: string, schema: string | undefined, naming: Naming): Place {
+  const place = soughtPlace(database, schema, naming);
+  const { namespace } = place;
   if (internal.test(fold(namespace)))
     throw new InputError(`a database cannot be called "${database}": that name is reserved`);
   if (Buffer.byteLength(namespace) > longestName)
     throw new InputError(`PostgreSQL's names have at most ${longestName} bytes: "${namespace}" is too long`);
-  return { database, schema: isDefault ? defaultSchema : known, namespace };
+  return place;
 }
 
 /** All schemas that can hold tables of the interface. They are few. */

@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import type { Transaction } from "#postgres/database.ts";
 import type { Column, ColumnType, ListedTable, Table, TableName } from "#service/engine/engine.ts";
-import { fold, meant, placeOf, qualified, readNamespaces } from "./names.ts";
+import { fold, meant, qualified, readNamespaces, soughtPlace } from "./names.ts";
 import type { Naming } from "./names.ts";
 
 /** PostgreSQL's types that loads write, and what a load converts fields to. `varchar(n)` is checked by PostgreSQL. */
@@ -43,9 +43,10 @@ export async function findTable(
   name: TableName,
   naming: Naming,
 ): Promise<FoundTable | undefined> {
-  const place = placeOf(name.database, name.schema, naming);
+  const place = soughtPlace(name.database, name.schema, naming);
   const namespace = meant(place.namespace, await readNamespaces(transaction));
-  if (namespace === undefined) return undefined;
+  // PostgreSQL takes no text with the character 0, not even to say that there is no such name.
+  if (namespace === undefined || name.table.includes("\0")) return undefined;
   const tables = await transaction.rows<{ oid: number; name: string }>(
     `SELECT c.oid, c.relname::text AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'f') AND (lower(c.relname) = lower($2) OR c.relname ~ '[^ -~]')`,

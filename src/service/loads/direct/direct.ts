@@ -6,7 +6,7 @@ import type { LoadFormat } from "#service/loads/load-format.ts";
 import type { LoadInput, Parsed } from "#service/loads/parse.ts";
 import { blocks, findSections } from "#service/loads/sections.ts";
 import type { Section } from "#service/loads/sections.ts";
-import { numericFormat } from "#service/loads/strptime.ts";
+import { plainFormat } from "#service/loads/strptime.ts";
 import { createRowScan, days, digits, empties, marks, minus, moments, point, shapeless, spaces } from "./row-scan.ts";
 import type { RegularRows } from "./row-scan.ts";
 
@@ -85,8 +85,6 @@ interface Reading {
   readonly text?: string;
   /** The value of `text`, or of the field. */
   readonly value: (field: string) => string;
-  /** The format that the reader needs to convert it. */
-  readonly format?: string;
 }
 
 /** The reader converts a column only if, for the bytes it holds, it is as strict as A.15 and A.19. */
@@ -117,16 +115,13 @@ function readingOf(column: Column, field: string, kinds: number, format: LoadFor
         if (!isMadeOf(number)) break;
         return { type: "BIGINT", value: (name) => orRefused(`CAST(${moment(name, "0")} AS ${type})`, name) };
       }
-      const numeric = numericFormat(column.type === "DATE" ? format.dateFormat : format.dateTimeFormat);
-      if (numeric === undefined) break;
-      const [iso, shape] = column.type === "DATE" ? ["%Y-%m-%d", days] : ["%Y-%m-%d %H:%M:%S", moments];
-      if (numeric.format === iso && isMadeOf(whole | marks | spaces | empties | shape)) {
-        if (isMadeOf(whole | marks | spaces | shape)) return { type, value: itself };
-        return { type: "VARCHAR", text, value: (name) => `CAST(${name} AS ${type})` };
-      }
-      const fraction = numeric.hasSeconds ? 0 : point;
-      if (!isMadeOf(whole | marks | spaces | fraction | days | moments | shapeless)) break;
-      return { type, value: itself, format: numeric.format };
+      const [own, iso, shape] =
+        column.type === "DATE"
+          ? [format.dateFormat, "%Y-%m-%d", days]
+          : [format.dateTimeFormat, "%Y-%m-%d %H:%M:%S", moments];
+      if (plainFormat(own) !== iso || !isMadeOf(whole | marks | spaces | empties | shape)) break;
+      if (isMadeOf(whole | marks | spaces | shape)) return { type, value: itself };
+      return { type: "VARCHAR", text, value: (name) => `CAST(${name} AS ${type})` };
     }
     case "DECIMAL":
     case "BOOLEAN":
@@ -169,15 +164,7 @@ function selectOf(
   format: LoadFormat,
 ): string {
   const types = readings.map(({ type }) => type);
-  // There is one format for all columns of a type, also for those that need none.
-  const options = [
-    ["DATE", "dateformat"],
-    ["TIMESTAMP", "timestampformat"],
-  ].map(([type, option]) => {
-    const wanted = readings.find((reading) => reading.type === type && reading.format !== undefined)?.format;
-    return wanted === undefined ? "" : `, ${option} = ${literal(wanted)}`;
-  });
-  const from = readingTyped(sections, sections[0]?.lines ?? 0, format, types, options.join(""));
+  const from = readingTyped(sections, sections[0]?.lines ?? 0, format, types);
   const fields = readings.map(({ text }, i) => (text === undefined ? `f${String(i)}` : `${text} AS f${String(i)}`));
   const values = readings.map(({ value }, i) => `${value(`f${String(i)}`)} AS ${identifier(columns[i]?.name ?? "")}`);
   const number = identifier(rowNumberOf(columns));
@@ -244,12 +231,11 @@ export function readingTyped(
   lines: number,
   format: LoadFormat,
   types: readonly string[],
-  options = "",
 ): string {
   const mark = format.type === "csv" ? format.enclosingCharacter : "";
   const columns = types.map((type, i) => `'f${String(i)}': '${type}'`).join(", ");
   const files = sections.map(({ path }) => literal(path)).join(", ");
   return `read_csv([${files}], auto_detect = false, header = false,
     skip = ${String(lines)}, delim = ${literal(format.fieldSeparator)}, quote = ${literal(mark)}, escape = ${literal(mark)},
-    nullstr = ${literal(format.nullValue)}, new_line = '\\n', strict_mode = true, columns = {${columns}}${options})`;
+    nullstr = ${literal(format.nullValue)}, new_line = '\\n', strict_mode = true, columns = {${columns}})`;
 }

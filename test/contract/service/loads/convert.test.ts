@@ -225,6 +225,72 @@ describe("A.19 formats", () => {
   rows("DATE", { ...formatted, dateFormat: "%Y-%j" }, { "2024-060": "2024-02-29" });
   rows("TIME", { timeFormat: "%H:%M" }, { "23:59": "23:59:00", "24:00": no });
   rows("TIME", {}, { "10:20:30.1234567": "10:20:30.123456", "1:2:3": "01:02:03" });
+  describe("a number has all of its digits where it could mean something else with less", () => {
+    const dates = (dateFormat: string, expected: Record<string, string | null>): void => {
+      rows("DATE", { ...formatted, dateFormat }, expected);
+    };
+    dates("%Y-%m-%d", {
+      "2024-01-02": "2024-01-02",
+      "2024-1-2": "2024-01-02",
+      "0024-01-02": "0024-01-02",
+      "24-01-02": no,
+      "202-01-02": no,
+      "4-01-02": no,
+      "02024-01-02": no,
+      "-024-01-02": no,
+      "-44-01-02": no,
+    });
+    dates("%d/%m/%Y", { "1/2/2024": "2024-02-01", "01/02/24": no, "1/2/4": no });
+    dates("%F", { "24-01-02": no });
+    dates("%b %d %Y", { "Jan 2 2024": "2024-01-02", "Jan 2 24": no });
+    dates("%d/%m/%y", { "1/2/05": "2005-02-01", "01/02/99": "1999-02-01", "1/2/5": no, "1/2/2024": no });
+    dates("%G-%V-%u", { "2024-1-1": "2024-01-01", "24-01-1": no });
+    dates("%Y-%j", { "2024-60": "2024-02-29", "2024-6": "2024-01-06", "24-060": no });
+    dates("%Y%j", { "2024060": "2024-02-29", "202460": no });
+    dates("%Y%m%d", { "20240115": "2024-01-15", "2024115": no, "2024011": no, "0240101": no, "240115": no });
+    dates("%d%m%Y", { "15012024": "2024-01-15", "0501024": no, "5012024": no });
+    dates("%y%m%d", { "240102": "2024-01-02", "24012": no, "24112": no });
+    rows(
+      "TIME",
+      { timeFormat: "%H%M%S" },
+      { "102030": "10:20:30", "102030.5": "10:20:30.5", "10203": no, "10203.5": no },
+    );
+    rows("TIME", { timeFormat: "%H:%M:%S" }, { "9:5:3": "09:05:03", "009:05:03": no });
+    rows("TIME", { timeFormat: "%I:%M %p" }, { "3:04 PM": "15:04:00", "0:04 PM": no });
+    rows(
+      "TIMESTAMP",
+      { ...formatted, dateTimeFormat: "%Y-%m-%d %H:%M" },
+      { "2024-1-2 3:4": "2024-01-02 03:04:00", "24-01-02 03:04": no },
+    );
+    rows(
+      "TIMESTAMP",
+      { ...formatted, dateTimeFormat: "%d.%m.%Y %H:%M:%S.%f" },
+      { "1.2.2024 3:4:5.25": "2024-02-01 03:04:05.25", "1.2.24 3:4:5.25": no },
+    );
+    rows(
+      "TIMESTAMP",
+      { ...formatted, dateTimeFormat: "%Y-%m-%dT%H:%M:%S%z" },
+      {
+        "2024-01-02T03:04:05+01:30:15": "2024-01-02 01:33:50",
+        "2024-01-02T03:04:05Z": "2024-01-02 03:04:05",
+        "24-01-02T03:04:05Z": no,
+      },
+    );
+    test.each([
+      ["DATE", { dateFormat: "%d.%m.%Y" }, "01.02.24"],
+      ["DATE", { dateFormat: "%Y-%m-%d" }, "24-02-01"],
+      ["TIMESTAMP", { dateTimeFormat: "%Y-%m-%d %H:%M:%S" }, "24-02-01 10:00:00"],
+    ])("also where plain rows are read in one pass: %s %j", async (type, format, odd) => {
+      const { rejected, errors, isDirect } = await load(
+        [`a ${type}`, "b VARCHAR"],
+        { ...formatted, ...format },
+        `${odd},x\n`,
+      );
+      expect({ rejected, isDirect }).toEqual({ rejected: 1, isDirect: false });
+      expect(errors[0]).toContain(`"${odd}" does not match `);
+    });
+  });
+
   test("A.19 a directive that is not understood is named", async () => {
     await expect(load(["a DATE"], { convertedToEpoch: false, dateFormat: "%Y %Q" }, "1\n")).rejects.toThrow(
       /"%Y %Q" has %Q/,

@@ -102,6 +102,11 @@ describe("A.7 is read in one pass", () => {
     ["fractions of seconds", formats, [row.replace("12:00:00", "12:00:00.25")]],
     ["a byte order mark, and no newline at the end", formats, [`\uFEFF${row}`, row.trimEnd()]],
     ["numbers with signs and exponents", formats, ["+1,x,2024-02-29,2024-02-29 12:00:00,1e5,F\n"]],
+    [
+      "dates that are not as DuckDB writes them",
+      { ...formats, dateFormat: "%d.%m.%Y", dateTimeFormat: "%d.%m.%Y %H:%M" },
+      ["1,x,29.2.2024,29.02.2024 12:00,1,F\n"],
+    ],
     ["epoch seconds", {}, ["1,x,1709164800,1709208000.5,1,F\n2,y,-1,-1,0,T\n"]],
   ])("%s", async (_, format, chunks) => {
     const { isDirect, rejected } = await load(columns, format, ...chunks);

@@ -90,6 +90,27 @@ describe("A.7 rows", () => {
     }
     expect((await load(two, { hasHeaderRow: true }, '\n\r\n\na,"b\n1,2\n')).rows).toEqual([["1", "2"]]);
   });
+  test("A.7 rows that end in \\r alone are not dropped with the header: the load fails, and says why", async () => {
+    const why = "the first row would be dropped as the header, but it has a carriage return (\\r) without a newline";
+    for (const chunk of [
+      "a,b\r1,2\r3,4\r",
+      "\uFEFFa,b\r1,2",
+      'a,"b\nc"\r1,2\r',
+      "\n\na,b\r1,2\n3,4\n",
+      '"a",b\r1,2\r\n3,4\r\n',
+    ])
+      await expect(load(two, { hasHeaderRow: true }, chunk), chunk).rejects.toThrow(why);
+    await expect(load(["a VARCHAR"], { hasHeaderRow: true }, "name\rAda\rBob\r")).rejects.toThrow(why);
+    await expect(load(two, { hasHeaderRow: true, flexible: true }, "a,b\r1,2\r")).rejects.toThrow(why);
+    // In quotes, or escaped, it is part of a name.
+    expect((await load(two, { hasHeaderRow: true }, '"a\rb",c\n1,2\n')).rows).toEqual([["1", "2"]]);
+    const delimited = { type: "delimited", escapeCharacter: "\\", hasHeaderRow: true } as const;
+    expect((await load(two, delimited, "a\\\rb,c,d\n1,2\n")).rows).toEqual([["1", "2"]]);
+    const { errors } = await load(two, {}, "1,2\r3,4\r");
+    expect(errors).toEqual([
+      "row 1, column b: the row has 3 fields, the table 2 columns; it has a carriage return (\\r) without a newline, which ends no row",
+    ]);
+  });
   test("A.7 no chunks, and empty ones", async () => {
     expect(await load(two, {})).toMatchObject({ rows: [], accepted: 0, rejected: 0, errors: [], bad: undefined });
     expect(await load(two, { hasHeaderRow: true }, "", "\uFEFF", "\n")).toMatchObject({ rows: [], accepted: 0 });
