@@ -151,7 +151,7 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
 
 /** The candidate that was probably meant; undefined when none is close. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const limit = Math.max(1, Math.floor(word.length / 2.5));
+  const limit = Math.min(Math.max(1, Math.floor(word.length / 3)), 3);
   let best: { candidate: string; edits: number } | undefined;
   for (const candidate of candidates) {
     const edits = editsBetween(word.toLowerCase(), candidate.toLowerCase());

@@ -18,8 +18,6 @@ export function textOf(file: OpenFile, encoding: Encoding, place: Place, signal:
   );
 }
 
-type CertainEncoding = Exclude<Encoding, "utf-16">;
-
 const longestMark = 3;
 
 /**
@@ -42,14 +40,14 @@ export async function* decoded(bytes: AsyncIterable<Buffer>, encoding: Encoding,
     rest = rest.subarray(end);
   }
   if (decode === undefined) [decode, rest] = start(rest, encoding, place);
-  yield* decode.text(rest);
+  yield* decode.text(rest, true);
 }
 
 interface Decode {
   /** The number of bytes up to the last complete character. */
   completeLength(bytes: Buffer): number;
-  /** Decodes complete characters. */
-  text(bytes: Buffer): Generator<string>;
+  /** Decodes complete characters. @param isEnd nothing follows */
+  text(bytes: Buffer, isEnd?: boolean): Generator<string>;
 }
 
 /** Chooses the decoder from the first bytes, and removes the byte order mark. */
@@ -67,14 +65,15 @@ function start(head: Buffer, configured: Encoding, place: Place): [Decode, Buffe
   return [
     {
       completeLength: (bytes) => completeLength(bytes, encoding),
-      *text(bytes) {
-        if (bytes.length === 0) return;
+      *text(bytes, isEnd = false) {
         let text: string;
         try {
-          text = decoder.decode(bytes);
+          text = decoder.decode(bytes, { stream: !isEnd });
         } catch (error) {
           yield textUpToFault(bytes, encoding);
-          const message = `the row that starts here holds bytes that are not ${encoding}; set encoding to the file's, or write the file again`;
+          const message =
+            `the row that starts here holds bytes that are not ${encoding}; set encoding to the file's, such as windows-1252 ` +
+            "(Excel in Western Europe) or windows-1250 (in Central Europe), or save the file as UTF-8";
           throw new InputError(`${at(place)}: ${message}`, { cause: error });
         }
         yield text;
@@ -84,15 +83,16 @@ function start(head: Buffer, configured: Encoding, place: Place): [Decode, Buffe
   ];
 }
 
-function markOf(head: Buffer): [CertainEncoding | undefined, number] {
+function markOf(head: Buffer): [Encoding | undefined, number] {
   if (head[0] === 0xef && head[1] === 0xbb && head[2] === 0xbf) return ["utf-8", 3];
   if (head[0] === 0xff && head[1] === 0xfe) return ["utf-16le", 2];
   if (head[0] === 0xfe && head[1] === 0xff) return ["utf-16be", 2];
   return [undefined, 0];
 }
 
-function completeLength(bytes: Buffer, encoding: CertainEncoding): number {
-  if (encoding === "latin1") return bytes.length;
+function completeLength(bytes: Buffer, encoding: Encoding): number {
+  // The decoder keeps what is incomplete.
+  if (!encoding.startsWith("utf-")) return bytes.length;
   if (encoding === "utf-8") {
     // An incomplete character starts within the last three bytes.
     for (let back = 1; back <= Math.min(3, bytes.length); back++) {
@@ -109,8 +109,17 @@ function completeLength(bytes: Buffer, encoding: CertainEncoding): number {
 }
 
 /** The text up to the first wrong bytes, and one U+FFFD in their place. */
-function textUpToFault(bytes: Buffer, encoding: CertainEncoding): string {
-  const loose = new TextDecoder(encoding, { ignoreBOM: true }).decode(bytes);
+function textUpToFault(bytes: Buffer, encoding: Encoding): string {
+  const decoder = new TextDecoder(encoding, { ignoreBOM: true });
+  if (!encoding.startsWith("utf-")) {
+    // The bytes may begin within a character. In all these encodings, one below "0" is a character of its own.
+    const start = bytes.findIndex((byte) => byte < 0x30);
+    const [first = "", whole = ""] = [bytes.subarray(0, start), bytes.subarray(start)].map((part) =>
+      decoder.decode(part),
+    );
+    return first.replaceAll("\u{FFFD}", "") + (whole.slice(0, whole.indexOf("\u{FFFD}") + 1) || "\u{FFFD}");
+  }
+  const loose = decoder.decode(bytes);
   const replacement = encoding === "utf-8" ? [0xef, 0xbf, 0xbd] : encoding === "utf-16le" ? [0xfd, 0xff] : [0xff, 0xfd];
   for (let index = loose.indexOf("\u{FFFD}"); index !== -1; index = loose.indexOf("\u{FFFD}", index + 1)) {
     const offset = encoding === "utf-8" ? Buffer.byteLength(loose.slice(0, index)) : index * 2;

@@ -1,5 +1,5 @@
-import { distance } from "fastest-levenshtein";
 import { InputError } from "#errors.ts";
+import { nearest } from "#text.ts";
 import type { Dialect } from "./options.ts";
 import { at } from "./rows.ts";
 import type { Place, Row } from "./rows.ts";
@@ -65,7 +65,8 @@ export function headerOf(row: Row, file: string, rules: HeaderRules = strictHead
     line: row.line,
     same: (one, other) => comparable(one) === comparable(other),
     isRepeatedBy: ({ fields }) =>
-      fields.length === row.fields.length && fields.every((field, index) => field === row.fields[index]),
+      fields.length === row.fields.length &&
+      fields.every((field, index) => plain(field) === plain(row.fields[index] ?? "")),
     indexOf(name) {
       const column = byName.get(comparable(name));
       if (column !== undefined) return column.index;
@@ -93,8 +94,8 @@ function hint(name: string, fields: readonly string[], names: readonly string[])
   const alike = resembling(name, names);
   if (alike !== undefined) return alike;
   // So similar to a configured name that it is not a value.
-  const near = names.find((candidate) => distance(candidate.toLowerCase(), plain(name).toLowerCase()) <= 2);
-  if (near !== undefined && name.length > 2) return `did you mean ${JSON.stringify(near)}?`;
+  const near = nearest(plain(name), names);
+  if (near !== undefined) return `did you mean ${JSON.stringify(near)}?`;
   return "is the header line missing, or does the column have another name?";
 }
 

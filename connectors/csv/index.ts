@@ -174,7 +174,8 @@ async function* recordsOf(
         continue;
       }
       if (trailer.take(row)) continue;
-      if (layout.header.isRepeatedBy(row)) throw repeatedHeader(row, file.name);
+      if (layout.header.isRepeatedBy(row) || row.fields[0]?.startsWith(byteOrderMark))
+        throw joinedFiles(row, file.name);
       const whole = shaped(row, layout.header.width, file.name, dialect);
       if (whole !== undefined) records.push(layout.record(whole));
     }
@@ -263,9 +264,13 @@ function withPreamble(error: unknown, following: readonly Row[], part: Part): un
   );
 }
 
-function repeatedHeader(row: Row, file: string): InputError {
+const byteOrderMark = "\u{FEFF}";
+
+/** Of the first row of another file. */
+function joinedFiles({ line, fields }: Row, file: string): InputError {
+  const what = fields[0]?.startsWith(byteOrderMark) ? "starts with a byte order mark" : "is the header again";
   return new InputError(
-    `${at({ file, line: row.line })}: is the header again; if several exports were joined, name each as a file of its own: file: [one.csv, two.csv]`,
+    `${at({ file, line })}: ${what}; if several exports were joined, name each as a file of its own: file: [one.csv, two.csv]`,
   );
 }
 

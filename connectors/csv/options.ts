@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
 
-/** `utf-16`: little- or big-endian, as its byte order mark says. */
-export type Encoding = z.infer<typeof encoding>;
+/** A label of the WHATWG Encoding Standard; `utf-16`: little- or big-endian, as its byte order mark says. */
+export type Encoding = string;
 
 /** The format of a file, and which deviations from it are allowed. */
 export interface Dialect {
@@ -37,8 +37,24 @@ const duplicateColumns = z.enum(["error", "first", "last", "numbered"], {
   error: "expected error, first, last or numbered",
 });
 
-const encoding = z.enum(["utf-8", "utf-16", "utf-16le", "utf-16be", "latin1"], {
-  error: "expected utf-8, utf-16, utf-16le, utf-16be or latin1",
+/** Its characters have no place of their own: what a byte means depends on all before it. */
+const stateful = "iso-2022-jp";
+
+/** The name that `TextDecoder` gives an encoding; undefined: none that a file can be read with. */
+function encodingNamed(label: string): Encoding | undefined {
+  const plain = label.trim().toLowerCase();
+  if (plain === "utf-16") return plain;
+  try {
+    const { encoding } = new TextDecoder(plain, { fatal: true });
+    return encoding === stateful ? undefined : encoding;
+  } catch {
+    return undefined;
+  }
+}
+
+const encoding = z.string().refine((label) => encodingNamed(label) !== undefined, {
+  error:
+    "expected an encoding such as utf-8, utf-16, windows-1252 (Western Europe), windows-1250 (Central Europe), windows-1251 (Cyrillic), iso-8859-2, shift_jis or gbk",
 });
 
 const isOneCharacter = (value: string): boolean => /^[^\r\n]$/u.test(value);
@@ -67,7 +83,9 @@ const dialect = {
     .describe('What encloses a field that holds delimiters or newlines; doubled inside. Default \'"\'; "" for none.'),
   encoding: encoding
     .optional()
-    .describe("How the text is encoded. Default utf-8. A byte order mark is not needed, except for utf-16."),
+    .describe(
+      "How the text is encoded: utf-8, utf-16, utf-16le, utf-16be, windows-1252 (or latin1), windows-1250, iso-8859-2, shift_jis, gbk and the others of the WHATWG Encoding Standard. Default utf-8. A byte order mark is not needed, except for utf-16.",
+    ),
   sepLine: flag("Accept a first line like sep=; that sets the delimiter."),
   skipLines: z
     .int("expected a whole number")
@@ -223,7 +241,7 @@ export function dialectOf(source: PartialDialect, file: PartialDialect = {}): Di
   return {
     delimiter: file.delimiter ?? source.delimiter ?? ",",
     quote: file.quote ?? source.quote ?? '"',
-    encoding: file.encoding ?? source.encoding ?? "utf-8",
+    encoding: encodingNamed(file.encoding ?? source.encoding ?? "utf-8") ?? "utf-8",
     sepLine: file.sepLine ?? source.sepLine ?? false,
     skipLines: file.skipLines ?? source.skipLines ?? 0,
     skipUntilHeader: file.skipUntilHeader ?? source.skipUntilHeader ?? false,

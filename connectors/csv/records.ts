@@ -111,7 +111,8 @@ export function membershipLinesOf(
     let found = 0;
     for (plainLine.lastIndex = 0; plainLine.lastIndex < lines.length; found++)
       if (!plainLine.test(lines)) return undefined;
-    return nfc(lines) === lines && !`\n${lines}`.includes(`\n${headerLine}\n`) ? found : undefined;
+    const isJoined = lines.includes("\u{FEFF}") || `\n${lines}`.includes(`\n${headerLine}\n`);
+    return nfc(lines) === lines && !isJoined ? found : undefined;
   };
   return {
     end,

@@ -152,7 +152,8 @@ async function* parsedGroupsOf(
     yield taken();
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
-    taken();
+    // The header may be among them, and say better what is wrong.
+    yield taken();
     // Without the cause: it holds values of the file.
     throw new InputError(`${at(place)}: ${problems[error.code] ?? error.code}`);
   } finally {
@@ -188,9 +189,9 @@ const problems: Readonly<Record<string, string>> = {
     "the row that starts here is longer than 16 MiB; it probably has an opening quote that is never closed",
 };
 
-/** `sep=;` with its line end, as Excel understands it and some exports write it. */
-const sepLine = /^sep=([^\r\n])(?:\r\n|\r|\n)/iu;
-const longest = "sep=🦉\r\n".length;
+/** `sep=;` with its line end, as Excel understands it and some exports write it, in quotes where they quote everything. */
+const sepLine = /^("?)sep=([^\r\n])\1(?:\r\n|\r|\n)/iu;
+const longest = '"sep=🦉"\r\n'.length;
 
 /**
  * The text without a first line like `sep=;`, and the dialect with that delimiter. Moves `place` past the line.
@@ -207,7 +208,7 @@ export async function withoutSepLine(
     if (done === true) break;
     start += value;
   }
-  const [line, delimiter] = sepLine.exec(start) ?? [];
+  const [line, , delimiter] = sepLine.exec(start) ?? [];
   if (line === undefined || delimiter === undefined) return { dialect, text: following(start, text) };
   if (!dialect.sepLine || delimiter === dialect.quote) {
     await text.return(undefined);

@@ -7,8 +7,8 @@ import { giveNames } from "./names.ts";
 import type { KnownNames, Numbered } from "./names.ts";
 import type { Kind } from "./principal.ts";
 import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
-import { createLinks, unresolvedLinks } from "./references.ts";
-import type { Unresolved } from "./references.ts";
+import { createLinks, findCutLists, unresolvedLinks } from "./references.ts";
+import type { CutLists, Unresolved } from "./references.ts";
 import { addMissedMembers, collectSaid, countUnlisted } from "./scope.ts";
 import type { Unlisted } from "./scope.ts";
 import { createRuleGroups } from "./rule-groups.ts";
@@ -60,6 +60,8 @@ interface Resolution {
   readonly quarantined: Quarantined;
   /** References that make no membership. */
   readonly unresolved: Unresolved;
+  /** Groups that a server may have cut; absent where no group is of such a size. */
+  readonly cutLists?: readonly CutLists[] | undefined;
   /** Whom lists of groups leave out; absent without such lists. */
   readonly unlisted?: Unlisted | undefined;
 }
@@ -168,6 +170,7 @@ async function resolve(
   await createLinks(connection, keepLinks);
   await holdAmbiguous(connection, groupQuestions !== undefined);
   const unresolved = await unresolvedLinks(connection, shown.reasons);
+  const cutLists = await findCutLists(connection);
   await connection.run(`
     CREATE OR REPLACE TABLE lost_reference AS
     SELECT s.name AS source, l.lost_key AS key, e.kind, e.name
@@ -208,6 +211,7 @@ async function resolve(
     groups: Number(counts?.groups ?? 0),
     quarantined: await summarizeQuarantined(connection),
     unresolved,
+    cutLists: cutLists.length === 0 ? undefined : cutLists,
     unlisted: groupQuestions && (await countUnlisted(connection, groupQuestions.lists)),
   };
 }

@@ -109,6 +109,36 @@ export async function unresolvedLinks(connection: Connection, limit: number): Pr
   return { count, excluded, reasons, more };
 }
 
+/** The largest groups of a source, where all of them have as many members as a server that cuts lists would leave. */
+export interface CutLists {
+  readonly source: string;
+  /** How many members each of them has; none has more. */
+  readonly size: number;
+  readonly groups: number;
+  /** The first few. */
+  readonly names: readonly string[];
+}
+
+/** Limits of servers are round numbers or powers of two; of small groups many have one size. */
+const isLimit = "size >= 50 AND (size % 50 = 0 OR (size & (size - 1)) = 0)";
+
+/** The largest groups of each source that may have been cut. Servers do so and say success. */
+export async function findCutLists(connection: Connection): Promise<CutLists[]> {
+  const rows = await connection.rows<{ source: string; size: bigint; groups: bigint; names: readonly string[] }>(`
+    WITH list AS (
+      SELECT source, grp, count(*) AS size FROM link WHERE told_by <> 'member' AND grp IS NOT NULL GROUP BY source, grp
+      QUALIFY size = max(size) OVER (PARTITION BY source))
+    SELECT s.name AS source, size, count(*) AS groups, list(e.name ORDER BY e.name)[:3] AS names
+    FROM list l JOIN staged_source s USING (source) JOIN staged_entry e ON e.seq = l.grp
+    WHERE ${isLimit} AND e.name IS NOT NULL GROUP BY s.name, size ORDER BY s.name`);
+  return rows.map(({ source, size, groups, names }) => ({
+    source,
+    size: Number(size),
+    groups: Number(groups),
+    names,
+  }));
+}
+
 /** A group that an entry is directly in, or would be, and who says so. */
 export interface DirectMembership {
   /** The group's name, or its key where the name is unknown. */

@@ -17,7 +17,7 @@ export interface Columns {
   readonly dialect: Dialect;
 }
 
-type Encoding = "utf-16le" | "utf-16be" | "utf-16" | "latin1";
+type Encoding = "utf-16le" | "utf-16be" | "utf-16" | "windows-1252";
 
 interface Dialect {
   readonly delimiter?: string | undefined;
@@ -66,11 +66,13 @@ export async function columnsOf(file: string, folder: string): Promise<Columns> 
   };
 }
 
-/** What was detected, for a person: `separated by ";", latin1`. */
+/** What was detected, for a person: `separated by ";", windows-1252`. */
 export function describeDialect({ delimiter, encoding, sepLine, skipBlankRows, trailingDelimiters }: Dialect): string {
   return [
     `separated by ${sepLine ? "what its first line says" : JSON.stringify(delimiter ?? ",")}`,
-    encoding ?? "utf-8",
+    encoding === "windows-1252"
+      ? "windows-1252 (Western Europe; change `encoding` if names look wrong)"
+      : (encoding ?? "utf-8"),
     ...(skipBlankRows ? ["blank rows are skipped"] : []),
     ...(trailingDelimiters ? ["rows end with a separator"] : []),
   ].join(", ");
@@ -100,7 +102,7 @@ function encodingOf(start: Buffer): Encoding | undefined {
   const [even, odd] = [zeros(0), zeros(1)];
   if (even + odd > Math.min(start.length, 4096) / 8) return odd > even ? "utf-16le" : "utf-16be";
   // A character may be cut off at the end.
-  return [0, 1, 2, 3].some((cut) => isUtf8(start.subarray(0, start.length - cut))) ? undefined : "latin1";
+  return [0, 1, 2, 3].some((cut) => isUtf8(start.subarray(0, start.length - cut))) ? undefined : "windows-1252";
 }
 
 function encodingName(start: Buffer, encoding: Encoding | undefined): string {

@@ -11,12 +11,13 @@ import { findByHand, keptByHand } from "#plan/by-hand.ts";
 import type { ByHandFound } from "#plan/by-hand.ts";
 import type { Found } from "#plan/renames.ts";
 import { addRuleGroups } from "#plan/rule-groups.ts";
-import { interruptible, useThreads } from "#duckdb/database.ts";
+import { interruptible, literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import type { KnownNames } from "#principals/names.ts";
+import type { CutLists } from "#principals/references.ts";
 import type { Observer, OpenSource } from "#principals/stage.ts";
 import type { Target } from "#sync/ports.ts";
 import type { Baseline } from "./baseline.ts";
@@ -59,6 +60,8 @@ export interface Desired {
   readonly frozen: Frozen;
   readonly foreign: Foreign;
   readonly departures: Departures;
+  /** Groups whose members a server seems to have cut. */
+  readonly cutLists: readonly CutLists[];
   /** Memberships that somebody added in the target. */
   readonly byHand: ByHandFound;
   /** Groups that rules name and the target has, but this sync does not own. */
@@ -148,6 +151,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
     frozen,
     foreign,
     departures,
+    cutLists: await withoutChance(connection, assembly.cutLists ?? []),
     notOwned,
     byHand: { kept: await keptByHand(connection), undecided },
     unchangedSince: known?.since,
@@ -157,6 +161,18 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
       if (reads?.write === true && known === undefined) await reading?.store(assembly, counts);
     },
   };
+}
+
+/** One group may well have 100 members, unless it had more. */
+async function withoutChance(connection: Connection, found: readonly CutLists[]): Promise<readonly CutLists[]> {
+  const kept: CutLists[] = [];
+  for (const each of found) {
+    const [before] = await connection.rows<{ count: bigint }>(
+      `SELECT count(*) AS count FROM actual WHERE list_contains(group_names, ${literal(each.names[0] ?? "")})`,
+    );
+    if (each.groups > 1 || Number(before?.count ?? 0) > each.size) kept.push(each);
+  }
+  return kept;
 }
 
 const knownNames: KnownNames = {

@@ -8,7 +8,7 @@ import type { Subject } from "#plan/selection.ts";
 import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Numbered } from "#principals/names.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Unresolved } from "#principals/references.ts";
+import type { CutLists, Unresolved } from "#principals/references.ts";
 import type { Unlisted } from "#principals/scope.ts";
 import type { NoteSubject, RunRecord } from "#sync/record.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
@@ -33,6 +33,7 @@ export function notesOf({
   byHand,
   departures,
   foreign,
+  cutLists,
   unchangedSince,
   sync = "",
   limits = [],
@@ -51,6 +52,7 @@ export function notesOf({
   notes.push(...numberedNotes(assembly.numbered));
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
   notes.push(...unresolvedNotes(assembly.unresolved));
+  notes.push(...cutLists.map(cutNote));
   notes.push(...departureNotes(departures, sync));
   notes.push(...driftNotes(drift));
   notes.push(...byHandNotes(byHand));
@@ -233,6 +235,16 @@ export function unresolvedNotes({ count, excluded, reasons, more }: Unresolved):
   if (excluded > 0)
     notes.push(`${pluralize(excluded, "membership")} left out, since the rules exclude the group or the member`);
   return notes;
+}
+
+/** A server that cuts lists of members says success: only the sizes show it. */
+function cutNote({ source, size, groups, names }: CutLists): string {
+  const listed = names.map((name) => shortName(name)).join(", ");
+  const which =
+    groups === 1
+      ? `group ${listed} has exactly ${formatNumber(size)} members and had more`
+      : `the ${formatNumber(groups)} largest groups (${listed}${groups > names.length ? ", …" : ""}) have exactly ${formatNumber(size)} members each`;
+  return `source ${source}: ${which}; does the server cut lists of members at ${formatNumber(size)}? Whoever is missing there would lose the membership`;
 }
 
 /** What the limits have left out of a plan, and how to override them. */

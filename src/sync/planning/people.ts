@@ -50,7 +50,7 @@ export async function nearestNames(connection: Connection, wanted: string): Prom
     WITH known AS (
       SELECT name FROM actual UNION SELECT name FROM assembled UNION SELECT name FROM quarantined WHERE name IS NOT NULL
       UNION SELECT name FROM actual_foreign)
-    SELECT name FROM known WHERE jaro_winkler_similarity(${sides}) > 0.75
+    SELECT name FROM known WHERE jaro_winkler_similarity(${sides}) > 0.85
     ORDER BY damerau_levenshtein(${sides}), name LIMIT 5`);
   return rows.map(({ name }) => name);
 }

@@ -192,6 +192,37 @@ test("a header that comes again is an error", async () => {
 });
 
 test.each([
+  ["the header behind a byte order mark", "id,name\n1,Ada\n\u{FEFF}id,name\n2,Bob\n", 3],
+  ["the header, quoted, behind a byte order mark", '"id","name"\n"1","Ada"\n\u{FEFF}"id","name"\n"2","Bob"\n', 3],
+  ["the header with other spaces", "id,name\n1,Ada\nid, name\n2,Bob\n", 3],
+  ["a row of another file", "id,name\n1,Ada\n\u{FEFF}2,Bob\n", 3],
+])("files that were joined end the read: %s", async (_, text, line) => {
+  await write("users.csv", text);
+  expect(await failure({ users })).toContain(`input: users.csv:${line}: `);
+});
+
+test("joined files of memberships end the read", async () => {
+  await write("users.csv", "id\n1\n2\n");
+  await write("pairs.csv", "group,member\ng,1\n\u{FEFF}group,member\ng,2\n");
+  const options = { users, memberships: { file: "pairs.csv", group: "group", member: "member" } };
+  expect(await failure(options)).toContain("input: pairs.csv:3: starts with a byte order mark");
+});
+
+test("a wrong delimiter is named, not the quotes that it makes wrong further down", async () => {
+  await write("users.csv", `id;name\n${"1;Ada\n".repeat(49)}2;"Bob, the ""builder"""\n`);
+  expect(await failure({ users })).toBe(
+    'input: users.csv:1: the header has no column "id"; this looks like a single column: set delimiter to ";"',
+  );
+});
+
+test("suggests only a column whose name is near", async () => {
+  await write("users.csv", "id,place,since\n1,x,y\n");
+  const asking = (column: string) => failure({ users: { ...users, columns: { name: column } } });
+  expect(await asking("plaec")).toContain('did you mean "place"?');
+  expect(await asking("state")).not.toContain("did you mean");
+});
+
+test.each([
   ["display\u{A0}name", 'a no-break space (U+00A0): "display\\u00A0name"'],
   ["display name\u{200B}", 'a zero-width space (U+200B): "display name\\u200B"'],
   ["display  name", 'other spaces: "display  name"'],
@@ -218,6 +249,15 @@ test("a line sep= that names the quote is refused", async () => {
   await write("users.csv", 'sep="\nid"name\n');
   expect(await failure({ users, sepLine: true })).toBe("input: users.csv:1: the delimiter it names is also the quote");
 });
+
+test.each(["sep=;\r\n", '"sep=;"\r\n'])(
+  "a line that names the delimiter is accepted where it may be: %j",
+  async (line) => {
+    await write("users.csv", `${line}id;name\r\n1;Ada\r\n`);
+    expect(await read({ users, sepLine: true })).toMatchObject([ada]);
+    expect(await failure({ users })).toContain("set sepLine to true");
+  },
+);
 
 test("a first line that only looks like sep= is the header", async () => {
   await write("users.csv", "sep=x,id\n7,1\n");

@@ -661,3 +661,32 @@ describe("a failure leaves nothing behind", () => {
     expect(await connection().rows(tables)).toEqual([]);
   });
 });
+
+describe("groups that a server may have cut", () => {
+  const people = Array.from({ length: 120 }, (_, index) =>
+    user(String(index), { attributes: { name: `p${index}`, cn: `P ${index}` } }),
+  );
+  const listing = (id: string, size: number) =>
+    group(id, {
+      attributes: { name: id },
+      members: people.slice(0, size).map(({ id: key }) => ({ kind: "user" as const, key })),
+    });
+  const found = async (...sizes: readonly number[]) => {
+    const groups = sizes.map((size, index) => listing(`g${index}`, size));
+    return (await assembleAll(connection(), { scim: [...people, ...groups] })).assembly.cutLists;
+  };
+
+  test("are the largest ones, where these have one round size", async () => {
+    expect(await found(100, 30, 100, 100, 100)).toEqual([
+      { source: "scim", size: 100, groups: 4, names: ["g0", "g2", "g3"] },
+    ]);
+    expect(await found(64, 64)).toMatchObject([{ size: 64, groups: 2 }]);
+    expect(await found(100, 3)).toMatchObject([{ size: 100, groups: 1, names: ["g0"] }]);
+  });
+
+  test("are not there where one has more, or the size is none that a server would have", async () => {
+    expect(await found(100, 100, 101)).toBeUndefined();
+    expect(await found(73, 73)).toBeUndefined();
+    expect(await found(20, 20)).toBeUndefined();
+  });
+});

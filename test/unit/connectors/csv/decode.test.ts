@@ -52,7 +52,29 @@ test("reads latin1 as everybody writes it", async () => {
   expect(await decode(Buffer.from([0x4a, 0xf6, 0x72, 0x67, 0x20, 0x80]), "latin1", 1)).toBe("Jörg €");
 });
 
+test.each<[Encoding, readonly number[], string]>([
+  // As `iconv` writes them.
+  ["windows-1250", [0xa3, 0x75, 0x6b, 0x61, 0x73, 0x7a, 0x20, 0xaf, 0xf3, 0xb3, 0xe6], "Łukasz Żółć"],
+  ["iso-8859-2", [0xa3, 0x75, 0x6b, 0x61, 0x73, 0x7a, 0x20, 0xaf, 0xf3, 0xb3, 0xe6], "Łukasz Żółć"],
+  ["windows-1251", [0xc8, 0xe2, 0xe0, 0xed], "Иван"],
+  ["shift_jis", [0x8e, 0x52, 0x93, 0x63, 0x2c, 0x91, 0xbe, 0x98, 0x59], "山田,太郎"],
+  ["gbk", [0xc0, 0xee, 0x0a, 0xcd, 0xf5], "李\n王"],
+  ["gb18030", [0x81, 0x30, 0x81, 0x30, 0x2c, 0xc0, 0xee], "\u{80},李"],
+  ["big5", [0xa7, 0xf5, 0x2c, 0xa4, 0x41], "李,乙"],
+  ["euc-kr", [0xb1, 0xe8, 0x0d, 0x0a, 0xc0, 0xcc], "김\r\n이"],
+])("reads %s from any chunks", async (encoding, bytes, text) => {
+  for (const size of [1, 2, 3, 100]) expect(await decode(Buffer.from(bytes), encoding, size)).toBe(text);
+});
+
+test("reads a field that is longer than a chunk and has no space or comma", async () => {
+  const count = 1024 * 1024;
+  const bytes = Buffer.alloc(2 * count, Buffer.from([0x8e, 0x52]));
+  expect((await decode(bytes, "shift_jis", 64 * 1024)) === "山".repeat(count)).toBe(true);
+});
+
 test.each<[string, Encoding, readonly number[], string]>([
+  ["a byte that the code page does not have", "windows-1253", [0x61, 0x0a, 0xd2, 0x62], "a\n"],
+  ["half a character", "shift_jis", [0x61, 0x0a, 0x8e], "a\n"],
   ["a byte that UTF-8 never has", "utf-8", [0x61, 0x0a, 0xff, 0x62], "a\n"],
   ["a character cut off by the end", "utf-8", [0x61, 0x62, 0x63, 0xf0, 0x9f], "abc"],
   ["a surrogate in UTF-8", "utf-8", [0x61, 0xed, 0xa0, 0x80], "a"],
@@ -69,7 +91,9 @@ test.each<[string, Encoding, readonly number[], string]>([
       for await (const piece of decoded(chunks(), encoding, place)) seen.push(piece);
     })().catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(InputError);
-    expect(failure).toMatchObject({ message: expect.stringMatching(/^people\.csv:7: .* bytes that are not utf-/) });
+    expect(failure).toMatchObject({
+      message: expect.stringMatching(/^people\.csv:7: .* bytes that are not [-\w]+; set encoding to/),
+    });
     expect(seen.join("")).toBe(`${text}\u{FFFD}`);
   }
 });

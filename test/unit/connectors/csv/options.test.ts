@@ -29,7 +29,7 @@ test("separates references by semicolons, and calls users user and groups group 
 
 test("lets a file differ from the others in how it is written", () => {
   const source = options.parse({ users: { ...users, quote: "" }, delimiter: ";", encoding: "latin1" });
-  expect(dialectOf(source, source.users)).toMatchObject({ delimiter: ";", quote: "", encoding: "latin1" });
+  expect(dialectOf(source, source.users)).toMatchObject({ delimiter: ";", quote: "", encoding: "windows-1252" });
   expect(dialectOf({})).toMatchObject({ delimiter: ",", quote: '"', encoding: "utf-8" });
 });
 
@@ -40,7 +40,8 @@ test.each<[string, unknown, string]>([
   ["members on users", { users: { ...users, members: { column: "m" } } }, ': Unrecognized key: "members"'],
   ["an empty file name", { users: { ...users, file: "" } }, "users.file: expected a path"],
   ["no keys", { users: { ...users, keys: [] } }, "users.keys: expected at least one column"],
-  ["an unknown encoding", { users, encoding: "ansi" }, "encoding: expected utf-8, utf-16,"],
+  ["an unknown encoding", { users, encoding: "cp850" }, "encoding: expected an encoding such as utf-8, utf-16,"],
+  ["an encoding with states", { users, encoding: "iso-2022-jp" }, "encoding: expected an encoding such as utf-8"],
   [
     "a delimiter of two characters",
     { users, delimiter: "\\t" },
