@@ -60,6 +60,7 @@ const layers: Record<string, readonly string[]> = {
     "principals/expectations",
     "principals/lookup",
     "principals/rules",
+    "sync/schedule/cron",
     "files/disk",
     "http/listening",
     "http/redact",

@@ -143,8 +143,9 @@ function rowOf({ sync, target, ...rest }: Standing, hasDaemon: boolean, now: num
 
 /** What a person should know or do about a sync. */
 function attentionLines(standing: Standing, now: number): string[] {
-  const { sync, waiting, lastRun, failures, caution, overdue, lastSuccessAt } = standing;
+  const { sync, waiting, lastRun, failures, caution, overdue, lastSuccessAt, scheduleProblem } = standing;
   const lines: string[] = [];
+  if (scheduleProblem !== undefined) lines.push(`${sync}: ${scheduleProblem}`);
   for (const run of waiting) {
     const { id, state, counts, expiresAt } = run;
     const what = counts === undefined ? "" : `: ${totalsOf(counts)}`;

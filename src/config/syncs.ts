@@ -1,7 +1,7 @@
-import { CronExpressionParser } from "cron-parser";
 import { z } from "zod";
 import * as values from "#values.ts";
 import { drift, expectations, limits } from "#plan/limit-options.ts";
+import { openCron } from "#sync/schedule/cron.ts";
 
 /** A CEL expression over `entry`. */
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);
@@ -177,8 +177,7 @@ function cronProblem(value: string): string | undefined {
 
 function isSchedule(expression: string): boolean {
   try {
-    CronExpressionParser.parse(expression).next();
-    return true;
+    return openCron(expression).nextRun() !== null;
   } catch {
     return false;
   }

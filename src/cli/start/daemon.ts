@@ -56,8 +56,8 @@ export async function startDaemon(
     statusOf: (name) => {
       const sync = context.configuration.syncs[name];
       if (sync === undefined) return {};
-      const { nextSlotAt, overdue } = standingOf(scheduled(name, sync), memory, now());
-      return { overdue, nextSlotAt: leading?.scheduler.nextSlotAt(name) ?? nextSlotAt };
+      const standing = standingOf(scheduled(name, sync), memory, now());
+      return { ...standing, nextSlotAt: leading?.scheduler.nextSlotAt(name) ?? standing.nextSlotAt };
     },
   });
   const memory = stateOf(coordinator, (error) => {

@@ -305,7 +305,7 @@ const approvals: Readonly<Record<ConfiguredSync["approval"], string>> = {
 /** When a sync runs, and by what rules. */
 function scheduleCard(sync: ConnectedSync, now: number): Html {
   const { schedule: cron, timezone, retries, overdueAfter, approval, grace, beyondLimits, standing, exports } = sync;
-  const { nextSlotAt, lastSuccessAt } = standing;
+  const { nextSlotAt, scheduleProblem, lastSuccessAt } = standing;
   return html`<article class="card" aria-label="schedule and limits of ${sync.sync}">
     <header><h3>Schedule and limits</h3></header>
     ${facts([
@@ -313,7 +313,12 @@ function scheduleCard(sync: ConnectedSync, now: number): Html {
         "schedule",
         cron === undefined ? "on demand" : html`<code>${cron}</code>${timezone !== undefined && ` (${timezone})`}`,
       ],
-      ["next run", nextSlotAt !== undefined && when(nextSlotAt, now)],
+      [
+        "next run",
+        scheduleProblem === undefined
+          ? nextSlotAt !== undefined && when(nextSlotAt, now)
+          : html`<span class="bad">${scheduleProblem}</span>`,
+      ],
       [
         "last success",
         html`${lastSuccessAt === undefined ? "never" : when(lastSuccessAt, now)}${overdueAfter !== undefined && html` <span class="quiet">(overdue after ${duration(overdueAfter)})</span>`}`,

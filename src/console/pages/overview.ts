@@ -171,7 +171,19 @@ function quietly(syncs: readonly SyncOverview[], now: number): Html {
 }
 
 function card(standing: SyncOverview, now: number): Html {
-  const { sync, target, lastRun, lastSuccessAt, running, schedule, nextSlotAt, days, overdue, mayRun } = standing;
+  const {
+    sync,
+    target,
+    lastRun,
+    lastSuccessAt,
+    running,
+    schedule,
+    nextSlotAt,
+    scheduleProblem,
+    days,
+    overdue,
+    mayRun,
+  } = standing;
   const expected = keptAndBroken(lastRun?.expectations);
   const id = running ?? lastRun?.id;
   const leaving = lastRun?.leaving;
@@ -203,9 +215,11 @@ function card(standing: SyncOverview, now: number): Html {
       ],
       [
         "next run",
-        nextSlotAt !== undefined
-          ? when(nextSlotAt, now)
-          : html`<span class="quiet">${schedule === undefined ? "on demand" : "–"}</span>`,
+        scheduleProblem !== undefined
+          ? html`<span class="bad">${scheduleProblem}</span>`
+          : nextSlotAt !== undefined
+            ? when(nextSlotAt, now)
+            : html`<span class="quiet">${schedule === undefined ? "on demand" : "–"}</span>`,
       ],
       ["leaving", leaving !== undefined && html`${capitalized(leavingWords(leaving))}${leavingDays(leaving, now)}`],
       ["quarantined", quarantined > 0 && html`<a href="${at("/doubt")}">${pluralize(quarantined, "record")}</a>`],

@@ -75,6 +75,8 @@ export interface SyncStatus extends SyncState {
   readonly schedule?: string;
   /** ISO 8601; absent: it runs only on demand. */
   readonly nextSlotAt?: string;
+  /** Why there is no next slot although it has a schedule. */
+  readonly scheduleProblem?: string;
   /** The id of the run that is running or queued. */
   readonly running?: string;
   /** The id of the run that waits for approval. */

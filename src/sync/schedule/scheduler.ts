@@ -74,6 +74,8 @@ interface Entry {
   retryAt?: number | undefined;
   /** The run that failed last. */
   failed?: string;
+  /** Why its slots cannot be computed. */
+  problem?: string | undefined;
 }
 
 /** A slot counts as missed when its run is this late, in milliseconds. */
@@ -122,8 +124,8 @@ export function createScheduler({
   const setDone = (entry: Entry, slot: number): void => {
     const { name, slots, jitter } = entry.sync;
     if (slots === undefined) return;
-    entry.done = slot;
     const next = nextSlot(slots, slot);
+    entry.done = slot;
     entry.next = { slot: next, due: next + slotDelay(next, { jitter, seed: `${seed}\n${name}` }) };
   };
 
@@ -151,9 +153,24 @@ export function createScheduler({
     else skip(entry, last, "it passed while nothing could begin, and `catchUp` is false");
   };
 
+  /** A schedule whose slots cannot be computed must stop neither the other syncs nor the process. */
+  const guarded = (entry: Entry, work: (entry: Entry) => void): void => {
+    try {
+      work(entry);
+      entry.problem = undefined;
+    } catch (error) {
+      const problem = messageOf(error);
+      if (problem !== entry.problem) log.error(`sync ${entry.sync.name}: ${noSlot(problem)}`);
+      entry.problem = problem;
+      delete entry.next;
+    }
+  };
+
   const checkEntry = (entry: Entry, now: number): void => {
     const { name, slots } = entry.sync;
     reportOverdue(entry.sync, memory, now);
+    // The last time it could not be computed.
+    if (entry.next === undefined) setDone(entry, entry.done);
     if (slots !== undefined && entry.done > now + tolerance) {
       log.warn(`sync ${name}: the clock was set back; the next slot counts from now`);
       setDone(entry, now);
@@ -172,7 +189,7 @@ export function createScheduler({
     clearTimeout(timer);
     if (stopped) return;
     const now = clock();
-    for (const entry of syncs.values()) checkEntry(entry, now);
+    for (const each of syncs.values()) guarded(each, (entry) => checkEntry(entry, now));
     const due = [...syncs.values()].flatMap(({ sync, next, retryAt }) => [
       next?.due ?? Infinity,
       retryAt ?? Infinity,
@@ -255,8 +272,7 @@ export function createScheduler({
       for (const sync of wanted) {
         const entry = syncs.get(sync.name);
         if (entry === undefined) continue;
-        if (before.has(sync.name)) change(entry, sync, now);
-        else add(entry, now);
+        guarded(entry, () => (before.has(sync.name) ? change(entry, sync, now) : add(entry, now)));
       }
       check();
     },
@@ -279,6 +295,10 @@ export function createScheduler({
       unsubscribe();
     },
   };
+}
+
+function noSlot(problem: string): string {
+  return `the next slot cannot be computed: ${problem}; check its schedule and time zone, until then it runs on demand`;
 }
 
 function iso(time: number): string {
@@ -313,9 +333,14 @@ export function standingOf(
   sync: ScheduledSync,
   memory: Pick<ScheduleState, "state">,
   now: number,
-): { readonly nextSlotAt?: string | undefined; readonly overdue: boolean } {
-  const nextSlotAt = sync.slots === undefined ? undefined : iso(nextSlot(sync.slots, now));
-  return { nextSlotAt, overdue: isOverdue(sync, memory, now) };
+): { readonly nextSlotAt?: string; readonly scheduleProblem?: string; readonly overdue: boolean } {
+  const overdue = isOverdue(sync, memory, now);
+  if (sync.slots === undefined) return { overdue };
+  try {
+    return { nextSlotAt: iso(nextSlot(sync.slots, now)), overdue };
+  } catch (error) {
+    return { scheduleProblem: noSlot(messageOf(error)), overdue };
+  }
 }
 
 /** When it becomes overdue without another success, in epoch milliseconds. */

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { CronExpressionParser } from "cron-parser";
+import { openCron } from "./cron.ts";
 
 /** When a sync runs on schedule. */
 export interface Slots {
@@ -10,20 +10,26 @@ export interface Slots {
 }
 
 /**
- * The first slot after a time, both in epoch milliseconds. When the clock is put forward, a slot in the missing hour comes
- * an hour later. When it is put back, a slot at a fixed hour comes once, the first time, and slots every few minutes go on;
- * this needs `after` to be a slot itself, or outside of the hour that comes twice.
+ * The first slot after a time, both in epoch milliseconds.
+ * @throws {Error} if there is none, or the expression or the time zone is not known
  */
-export function nextSlot(slots: Slots, after: number): number {
-  return step(slots, after, "next");
+export function nextSlot({ expression, timezone }: Slots, after: number): number {
+  return timeOf(openCron(expression, timezone).nextRun(new Date(after)));
 }
 
-/** The last slot at or before a time, in epoch milliseconds, as `nextSlot` counts them. */
-export function lastSlot(slots: Slots, before: number): number {
-  // Going backwards, the parser misses slots that a change of the clock moves. So: two steps back, then forwards.
-  let last = step(slots, step(slots, (Math.floor(before / 1000) + 1) * 1000, "prev"), "prev");
-  for (let slot = last; slot <= before; slot = nextSlot(slots, slot)) last = slot;
-  return last;
+/**
+ * The last slot at or before a time, in epoch milliseconds.
+ * @throws {Error} as `nextSlot`
+ */
+export function lastSlot({ expression, timezone }: Slots, before: number): number {
+  // Slots have whole seconds, and the search begins before the second that it is given.
+  const end = (Math.floor(before / 1000) + 1) * 1000;
+  return timeOf(openCron(expression, timezone).previousRuns(1, new Date(end))[0]);
+}
+
+function timeOf(slot: Date | null | undefined): number {
+  if (slot === null || slot === undefined) throw new Error("the schedule has no slot");
+  return slot.getTime();
 }
 
 /**
@@ -33,20 +39,4 @@ export function lastSlot(slots: Slots, before: number): number {
 export function slotDelay(slot: number, { jitter, seed }: { jitter: number; seed: string }): number {
   const random = createHash("sha256").update(`${seed}\n${slot}`).digest().readUIntBE(0, 6) / 2 ** 48;
   return Math.floor(random * jitter);
-}
-
-/** The parser loses its way in the hour before a clock that is put back by half an hour; from outside it, it does not. */
-const detour = 3_600_000;
-
-function step({ expression, timezone }: Slots, from: number, direction: "next" | "prev"): number {
-  const zone = timezone === undefined ? {} : { tz: timezone };
-  for (let detours = 0; ; detours++) {
-    const start = from + detours * (direction === "next" ? detour : -detour);
-    try {
-      const cron = CronExpressionParser.parse(expression, { currentDate: new Date(start), ...zone });
-      return cron[direction]().getTime();
-    } catch (error) {
-      if (detours === 3) throw error;
-    }
-  }
 }

@@ -108,6 +108,9 @@ test("the overview says first what needs a person: held plans, then waiting ones
 
 test("with nothing to do, the overview says what happens next by itself", () => {
   const applied = appliedRun({ endedAt: "2026-11-21T11:00:00.000Z" });
+  expect(textOf(overviewOf([applied], { scheduleProblem: "the next slot cannot be computed" }))).toContain(
+    "next run the next slot cannot be computed",
+  );
   expect(textOf(overviewOf([applied], { nextSlotAt: "2026-11-21T12:15:00.000Z" }))).toContain(
     "Nothing. staff runs next, in 15 minutes.",
   );

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord, RunState, SyncState } from "#sync/record.ts";
 import { createScheduler } from "#sync/schedule/scheduler.ts";
+import { standingOf } from "#sync/schedule/scheduler.ts";
 import type { ScheduledSync, Scheduler } from "#sync/schedule/scheduler.ts";
 import { runOf } from "../../../support/runs.ts";
 
@@ -367,6 +368,45 @@ test("a sync that is no longer there runs no more, a new one at once", async () 
   scheduler.update([{ ...staff, name: "partners" }]);
   await pass(2 * hour);
   expect(memory.began.map(({ sync, cause }) => `${sync} ${cause}`)).toEqual(["partners start"]);
+});
+
+test("a schedule without slots stops neither the others nor the process, is told once, and can be changed", async () => {
+  const broken = { ...staff, name: "broken", slots: { expression: "0 0 30 2 *", timezone: "UTC" } };
+  const lost = { ...staff, name: "lost", slots: { expression: "@daily", timezone: "Nowhere/Land" } };
+  scheduler.update([broken, lost, staff]);
+  await memory.ended("no change");
+  await pass(3 * hour);
+  expect(memory.began.filter(({ sync }) => sync !== "staff")).toEqual([]);
+  expect(began()).toEqual(["start 10:20:00", "schedule 11:00:00"]);
+  expect(memory.logged.filter((each) => each.includes("cannot be computed"))).toEqual([
+    expect.stringContaining("sync broken: the next slot cannot be computed: the schedule has no slot; check"),
+    expect.stringContaining("sync lost: the next slot cannot be computed: "),
+  ]);
+  expect(scheduler.nextSlotAt("broken")).toBeUndefined();
+  expect(standingOf(lost, memory, Date.now()).scheduleProblem).toContain("Nowhere/Land");
+  await memory.ended("no change");
+  scheduler.update([{ ...broken, slots: staff.slots! }, { ...staff, slots: lost.slots }]);
+  await pass(hour);
+  expect(memory.began.slice(2).map(({ sync }) => sync)).toEqual(["broken"]);
+  expect(scheduler.nextSlotAt("staff")).toBeUndefined();
+});
+
+test("a slot that was stored and cannot be read is as good as none", async () => {
+  memory.note("staff", { lastSlotAt: "never" });
+  scheduler.update([staff]);
+  await pass(hour);
+  expect(began()).toEqual(["schedule 11:00:00"]);
+});
+
+test("a slot months away is waited for, longer than any timer of the system", async () => {
+  const yearly = { ...staff, slots: { expression: "@yearly", timezone: "UTC" } };
+  await ranBefore(yearly);
+  scheduler.update([yearly]);
+  await pass(40 * 24 * hour);
+  expect(began()).toEqual([]);
+  expect(scheduler.nextSlotAt("staff")).toBe("2027-01-01T00:00:00.000Z");
+  await pass(2 * 24 * hour);
+  expect(began()).toEqual(["schedule 00:00:00"]);
 });
 
 test("once stopped, nothing begins any more", async () => {

@@ -16,12 +16,29 @@ function slotsAfter(slots: Slots, after: string, count: number): string[] {
 
 const amsterdam = (expression: string): Slots => ({ expression, timezone: "Europe/Amsterdam" });
 
-test("a slot in the hour skipped by daylight saving time comes an hour later", () => {
+test("a slot in an hour that the clock skips comes right after it", () => {
   expect(slotsAfter(amsterdam("30 2 * * *"), "2026-03-27T12:00Z", 3)).toEqual([
     "2026-03-28T01:30Z",
-    "2026-03-29T01:30Z",
+    "2026-03-29T01:00Z",
     "2026-03-30T00:30Z",
   ]);
+  expect(slotsAfter(amsterdam("*/30 2 * * *"), "2026-03-28T12:00Z", 2)).toEqual([
+    "2026-03-29T01:00Z",
+    "2026-03-30T00:00Z",
+  ]);
+  expect(slotsAfter({ expression: "@daily", timezone: "Africa/Cairo" }, "2026-04-23T12:00Z", 2)).toEqual([
+    "2026-04-23T22:00Z",
+    "2026-04-24T21:00Z",
+  ]);
+});
+
+test("the last slot is found behind a midnight that the clock skips", () => {
+  const last = (expression: string, timezone: string, now: string) =>
+    new Date(lastSlot({ expression, timezone }, Date.parse(now))).toISOString();
+  expect(last("@daily", "Africa/Cairo", "2026-04-24T12:00Z")).toBe("2026-04-23T22:00:00.000Z");
+  expect(last("@weekly", "America/Santiago", "2026-09-12T12:00Z")).toBe("2026-09-06T04:00:00.000Z");
+  expect(last("@weekly", "Asia/Beirut", "2026-04-03T12:00Z")).toBe("2026-03-28T22:00:00.000Z");
+  expect(last("0 0 29 2 *", "Atlantic/Azores", "2026-03-30T12:00Z")).toBe("2024-02-29T01:00:00.000Z");
 });
 
 test("a slot at a fixed hour that occurs twice comes once, the first time", () => {
@@ -90,6 +107,37 @@ test("a slot is its own last slot, so that none is kept twice", () => {
     }),
     { numRuns: cases(100) },
   );
+});
+
+/** What cron-parser made of them, the parser of earlier versions: they are still accepted, and mean the same. */
+const translated: readonly [expression: string, same: string][] = [
+  ["@minutely", "* * * * *"],
+  ["@hourly", "0 * * * *"],
+  ["@weekdays", "0 0 * * 1-5"],
+  ["@weekends", "0 0 * * 0,6"],
+  ["@monthly", "0 0 1 * *"],
+  ["@annually", "0 0 1 1 *"],
+  ["5/15 * * * *", "5,20,35,50 * * * *"],
+  ["*/90 */30 * * *", "0 0 * * *"],
+  ["0 0 */40 JAN/3 ?", "0 0 1 1,4,7,10 *"],
+  ["0 0 * * FRI/1", "0 0 * * 0,5,6"],
+  ["0 0 * * 5-7/2", "0 0 * * 5,7"],
+  ["0 0 * * *#2", "0 0 * * 0#2,1#2,2#2,3#2,4#2,5#2,6#2"],
+  ["0 0 *,L * 5", "0 0 * * *"],
+  ["0 0 * * 0-sun", "0 0 * * 0"],
+  ["0 0 * * mon-FRI", "0 0 * * 1-5"],
+];
+
+test("expressions of earlier versions mean what they did", () => {
+  for (const [expression, same] of translated)
+    expect
+      .soft(slotsAfter({ expression, timezone: "UTC" }, "2026-01-01T00:00Z", 8), expression)
+      .toEqual(slotsAfter({ expression: same, timezone: "UTC" }, "2026-01-01T00:00Z", 8));
+  expect(slotsAfter({ expression: "15 0 0 L * 5L", timezone: "UTC" }, "2026-01-01T00:00Z", 3)).toEqual([
+    "2026-01-30T00:00:15.000Z",
+    "2026-01-31T00:00:15.000Z",
+    "2026-02-27T00:00:15.000Z",
+  ]);
 });
 
 test("jitter is the same for a slot, another for another daemon, and never more than is configured", () => {
