@@ -140,7 +140,7 @@ function boundOf(value: BoundInput, usual: "run" | "day"): Bound | undefined {
 }
 
 /** The parts of `users.svc-*.mail`: names may contain dots. */
-export const driftPattern = /^(users|groups)\.(.+)\.(\*|displayName|description|mail|memberships|existence)$/;
+export const driftPattern = /^(users|groups)\.(.+)\.(\*|displayName|description|mail|memberships|existence)$/s;
 
 const patternOfDrift = "users or groups, a name, and displayName, description, mail, memberships, existence or *";
 

@@ -69,6 +69,18 @@ test("a source that both read is read once: it cannot be another one for each", 
   ]);
 });
 
+test("a record with characters that other programs take for line ends is compared like any other", async () => {
+  const odd = "Eve\u2028of\u2029two";
+  await company.write("people.csv", `${people}5,eve,"${odd}",eve@example.com,active,staff\n`);
+  const { code, stdout } = await compare(
+    (text) => text.replace("mail: entry.mail", "mail: upper(entry.mail)"),
+    "--json",
+  );
+  expect(code).toBe(2);
+  expect(stdout).toContain("EVE@EXAMPLE.COM");
+  expect((await compare((same) => same)).code).toBe(0);
+});
+
 test("what cannot be compared is said", async () => {
   const { code, stderr } = await compare((text) => text.replace("  staff:\n", "  other:\n"));
   expect(code).toBe(1);

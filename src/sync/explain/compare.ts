@@ -1,11 +1,11 @@
 import { createReadStream, createWriteStream } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { once } from "node:events";
 import type { ReadContext, Source, SourceRecord, WantedAttributes } from "#connector.ts";
 import type { Plan } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
+import { linesOf } from "#files/lines.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
@@ -193,7 +193,7 @@ async function* readAgain(
   { signal }: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   let batch: SourceRecord[] = [];
-  for await (const line of createInterface({ input: createReadStream(file, { signal }), crlfDelay: Infinity })) {
+  for await (const line of linesOf(createReadStream(file, { signal }))) {
     batch.push(JSON.parse(line) as SourceRecord);
     if (batch.length < 1000) continue;
     yield batch;
