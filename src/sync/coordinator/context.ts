@@ -50,7 +50,9 @@ export interface CoordinatorOptions {
   /** In epoch milliseconds; default: the clock. */
   readonly now?: (() => number) | undefined;
   /** Adds to the status of a sync what only the scheduler knows. */
-  readonly statusOf?: ((sync: string) => Partial<Pick<SyncStatus, "nextSlotAt" | "scheduleProblem" | "overdue">>) | undefined;
+  readonly statusOf?:
+    | ((sync: string) => Partial<Pick<SyncStatus, "nextSlotAt" | "scheduleProblem" | "overdue">>)
+    | undefined;
 }
 
 /** What all steps of the coordinator share. */

@@ -17,8 +17,9 @@ const formats = new Map<string, Intl.DateTimeFormat>();
 function localOf(time: number, zone: string): number {
   const format = formats.get(zone) ?? new Intl.DateTimeFormat("en-US", { ...numeric, timeZone: zone });
   formats.set(zone, format);
-  const part = Object.fromEntries(format.formatToParts(time).map(({ type, value }) => [type, Number(value)]));
-  return Date.UTC(part["year"]!, part["month"]! - 1, part["day"]!, part["hour"]!, part["minute"]!);
+  const parts = new Map(format.formatToParts(time).map(({ type, value }) => [type, Number(value)]));
+  const part = (type: Intl.DateTimeFormatPartTypes): number => parts.get(type) ?? 0;
+  return Date.UTC(part("year"), part("month") - 1, part("day"), part("hour"), part("minute"));
 }
 
 const numeric: Intl.DateTimeFormatOptions = {

@@ -385,7 +385,10 @@ test("a schedule without slots stops neither the others nor the process, is told
   expect(scheduler.nextSlotAt("broken")).toBeUndefined();
   expect(standingOf(lost, memory, Date.now()).scheduleProblem).toContain("Nowhere/Land");
   await memory.ended("no change");
-  scheduler.update([{ ...broken, slots: staff.slots! }, { ...staff, slots: lost.slots }]);
+  scheduler.update([
+    { ...broken, slots: staff.slots! },
+    { ...staff, slots: lost.slots },
+  ]);
   await pass(hour);
   expect(memory.began.slice(2).map(({ sync }) => sync)).toEqual(["broken"]);
   expect(scheduler.nextSlotAt("staff")).toBeUndefined();
