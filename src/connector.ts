@@ -109,6 +109,8 @@ export interface OpenContext {
 export interface Connector<Options = unknown> {
   /** The word after `connector:` in the configuration. */
   readonly name: string;
+  /** Every attribute of its entries is one text: then rules that compare one with anything else are errors from the start. */
+  readonly onlyTexts?: true | undefined;
   /** The options beside `connector:`, validated with the rest of the configuration. Unknown keys are errors. */
   readonly options: z.ZodType<Options>;
   /** Opens the source. Does no I/O: a wrong path or password shows in a read. */

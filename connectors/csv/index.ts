@@ -21,6 +21,7 @@ import type { Place, Row } from "./rows.ts";
 /** Users, groups and memberships from CSV files. Its options: `README.md` in this folder. */
 const csv: Connector<Options> = {
   name: "csv",
+  onlyTexts: true,
   options,
   open: (options, open) => ({
     read: (context) => read(options, open, context),

@@ -11,6 +11,7 @@ import type { TableReader } from "#principals/lookup.ts";
 import type { KindRules, Rules } from "#principals/rules.ts";
 import { nearest } from "#text.ts";
 import { listen, origin, webAddress } from "#values.ts";
+import type { Configuration } from "./configuration.ts";
 import { keysOf } from "./document.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import { groupRules, otherRuleKeys, userRules } from "./syncs.ts";
@@ -90,12 +91,17 @@ function checkTarget(document: ConfigurationDocument, path: Path): Problem[] {
   ];
 }
 
-function checkSync(document: ConfigurationDocument, path: Path): Problem[] {
-  const from = document.at([...path, "from"]);
-  const places = (Array.isArray(from) ? from : []).map((source: unknown, index): Path => {
+/** Where a sync names its sources. */
+function sourcesOf(document: ConfigurationDocument, sync: Path): Path[] {
+  const from = document.at([...sync, "from"]);
+  return (Array.isArray(from) ? from : []).map((source: unknown, index): Path => {
     const within: Path = typeof source === "object" ? [index, "source"] : [index];
-    return path.concat("from", within);
+    return sync.concat("from", within);
   });
+}
+
+function checkSync(document: ConfigurationDocument, path: Path): Problem[] {
+  const places = sourcesOf(document, path);
   const names = places.map((place) => document.at(place));
   return [
     ...places.flatMap((place, index) => {
@@ -236,10 +242,13 @@ async function missing(path: string, kind: Kind): Promise<string | undefined> {
 export async function checkSyncRules(
   document: ConfigurationDocument,
   folder: string,
+  sources: Configuration["sources"],
   readTable?: TableReader,
 ): Promise<Problem[]> {
   const problems = keysOf(document, ["syncs"]).map(async (sync) => {
     const base = ["syncs", sync];
+    const from = sourcesOf(document, base).map((place) => sources[String(document.at(place))]);
+    const onlyTexts = from.length > 0 && from.every((source) => source?.connector.onlyTexts === true);
     const rules: Rules = {
       join: texts(document, [...base, "join"], ["users", "groups"]),
       users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
@@ -250,8 +259,8 @@ export async function checkSyncRules(
     const files = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
     const tables = readTable && (await readTables(files, folder, readTable));
     const problems: (Omit<RuleProblem, "path"> & { path: Path })[] = [
-      ...checkRules(rules, undefined, tables),
-      ...checkExpectations(expectations, tables).map(({ index, ...problem }) =>
+      ...checkRules(rules, undefined, tables, onlyTexts),
+      ...checkExpectations(expectations, tables, onlyTexts).map(({ index, ...problem }) =>
         Object.assign(problem, { path: [...(places[index] ?? []), "expect"] }),
       ),
     ];

@@ -34,7 +34,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     ...validated.problems,
     ...checked.problems,
     ...(await checkReferences(document, folder)),
-    ...(await checkSyncRules(document, folder, options.readTable)),
+    ...(await checkSyncRules(document, folder, checked.sources, options.readTable)),
   ];
   if (problems.length > 0 || validated.value === undefined) return refuse(file, problems, document.secrets);
   return build(validated.value, {

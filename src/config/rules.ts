@@ -92,7 +92,7 @@ export async function changeRules(
   const problems = [
     ...validated.problems,
     ...(await checkReferences(document, folder)),
-    ...(await checkSyncRules(document, folder, readTable)),
+    ...(await checkSyncRules(document, folder, configuration.sources, readTable)),
   ];
   const changed = validated.value?.syncs[sync];
   if (problems.length + document.problems.length > 0 || changed === undefined) return fail(problems);

@@ -5,7 +5,7 @@ import { objectionToName } from "./principal.ts";
 import type { Kind } from "./principal.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
 import { attributeOf, compileExpression, compileNaming } from "./expression.ts";
-import type { Expression, Fault, GroupFunction, Subject } from "./expression.ts";
+import type { CompileOptions, Expression, Fault, GroupFunction } from "./expression.ts";
 import { keptAttributes } from "./kept-attributes.ts";
 import type { KeptAttributes } from "./kept-attributes.ts";
 import type { LookupTables } from "./lookup.ts";
@@ -159,16 +159,17 @@ const ruleNames = Object.keys(accepted) as RuleName[];
 /**
  * Finds everything that is wrong with the rules before any entry is read.
  * @param limit how long compiling one of them may take, in milliseconds
+ * @param onlyTexts every attribute of an entry is one text, or missing
  */
-export function checkRules(rules: Rules, limit?: number, tables?: LookupTables): RuleProblem[] {
-  return compile(rules, new Date(), limit, tables).problems;
+export function checkRules(rules: Rules, limit?: number, tables?: LookupTables, onlyTexts?: boolean): RuleProblem[] {
+  return compile(rules, { now: new Date(), limit, tables, onlyTexts }).problems;
 }
 
 /** The files that rules look values up in. */
 export function tablesOf(rules: Rules): string[] {
   // Most have none, and need not be compiled to know it.
   if (!JSON.stringify(rules).includes("lookup")) return [];
-  const { users, groups, groupsFromRules, join } = compile(rules, new Date());
+  const { users, groups, groupsFromRules, join } = compile(rules, { now: new Date() });
   const all = [users.expressions, groups?.expressions ?? {}, groupsFromRules ?? {}, join].flatMap((each) =>
     Object.values<Expression>(each),
   );
@@ -188,7 +189,7 @@ export function compileRules(
   tables?: LookupTables,
   others: Readonly<Record<"users" | "groups", readonly Expression[]>> = { users: [], groups: [] },
 ): CompiledRules {
-  const { problems, users, groups, groupsFromRules, join } = compile(rules, now, undefined, tables);
+  const { problems, users, groups, groupsFromRules, join } = compile(rules, { now, tables });
   if (problems.length > 0) {
     throw new InputError("the rules are not valid", {
       problems: problems.map(
@@ -274,7 +275,10 @@ export function compileRules(
   };
 }
 
-function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupTables): Compiled {
+function compile(
+  rules: Rules,
+  { limit = compileLimit, ...options }: CompileOptions & { readonly limit?: number | undefined },
+): Compiled {
   const problems: RuleProblem[] = [];
   const renames = new Map(Object.entries(rules.groups?.rename ?? {}).map(([from, to]) => [nfc(from), nfc(to)]));
   const kind = (key: "users" | "groups", rules: KindRules): KindJudge => {
@@ -289,7 +293,7 @@ function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupT
         absence[name] = typeof rule.absent === "string" ? rule.absent : { default: nfc(rule.absent.default) };
       }
       if (source === undefined) continue;
-      const result = compileWithin(limit, source, now, tables);
+      const result = compileWithin(limit, source, options);
       const { types, wanted } = accepted[name];
       const fits = (type: string): boolean =>
         type === "dyn" || types.includes(type) || (type === "null" && isKeepable(name) && absence[name] !== undefined);
@@ -320,7 +324,7 @@ function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupT
     const source = rules.join?.[key];
     if (source === undefined) continue;
     const path = ["join", key];
-    const result = compileWithin(limit, source, now, tables);
+    const result = compileWithin(limit, source, options);
     if (!("evaluate" in result)) problems.push({ path, ...result });
     else if (!["dyn", ...accepted.mail.types].includes(result.type))
       problems.push({ path, message: `gives ${result.type}, but ${accepted.mail.wanted} is needed` });
@@ -333,7 +337,7 @@ function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupT
     problems,
     users,
     ...groups,
-    groupsFromRules: compileRuleGroups(rules, problems, { now, limit, tables }),
+    groupsFromRules: compileRuleGroups(rules, problems, { ...options, limit }),
     join,
   };
 }
@@ -342,7 +346,7 @@ function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupT
 function compileRuleGroups(
   { groupsFromRules }: Rules,
   problems: RuleProblem[],
-  { now, limit, tables }: { readonly now: Date; readonly limit: number; readonly tables: LookupTables | undefined },
+  { limit, ...options }: CompileOptions & { readonly limit: number },
 ): Compiled["groupsFromRules"] {
   if (groupsFromRules === undefined) return undefined;
   const expressions: NonNullable<Compiled["groupsFromRules"]> = {};
@@ -350,7 +354,7 @@ function compileRuleGroups(
     const source = groupsFromRules[name];
     if (source === undefined) continue;
     const path = ["groupsFromRules", name];
-    const result = compileWithin(limit, source, now, tables, "value");
+    const result = compileWithin(limit, source, { ...options, over: "value" });
     const { types, wanted } = accepted.description;
     if (!("evaluate" in result)) problems.push({ path, ...result });
     else if (result.type !== "dyn" && !types.includes(result.type))
@@ -396,14 +400,8 @@ function runWithin<Result>(timeout: number, work: () => Result | Fault): Result 
 }
 
 /** Compiles an expression, or says what is wrong with it. */
-export function compileWithin(
-  timeout: number,
-  source: string,
-  now: Date,
-  tables?: LookupTables,
-  over?: Subject,
-): Expression | Fault {
-  return runWithin(timeout, () => compileExpression(source, now, tables, over));
+export function compileWithin(timeout: number, source: string, options: CompileOptions): Expression | Fault {
+  return runWithin(timeout, () => compileExpression(source, options));
 }
 
 function traceOf(

@@ -3,7 +3,7 @@ import { describeValue } from "#text.ts";
 import { compileLimit, compileWithin } from "./compile.ts";
 import type { RuleProblem } from "./compile.ts";
 import type { AttributeValue } from "./entry.ts";
-import type { Expression } from "./expression.ts";
+import type { CompileOptions, Expression } from "./expression.ts";
 import type { LookupTables } from "./lookup.ts";
 
 /** What must be true of the users and groups that a run leaves in the target. */
@@ -31,9 +31,10 @@ export interface CompiledExpectation extends Expectation {
 export function checkExpectations(
   expectations: readonly Pick<Expectation, "over" | "expect">[],
   tables?: LookupTables,
+  onlyTexts?: boolean,
 ): (RuleProblem & { readonly index: number })[] {
   return expectations.flatMap((expectation, index) => {
-    const result = compileOne(expectation, new Date(), tables);
+    const result = compileOne(expectation, { now: new Date(), tables, onlyTexts });
     return "evaluate" in result ? [] : [{ index, path: ["expect"], ...result }];
   });
 }
@@ -50,7 +51,7 @@ export function compileExpectations(
   tables?: LookupTables,
 ): CompiledExpectation[] {
   return expectations.map((expectation) => {
-    const expression = compileOne(expectation, now, tables);
+    const expression = compileOne(expectation, { now, tables });
     if (!("evaluate" in expression))
       throw new InputError(`the expectation ${expectation.name} is not valid: ${expression.message}`);
     const readsSource = expression.uses("entry") !== "not" || expression.uses("inSource") !== "not";
@@ -62,7 +63,7 @@ export function compileExpectations(
 export function tablesOfExpectations(expectations: readonly Pick<Expectation, "over" | "expect">[]): string[] {
   return expectations.flatMap((expectation) => {
     // Most have none, and need not be compiled to know it.
-    const result = expectation.expect.includes("lookup") ? compileOne(expectation, new Date()) : undefined;
+    const result = expectation.expect.includes("lookup") ? compileOne(expectation, { now: new Date() }) : undefined;
     return result !== undefined && "evaluate" in result ? result.tables : [];
   });
 }
@@ -76,8 +77,8 @@ export function readersOf(
   return { users: over("users"), groups: over("groups") };
 }
 
-function compileOne({ over, expect }: Pick<Expectation, "over" | "expect">, now: Date, tables?: LookupTables) {
-  const result = compileWithin(compileLimit, expect, now, tables, over ?? "counts");
+function compileOne({ over, expect }: Pick<Expectation, "over" | "expect">, options: CompileOptions) {
+  const result = compileWithin(compileLimit, expect, { ...options, over: over ?? "counts" });
   if ("evaluate" in result && !["bool", "dyn"].includes(result.type))
     return { message: `gives ${result.type}, but true or false is needed` };
   return result;

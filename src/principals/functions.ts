@@ -4,6 +4,9 @@ import anyAscii from "any-ascii";
 import { RE2JS } from "re2js";
 import { firstLineOf } from "#errors.ts";
 import { describeValue } from "#text.ts";
+import type { Macro } from "./ast.ts";
+import { isNull } from "./comparison.ts";
+import { exampleOf, formatsOfDate, momentIn, momentOf } from "./dates.ts";
 import { parentOf, parseDn } from "./dn.ts";
 import type { Rdn } from "./dn.ts";
 
@@ -63,6 +66,8 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
     withText("dnParent", value, (text) => withDn("dnParent", text, () => parentOf(text, "rfc2253") ?? null)),
   /** A moment, to compare and to calculate with: see `momentOf`. Null where it says never. */
   "date(dyn): dyn": (value: unknown) => asDate("date", value),
+  /** The moment that a text tells in a format of strptime, `%d.%m.%Y`. */
+  "date(dyn, string): dyn": (value: unknown, format: string) => dateIn(format, value),
   /** Whether one moment is before another; false where either is null. */
   "isBefore(dyn, dyn): bool": (one: unknown, other: unknown) =>
     ordered(asDate("isBefore", one), asDate("isBefore", other)),
@@ -71,30 +76,45 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
     ordered(asDate("isAfter", other), asDate("isAfter", one)),
 };
 
+/**
+ * What CEL's functions become, see `own`. Its `int("")` is 0; and `size(entry.x)` is the number of characters where the
+ * attribute has one value, and the number of values where it has several.
+ */
+const ownFunctions: Readonly<Record<string, (...values: never[]) => unknown>> = {
+  "Int(int): int": (value: bigint) => value,
+  "Int(uint): int": (value: unknown) => wholeNumber("int", String(value), int64),
+  "Int(double): int": (value: number) => wholeNumber("int", Number.isFinite(value) ? Math.trunc(value) : "", int64),
+  "Int(string): int": (value: string) => wholeNumber("int", value, int64),
+  "Size(dyn): int": (value: unknown) => {
+    if (typeof value === "string") return BigInt(Array.from(value).length);
+    if (Array.isArray(value)) throw new EvaluationError({ code: sizeOfValues, message: "there are several values" });
+    throw new EvaluationError(`size() needs a text or a list, not ${describeValue(value)}`);
+  },
+};
+
+/** The code of the error that `size(entry.x)` fails with for several values. */
+export const sizeOfValues = "size_of_values";
+
+const int64 = [-(2n ** 63n), 2n ** 63n - 1n] as const;
+
+function wholeNumber(name: string, value: string | number, [least, most]: readonly [bigint, bigint]): bigint {
+  const number = /^[+-]?\d{1,20}$/.test(String(value)) ? BigInt(value) : undefined;
+  if (number !== undefined && number >= least && number <= most) return number;
+  throw new EvaluationError(`${name}() needs a whole number, not ${describeValue(value)}`);
+}
+
 /** The most values that `coalesce` takes. */
 const mostAlternatives = 8;
 
 /** Makes the functions known to the environment. */
 export function registerFunctions(environment: Environment): void {
-  for (const [signature, handler] of Object.entries(functions)) {
+  for (const [signature, handler] of Object.entries({ ...functions, ...ownFunctions })) {
     environment.registerFunction(signature, handler, { async: false });
   }
   for (let count = 2; count <= mostAlternatives; count += 1)
     environment.registerFunction(`coalesce(${Array(count).fill("ast").join(", ")}): dyn`, coalesce);
   // What is not set is not true.
   environment.registerOperator("!null: bool", () => true);
-}
-
-/** The parts of the library's macros that `coalesce` uses. */
-interface Macro {
-  readonly args: readonly unknown[];
-  readonly async: false;
-  typeCheck(
-    checker: { check(node: unknown, context: unknown): unknown; getType(name: string): unknown },
-    macro: Macro,
-    context: unknown,
-  ): unknown;
-  evaluate(evaluator: { run(node: unknown, context: unknown): unknown }, macro: Macro, context: unknown): unknown;
 }
 
 /** The first that is not null. A macro: what comes after it is not evaluated, and cannot fail. */
@@ -109,7 +129,7 @@ function coalesce({ args }: Pick<Macro, "args">): Macro {
     evaluate: (evaluator, macro, context) => {
       for (const each of macro.args) {
         const value = evaluator.run(each, context);
-        if (value !== null) return value;
+        if (!isNull(value)) return value;
       }
       return null;
     },
@@ -152,9 +172,20 @@ function asDate(name: string, value: unknown): Date | null {
   if (text === null || text === "") return null;
   const moment = momentOf(text);
   if (moment !== undefined) return moment;
+  const formats = formatsOfDate(text).map((format) => `date(x, "${format}")`);
+  const hint = formats.length === 0 ? 'write its format as in date(x, "%d.%m.%Y")' : `write ${formats.join(" or ")}`;
   throw new EvaluationError(
-    `${name}() needs a date like 2024-01-31, 2024-01-31T12:00:00Z or 20240131120000Z, or a FILETIME, not ${describeValue(text)}`,
+    `${name}() needs a date like 2024-01-31, 2024-01-31T12:00:00Z or 20240131120000Z, or a FILETIME, not ${describeValue(text)}; ${hint}`,
   );
+}
+
+function dateIn(format: string, value: unknown): Date | null {
+  if (value instanceof Date) return value;
+  const text = asText("date", value)?.trim();
+  if (text === undefined || text === "") return null;
+  const moment = momentIn(format, text);
+  if (moment !== undefined) return moment;
+  throw new EvaluationError(`date() needs a date like ${exampleOf(format)} ("${format}"), not ${describeValue(text)}`);
 }
 
 function ordered(one: Date | null, other: Date | null): boolean {
@@ -199,45 +230,4 @@ function patternOf(pattern: string): RE2JS {
   let found = compiled.get(pattern);
   if (found === undefined) compiled.set(pattern, (found = RE2JS.compile(pattern)));
   return found;
-}
-
-/** Between 1601, where FILETIME begins, and 1970, in milliseconds. */
-const filetimeEpoch = 11_644_473_600_000;
-/** What Active Directory writes for "never". */
-const never = new Set(["0", "9223372036854775807"]);
-
-const forms = {
-  iso: /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i,
-  generalized: /^(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)?(\d\d)?(?:[.,](\d{1,9}))?(Z|[+-]\d\d(?:\d\d)?))?$/,
-};
-
-/**
- * The moment that a text tells: LDAP's GeneralizedTime (`20240131120000Z`), ISO 8601 (`2024-01-31`,
- * `2024-01-31T12:00:00+01:00`), or Active Directory's FILETIME (100 ns since 1601). Without a zone it is in UTC, a date
- * alone is its beginning.
- * @returns null for FILETIME's two ways to say never; undefined when the text is none of these
- */
-function momentOf(text: string): Date | null | undefined {
-  if (never.has(text)) return null;
-  if (/^\d{16,19}$/.test(text)) return new Date(Number(BigInt(text) / 10_000n) - filetimeEpoch);
-  const match = forms.iso.exec(text) ?? forms.generalized.exec(text);
-  if (match === null) return undefined;
-  const [, year, month, day, hours = 0, minutes, seconds, fraction, zone = "Z"] = match;
-  const date = new Date(0);
-  date.setUTCFullYear(Number(year), Number(month) - 1, Number(day));
-  if (date.getUTCMonth() !== Number(month) - 1 || date.getUTCDate() !== Number(day)) return undefined;
-  // A leap second is the second after it.
-  if (Number(hours) > 23 || Number(minutes ?? 0) > 59 || Number(seconds ?? 0) > 60) return undefined;
-  const part = fraction === undefined ? 0 : Number(`0.${fraction}`);
-  // A fraction is one of the smallest unit that is given.
-  const unit = seconds !== undefined ? 1000 : minutes !== undefined ? 60_000 : 3_600_000;
-  date.setUTCHours(Number(hours), Number(minutes ?? 0), Number(seconds ?? 0), Math.floor(part * unit));
-  return new Date(date.getTime() - offsetOf(zone));
-}
-
-/** How far a zone is ahead of UTC, in milliseconds. */
-function offsetOf(zone: string): number {
-  if (zone.toUpperCase() === "Z") return 0;
-  const [hours, minutes] = [Number(zone.slice(1, 3)), Number(zone.slice(3).replace(":", "") || 0)];
-  return (zone.startsWith("-") ? -1 : 1) * (hours * 60 + minutes) * 60_000;
 }

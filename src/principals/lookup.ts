@@ -56,7 +56,12 @@ export class LookupRow extends Map<string, unknown> {
     this.fields = fields ?? [];
   }
 
-  override get(name: string): unknown {
+  override keys(): never {
+    throw new Error("a row of a table is no list; name the column: lookup(…).NAME");
+  }
+
+  override get(name: unknown): unknown {
+    if (typeof name !== "string") throw new Error('the name of a column is a text: lookup(…)["…"]');
     return this.fields[this.columns.indexOf(nfc(name))] || null;
   }
 }

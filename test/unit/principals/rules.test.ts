@@ -181,6 +181,95 @@ describe("dates", () => {
     expect(() => isTrue("isBefore(entry.leaves, now())", { leaves })).toThrow(/needs a date like .*, not "/);
   });
 
+  test.each([
+    ["%d.%m.%Y", "31.01.2024", "2024-01-31"],
+    ["%d.%m.%Y", " 1.2.2024 ", "2024-02-01"],
+    ["%d/%m/%Y", "11/12/2024", "2024-12-11"],
+    ["%m/%d/%Y", "11/12/2024", "2024-11-12"],
+    ["%d.%m.%y", "31.12.68", "2068-12-31"],
+    ["%d.%m.%y", "31.12.69", "1969-12-31"],
+    ["%Y%m%d", "20240131", "2024-01-31"],
+    ["%e %B %Y", "31 January 2024", "2024-01-31"],
+    ["%a, %d %b %Y", "Wed, 31 Jan 2024", "2024-01-31"],
+    ["%m/%d/%Y %I:%M %p", "1/31/2024 12:05 AM", "2024-01-31 00:05"],
+    ["%m/%d/%Y %I:%M %p", "1/31/2024 3:05 pm", "2024-01-31 15:05"],
+    ["%d.%m.%Y %H:%M:%S", "31.01.2024 15:04:05", "2024-01-31T15:04:05Z"],
+    ["%FT%T.%f%z", "2024-01-31T15:04:05.25+0100", "2024-01-31T14:04:05.25Z"],
+    ["%d%% %m (%Y)", "31% 01 (2024)", "2024-01-31"],
+  ])("in the format %s, %s is %s", (format, one, other) => {
+    expect(isTrue(`date(entry.one, "${format}") == date(entry.other)`, { one, other })).toBe(true);
+  });
+
+  test.each([
+    ["%d.%m.%Y", "12/31/2024", 'date() needs a date like 31.01.2024 ("%d.%m.%Y"), not "12/31/2024"'],
+    ["%d.%m.%Y", "31.02.2024", expect.stringContaining('not "31.02.2024"')],
+    ["%d.%m.%Y", "31.12.24", expect.stringContaining('not "31.12.24"')],
+    ["%d.%m.%Y", "31.12.2024 10:00", expect.stringContaining('not "31.12.2024 10:00"')],
+    ["%d.%m.%Y", "2024-12-31", expect.stringContaining('not "2024-12-31"')],
+    ["%m/%d/%Y", "31/12/2024", expect.stringContaining('not "31/12/2024"')],
+    ["%d %b %Y", "31 Dez 2024", 'date() needs a date like 31 Jan 2024 ("%d %b %Y"), not "31 Dez 2024"'],
+    ["%d.%m.%Y %I %p", "31.12.2024 13 PM", expect.stringContaining("needs a date like 31.01.2024 03 PM")],
+  ])("in the format %s, %s is none", (format, one, message) => {
+    let found = "";
+    try {
+      isTrue(`date(entry.one, "${format}") == null`, { one });
+    } catch (error) {
+      found = (error as Error).message.replace(/^users\.include: /, "");
+    }
+    expect(found).toEqual(message);
+  });
+
+  test("what is missing is null in any format; a date is one already", () => {
+    expect(isTrue('date(entry.one, "%d.%m.%Y") == null')).toBe(true);
+    expect(isTrue('date(entry.one, "%d.%m.%Y") == null', { one: " " })).toBe(true);
+    expect(isTrue('date(date(entry.one), "%d.%m.%Y") == date(entry.one)', { one: "2024-01-31" })).toBe(true);
+    expect(isTrue('isAfter(date(entry.one, "%d.%m.%Y"), now())', { one: "16.06.2024" })).toBe(true);
+  });
+
+  test.each([
+    ["31.12.2020", 'write date(x, "%d.%m.%Y")'],
+    ["31/12/2020", 'write date(x, "%d/%m/%Y")'],
+    ["12/31/2020", 'write date(x, "%m/%d/%Y")'],
+    ["11/12/2020", 'write date(x, "%d/%m/%Y") or date(x, "%m/%d/%Y")'],
+    ["2020/12/31", 'write date(x, "%Y/%m/%d")'],
+    ["31.12.20", 'write date(x, "%d.%m.%y")'],
+    ["soon", 'write its format as in date(x, "%d.%m.%Y")'],
+  ])("how %s is read is said", (leaves, advice) => {
+    expect(() => isTrue("isAfter(entry.leaves, now())", { leaves })).toThrow(`not "${leaves}"; ${advice}`);
+    expect(() => isTrue("date(entry.leaves) == null", { leaves })).toThrow(advice);
+  });
+
+  test.each([
+    ["%d.%q.%Y", /has %q; use %Y/],
+    ["%d.%m", /has no year \(%Y\)/],
+    ["%Y", /has no month \(%m\) and no day \(%d\)/],
+    ["%d.%d.%m.%Y", /the same part twice/],
+    ["%d.%m.%Y %", /a % without a letter/],
+    ["%d.%m.%Y %H %p", /has no hour to its %p/],
+    ["%d.%m.%Y %I", /has no %p to its hour/],
+    ["dd.mm.yyyy", /has no year/],
+  ])("%s is no format", (format, message) => {
+    const rules = { users: { include: `date(entry.x, "${format}") == null`, name: '"a"', displayName: '"a"' } };
+    expect(checkRules(rules)).toEqual([
+      { path: ["users", "include"], message: expect.stringMatching(message), offset: 14 },
+    ]);
+  });
+
+  test("a format stands in the rule", () => {
+    const rules = { users: { include: "date(entry.x, entry.y) == null", name: '"a"', displayName: '"a"' } };
+    expect(checkRules(rules)[0]?.message).toBe('the format of a date is written here, as a text in quotes: "%d.%m.%Y"');
+  });
+
+  test("the last day of work is over when it is, in UTC", () => {
+    const works = (leaves: string): boolean =>
+      isTrue('!isBefore(date(entry.leaves, "%d.%m.%Y"), now() - duration("24h"))', { leaves });
+    // It is noon of 15 June.
+    expect(works("16.06.2024")).toBe(true);
+    expect(works("15.06.2024")).toBe(true);
+    expect(works("14.06.2024")).toBe(false);
+    expect(isTrue('!isBefore(entry.leaves, now() - duration("24h"))')).toBe(true);
+  });
+
   test("whether rules ask for the time is known", () => {
     const asks = (include: string) => compileRules({ users: { include, name: '"a"', displayName: '"a"' } }).asksTime;
     expect(asks("isBefore(entry.leaves, now())")).toBe(true);

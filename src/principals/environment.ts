@@ -1,0 +1,138 @@
+import { Environment, EvaluationError } from "@marcbachmann/cel-js";
+import { nfc, quote } from "#text.ts";
+import { registerComparisons } from "./comparison.ts";
+import type { Entry, SourceGroups } from "./entry.ts";
+import { asText, registerFunctions } from "./functions.ts";
+import { lookupKey, LookupRow } from "./lookup.ts";
+import type { LookupTables } from "./lookup.ts";
+
+export type Attributes = Entry["attributes"];
+
+/** `memberOf(entry)` gives the groups that an entry is directly in, `nestedMemberOf(entry)` also those around these. */
+export type GroupFunction = "memberOf" | "nestedMemberOf";
+export const groupFunctions: Readonly<Record<GroupFunction, "direct" | "nested">> = {
+  memberOf: "direct",
+  nestedMemberOf: "nested",
+};
+
+/**
+ * `entry` as CEL sees it. The library tells types by their constructor, and reads the fields of a `Map` through `get`:
+ * this is where a missing attribute becomes null.
+ */
+export class EntryRecord extends Map<string, unknown> {
+  attributes: Attributes = {};
+  groups?: SourceGroups | undefined;
+  /** By the name that was asked for: was it ever set? */
+  readonly found = new Map<string, boolean>();
+
+  override get(name: unknown): unknown {
+    if (typeof name !== "string") throw new EvaluationError('the name of an attribute is a text: entry["…"]');
+    const value = attributeOf(this.attributes, name);
+    if (this.found.get(name) !== true) this.found.set(name, value !== undefined);
+    if (typeof value === "string") return nfc(value);
+    if (typeof value === "number") return Number.isSafeInteger(value) ? BigInt(value) : value;
+    if (Array.isArray(value)) return value.map((each) => nfc(String(each)));
+    return value ?? null;
+  }
+
+  override keys(): never {
+    throw new EvaluationError("entry is no list; name the attribute: entry.NAME");
+  }
+
+  groupsBy(name: GroupFunction): readonly string[] {
+    if (this.groups === undefined) throw new EvaluationError(`${name}(entry) is not known here`);
+    const names = this.groups[groupFunctions[name]];
+    if (names === undefined)
+      throw new EvaluationError(
+        `${name}(entry): a reference to a group may mean one of several, or a group has no name, so that nobody can say`,
+      );
+    return names;
+  }
+}
+
+/** The value of an attribute. Names of attributes are the same when they look the same. */
+export function attributeOf(attributes: Attributes, name: string): Attributes[string] | undefined {
+  if (Object.hasOwn(attributes, name)) return attributes[name];
+  if (/^[\0-\x7F]*$/.test(name)) return undefined;
+  const spelling = Object.keys(attributes).find((key) => nfc(key) === nfc(name));
+  return spelling === undefined ? undefined : attributes[spelling];
+}
+
+/** What `lookup` reads while an expression is evaluated. */
+let lookupTables: LookupTables | undefined;
+
+export function readTablesFrom(tables: LookupTables | undefined): void {
+  lookupTables = tables;
+}
+
+function lookUp(file: string, value: unknown): LookupRow {
+  const table = lookupTables?.get(file);
+  if (table === undefined || table instanceof Error) throw new EvaluationError(`the table ${quote(file)} was not read`);
+  const key = asText("lookup", value);
+  return new LookupRow(table.columns, key === null ? undefined : table.rows.get(lookupKey(key)));
+}
+
+/** All users, or all groups: they can be counted, and nothing else. */
+export class Counted {
+  readonly size: number;
+
+  constructor(size: number) {
+    this.size = size;
+  }
+}
+
+const ofPrincipals = {
+  name: "string",
+  displayName: "string",
+  description: "dyn",
+  groups: "list<string>",
+  nestedGroups: "list<string>",
+  inSource: "bool",
+  entry: "Entry",
+};
+
+/** What expressions can name, by what they are about: an entry, a single text, a user or a group of the target, how many there are, or a name that is taken. */
+export const vocabularies = {
+  entry: { entry: "Entry" },
+  value: { entry: "Entry", value: "string" },
+  users: { ...ofPrincipals, mail: "dyn" },
+  groups: { ...ofPrincipals, members: "list<string>", nestedMembers: "list<string>" },
+  counts: { users: "Counted", groups: "Counted" },
+  naming: { name: "string", n: "int" },
+} as const satisfies Record<string, Readonly<Record<string, string>>>;
+/** What an expression is about. */
+export type Subject = keyof typeof vocabularies;
+
+function createEnvironment(variables: Readonly<Record<string, string>>): Environment {
+  const environment = new Environment({ homogeneousAggregateLiterals: false })
+    .registerType("Entry", EntryRecord)
+    .registerType("Counted", Counted)
+    // What `now()` and `has` become, see `own`.
+    .registerVariable("Now", "google.protobuf.Timestamp")
+    .registerType("Row", LookupRow)
+    .registerFunction("Has(dyn): bool", (value) => value !== null && !(value instanceof LookupRow && value.isMissing), {
+      async: false,
+    })
+    .registerFunction("lookup(string, dyn): Row", lookUp, { async: false })
+    .registerFunction("Counted.size(): int", ({ size }: Counted) => BigInt(size), { async: false })
+    .registerFunction("size(Counted): int", ({ size }: Counted) => BigInt(size), { async: false })
+    .registerOperator("string + int", (text: string, number: bigint) => `${text}${number}`)
+    .registerOperator("int + string", (number: bigint, text: string) => `${number}${text}`);
+  for (const name of Object.keys(groupFunctions) as GroupFunction[])
+    environment.registerFunction(`${name}(Entry): list<string>`, (record: EntryRecord) => record.groupsBy(name), {
+      async: false,
+    });
+  for (const [name, type] of Object.entries(variables)) environment.registerVariable(name, type);
+  registerFunctions(environment);
+  registerComparisons(environment);
+  return environment;
+}
+
+/** Made when an expression is about that: each takes milliseconds, and few configurations need all. */
+const environments = new Map<Subject, Environment>();
+
+export function environmentOf(subject: Subject): Environment {
+  const made = environments.get(subject) ?? createEnvironment(vocabularies[subject]);
+  environments.set(subject, made);
+  return made;
+}
