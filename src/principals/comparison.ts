@@ -50,7 +50,7 @@ const primitiveKinds: Readonly<Record<string, Kind>> = {
   boolean: "bool",
 };
 
-export function kindOf(value: unknown): Kind {
+function kindOf(value: unknown): Kind {
   return primitiveKinds[typeof value] ?? kindOfObject(value);
 }
 
@@ -74,7 +74,7 @@ interface Different {
 
 type Answer = boolean | Different;
 
-export function isSame(left: unknown, right: unknown): Answer {
+function isSame(left: unknown, right: unknown): Answer {
   if (isNull(left) || isNull(right)) return isNull(left) && isNull(right);
   if (typeof left === typeof right && typeof left !== "object") return left === right;
   const kind = kindOf(left);
@@ -213,7 +213,7 @@ function kindOfType({ kind, name }: CelType): Kind | undefined {
 }
 
 /** The kind that every value of a node has that is not null; undefined when that is not known before a record is read. */
-export function knownKind(node: ASTNode, type: CelType): Kind | undefined {
+function knownKind(node: ASTNode, type: CelType): Kind | undefined {
   const known = kindOfType(type);
   if (known !== undefined) return known;
   if (node.op === "call") return resultKinds[node.args[0]];
