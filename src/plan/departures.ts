@@ -47,6 +47,8 @@ export interface LeavingDay {
 export interface Departures {
   readonly renames: Found<Rename>;
   readonly reused: Found<ReusedName>;
+  /** Of how many of them only the id of the record has changed. Absent in what older versions stored. */
+  readonly adoptable?: number | undefined;
   readonly kept: Found<Kept>;
   /** The soonest first. */
   readonly leaving: Found<Leaving> & { readonly groups: number; readonly days: readonly LeavingDay[] };
@@ -83,7 +85,7 @@ export async function depart(connection: Connection, rules: DepartureRules, now:
     SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)`);
   await keepAdministrators(connection, rules.administrators);
   await keepForeignMembers(connection);
-  const { renames, reused } = await holdRenames(connection, rules, examples);
+  const { renames, reused, adoptable } = await holdRenames(connection, rules, examples);
   await keepLastMembers(connection);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE gone AS
@@ -95,7 +97,13 @@ export async function depart(connection: Connection, rules: DepartureRules, now:
   await connection.run(`
     DELETE FROM gone WHERE (kind, name) NOT IN (SELECT (kind, name) FROM doomed);
     INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE kind = 'group' AND since + ${rules.after} > ${now}`);
-  return { renames, reused, kept: await keptOnes(connection), leaving: await leavingOnes(connection, rules.after) };
+  return {
+    renames,
+    reused,
+    adoptable,
+    kept: await keptOnes(connection),
+    leaving: await leavingOnes(connection, rules.after),
+  };
 }
 
 /** Freezes the groups, the groups in them, and their members. */

@@ -36,6 +36,7 @@ export async function createPlan(connection: Connection): Promise<Plan> {
     FROM ${differing("actual", "desired")};
     CREATE OR REPLACE TEMP TABLE changes AS SELECT action, kind, name FROM change_pair;
     CREATE TEMP TABLE IF NOT EXISTS change_cause (${tables.change_cause});
+    CREATE TEMP TABLE IF NOT EXISTS adoptable (${tables.adoptable});
     CREATE OR REPLACE TEMP VIEW change_sides AS
     SELECT p.action, p.kind, p.name, p.before, p.after, w.causes
     FROM change_pair p LEFT JOIN change_cause w ON w.kind = p.kind AND w.name = p.name`);
@@ -79,11 +80,13 @@ export function principalOf(kind: Kind, row: PrincipalRow): Principal {
   };
 }
 
-/** SHA-256 over the sorted SHA-256 of each change, so that their order does not matter. */
+/** SHA-256 over the sorted SHA-256 of each change and of each name that can be adopted, so that their order does not matter. */
 async function digestOf(connection: Connection): Promise<string> {
   const [row] = await connection.rows<{ digest: string }>(`
     SELECT sha256(coalesce(string_agg(line, '' ORDER BY line), '')) AS digest
-    FROM (SELECT sha256(to_json(struct_pack(action, kind, before, after))::VARCHAR) AS line FROM change_sides)`);
+    FROM (
+      SELECT sha256(to_json(struct_pack(action, kind, before, after))::VARCHAR) AS line FROM change_sides
+      UNION ALL SELECT sha256(to_json(struct_pack(kind, name, source, was_id, is_id))::VARCHAR) FROM adoptable)`);
   if (row === undefined) throw new Error("an aggregate returned no row");
   return row.digest;
 }

@@ -81,9 +81,14 @@ export const limits = values.section({
     .prefault("20%")
     .describe("By how many users, and how many groups, a source may shrink since its last good read."),
   quarantined: share.prefault("20%").describe("How many users, and how many groups, of a source may be quarantined."),
+  heldNames: share
+    .prefault("20%")
+    .describe("How many users, and how many groups, may stay as they are because their names are held."),
   minUsers: values.atLeastOne.exactOptional().describe("The fewest users all sources together must have in scope."),
   minGroups: values.atLeastOne.exactOptional().describe("The fewest groups all sources together must have in scope."),
-  floor: wholeNumber.prefault(10).describe("A percentage never trips on this many changes or fewer."),
+  floor: wholeNumber
+    .prefault(10)
+    .describe("A percentage never trips on this many changes or fewer, but a floor never lets more than half go."),
   per: per
     .prefault("day")
     .describe("The period that bounds apply to. run: one run. day: the last 24 hours, including this run."),
@@ -99,8 +104,9 @@ type From = string | { readonly source: string; readonly minUsers?: number; read
 
 /** The limits of a sync, without those that are `none`, and each with its period. */
 export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]): Limits {
-  const { deletes, updates, creates, membershipsLost, emptied, blanked, shrink, quarantined, per, ...rest } = input;
-  const bounds = { deletes, updates, creates, emptied, blanked, shrink, quarantined };
+  const { deletes, updates, creates, membershipsLost, emptied, blanked, shrink, quarantined, heldNames, per, ...rest } =
+    input;
+  const bounds = { deletes, updates, creates, emptied, blanked, shrink, quarantined, heldNames };
   const sources = from.flatMap((each) =>
     typeof each === "string" ? [] : [[each.source, { minUsers: each.minUsers, minGroups: each.minGroups }] as const],
   );

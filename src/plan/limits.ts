@@ -1,6 +1,7 @@
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import type { HeldNames } from "./renames.ts";
 import { tables } from "./tables.ts";
 
 /** The limits on what a plan does; they are added up over 24 hours. */
@@ -16,7 +17,15 @@ export const measures = [
 export type Measure = (typeof measures)[number];
 
 /** What can be limited, by its key in the configuration. An override uses the same name. */
-export const limitNames = [...measures, "shrink", "quarantined", "drift", "minUsers", "minGroups"] as const;
+export const limitNames = [
+  ...measures,
+  "shrink",
+  "quarantined",
+  "heldNames",
+  "drift",
+  "minUsers",
+  "minGroups",
+] as const;
 export type LimitName = (typeof limitNames)[number];
 
 /** An expectation as a limit. */
@@ -44,7 +53,7 @@ export type Overridable = (typeof overridable)[number] | ExpectationLimit;
 /** A bound on a measure. With both `count` and `percent`, the smaller one holds. */
 export interface Bound {
   readonly count?: number | undefined;
-  /** Of what the sync manages in the target. Never less than `Limits.floor`. */
+  /** Of what the sync manages in the target. A floor may raise it. */
   readonly percent?: number | undefined;
   /** Takes the place of `Limits.floor`. */
   readonly floor?: number | undefined;
@@ -53,13 +62,16 @@ export interface Bound {
 }
 
 /** The limits of a sync. An absent one does not apply. */
-export interface Limits extends Readonly<Partial<Record<Measure | "shrink" | "quarantined", Bound>>> {
+export interface Limits extends Readonly<Partial<Record<Measure | "shrink" | "quarantined" | "heldNames", Bound>>> {
   /** The fewest users and groups that all sources together must have in scope. */
   readonly minUsers?: number | undefined;
   readonly minGroups?: number | undefined;
   /** The same for single sources, by name. */
   readonly sources: Readonly<Record<string, { readonly minUsers?: number; readonly minGroups?: number }>>;
-  /** This many changes never trip a percentage: in a small directory one person is many percent. */
+  /**
+   * This many changes never trip a percentage: in a small directory one person is many percent. But of what can go, a floor
+   * never lets more than half go.
+   */
   readonly floor: number;
   /** `hold`: a tripped limit stops the run. `apply-the-rest`: the changes it counts wait, and the rest is applied. */
   readonly action: "hold" | "apply-the-rest";
@@ -285,6 +297,8 @@ export interface Facts {
   readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
   /** Absent: not looked at. */
   readonly groups?: GroupLosses | undefined;
+  /** Absent: not looked at. */
+  readonly heldNames?: readonly HeldNames[] | undefined;
   /** How many principals somebody has changed in the target, where that holds a run. */
   readonly drift?: number | undefined;
   readonly history: Pick<History, "applied" | "reads">;
@@ -298,6 +312,7 @@ export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
     ...groupChecks(limits, facts),
     ...shrinkChecks(limits, facts),
     ...quarantineChecks(limits, facts),
+    ...heldNameChecks(limits, facts),
     ...minimumChecks(limits, facts),
     ...driftChecks(facts),
   ];
@@ -311,6 +326,9 @@ type Unjudged = Omit<LimitCheck, "overridden" | "limit"> & { readonly limit: Lim
 /** These shrink what they are a percentage of: so they are measured against what was there when the 24 hours began. */
 const takesAway: ReadonlySet<Measure> = new Set(["deletes", "membershipsLost", "blanked"]);
 
+/** Nothing is lost by these: with a floor, all of a small directory may change. */
+const losesNothing: ReadonlySet<Measure> = new Set(["updates", "creates"]);
+
 function amountChecks(limits: Limits, { amounts, groups, history }: Facts): Unjudged[] {
   return amounts.flatMap(({ measure, of, amount, base }) => {
     const bound = limits[measure];
@@ -319,7 +337,7 @@ function amountChecks(limits: Limits, { amounts, groups, history }: Facts): Unju
     const earlier = bound.per === "day" ? before.reduce((sum, each) => sum + each.amount, 0) : 0;
     const value = amount + earlier;
     const whole = base + (takesAway.has(measure) ? earlier : 0);
-    const { most, basis } = boundOf(bound, whole, limits.floor);
+    const { most, basis } = boundOf(bound, whole, limits.floor, losesNothing.has(measure));
     const named = measure === "emptied" && amount > 0 ? { groups: groups?.emptied.examples } : {};
     return most === undefined
       ? []
@@ -382,6 +400,17 @@ function quarantineChecks({ quarantined: bound, floor }: Limits, { sizes }: Fact
   });
 }
 
+/** Held names keep what the target has, too: a sync that holds most of its people has stopped. */
+function heldNameChecks({ heldNames: bound, floor }: Limits, { heldNames = [] }: Facts): Unjudged[] {
+  if (bound === undefined) return [];
+  return heldNames.flatMap(({ of, held: value, base }) => {
+    const { most, basis } = boundOf(bound, base, floor);
+    return most === undefined
+      ? []
+      : [{ limit: "heldNames" as const, of, value, earlier: 0, bound: most, basis, tripped: value > most }];
+  });
+}
+
 function driftChecks({ drift: value }: Facts): Unjudged[] {
   if (value === undefined) return [];
   const rest = { of: "principals that somebody changed in the target", earlier: 0, bound: 0, basis: "drift: hold" };
@@ -404,17 +433,30 @@ function atLeast(limit: LimitName, bound: number | undefined, of: string, value:
   return [{ limit, of, value, earlier: 0, bound, basis: "in scope", tripped: value < bound }];
 }
 
-/** The most that may happen to `base` things; undefined where nothing bounds it, since a percentage of zero means nothing. */
+/**
+ * The most that may happen to `base` things; undefined where nothing bounds it, since a percentage of zero means nothing.
+ * @param floorIsWhole the floor may be all of them, not only half
+ */
 function boundOf(
   { count, percent, floor: own }: Bound,
   base: number,
   usual: number,
+  floorIsWhole = false,
 ): { most: number | undefined; basis: string } {
   const floor = own ?? usual;
+  const half = Math.floor(base / 2);
+  const raised = floorIsWhole ? floor : Math.min(floor, half);
   const part = percent === undefined || base === 0 ? undefined : Math.floor((base * percent) / 100 + 1e-9);
-  const share = part === undefined ? undefined : Math.max(floor, part);
+  const share = part === undefined ? undefined : Math.max(raised, part);
   const most = count === undefined ? share : Math.min(count, share ?? count);
   if (share === undefined || most !== share) return { most, basis: "as configured" };
-  const of = `${percent}% of ${base.toLocaleString("en")}`;
-  return { most, basis: part === share ? of : `${of} is less than the floor` };
+  const whole = base.toLocaleString("en");
+  if (part === share) return { most, basis: `${percent}% of ${whole}` };
+  return {
+    most,
+    basis:
+      raised < floor
+        ? `half of ${whole}; the floor of ${floor} would be more`
+        : `${percent}% of ${whole} is less than the floor`,
+  };
 }

@@ -37,8 +37,18 @@ export interface ReusedName {
   /** The immutable ids of the record that it was made of, and of the one that has the name now. */
   readonly was: string;
   readonly is: string;
+  /** The name that the earlier record has now, where it is still there. */
+  readonly becomes?: string | undefined;
   /** It stays as it is for now. */
   readonly held: boolean;
+}
+
+/** How many principals of a kind keep their state because their names are held. */
+export interface HeldNames {
+  readonly of: "users" | "groups";
+  readonly held: number;
+  /** How many the sync manages in the target. */
+  readonly base: number;
 }
 
 /**
@@ -52,7 +62,8 @@ export async function findRenames(connection: Connection): Promise<void> {
     CREATE OR REPLACE TEMP TABLE unmatched AS
     SELECT * FROM ledger SEMI JOIN actual USING (kind, name) ANTI JOIN assembled_origin USING (kind, name, source, source_id);
     CREATE OR REPLACE TEMP TABLE move (${tables.move});
-    CREATE OR REPLACE TEMP TABLE reused (${tables.reused})`);
+    CREATE OR REPLACE TEMP TABLE reused (${tables.reused});
+    CREATE OR REPLACE TEMP TABLE adoptable (${tables.adoptable})`);
   // In most runs no name has changed; then there is nothing to look for in the ledger.
   if ((await countOf(connection, "unmatched")) === 0) return;
   await connection.run(`
@@ -83,7 +94,7 @@ export async function holdRenames(
   connection: Connection,
   rules: NamePolicies,
   examples: number,
-): Promise<{ renames: Found<Rename>; reused: Found<ReusedName> }> {
+): Promise<{ renames: Found<Rename>; reused: Found<ReusedName>; adoptable: number }> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE rename AS
     SELECT * FROM move ANTI JOIN assembled s ON s.kind = move.kind AND s.name = move.was;
@@ -103,17 +114,63 @@ export async function holdRenames(
     INSERT INTO held_back SELECT kind, name FROM held_name h SEMI JOIN assembled USING (kind, name);
     INSERT INTO renamed
     SELECT r.kind, r.was, r.becomes FROM rename r ANTI JOIN held_name h ON h.kind = r.kind AND h.name = r.was`);
+  await findAdoptable(connection);
   const held = "IN (SELECT (kind, name) FROM held_name) AS held";
   const renames = await connection.rows<Rename>(`
     SELECT kind, was AS from, becomes AS to, source, source_id AS "sourceId", (kind, was) ${held}
     FROM rename ORDER BY held DESC, kind DESC, was, becomes LIMIT ${examples}`);
-  const reused = await connection.rows<ReusedName>(`
-    SELECT kind, name, source, was_id AS was, is_id AS is, (kind, name) ${held}
+  const reused = await connection.rows<Omit<ReusedName, "becomes"> & { becomes: string | null }>(`
+    SELECT kind, name, source, was_id AS was, is_id AS is, (kind, name) ${held},
+      (SELECT min(becomes) FROM move m WHERE m.kind = reused.kind AND m.was = reused.name) AS becomes
     FROM reused ORDER BY held DESC, kind DESC, name LIMIT ${examples}`);
   return {
+    adoptable: await countOf(connection, "adoptable"),
     renames: { count: await countOf(connection, "rename"), examples: renames },
-    reused: { count: await countOf(connection, "reused"), examples: reused },
+    reused: {
+      count: await countOf(connection, "reused"),
+      examples: reused.map(({ becomes, ...rest }) => (becomes === null ? rest : { ...rest, becomes })),
+    },
   };
+}
+
+/**
+ * Makes `adoptable`: held names whose earlier records are nowhere in the sources, while the records that have them now were
+ * never anybody else's. After a directory was rebuilt, that is everybody; of two people who share a name, it is nobody.
+ */
+async function findAdoptable(connection: Connection): Promise<void> {
+  if ((await countOf(connection, "reused")) === 0) return;
+  await connection.run(`
+    CREATE TABLE IF NOT EXISTS record (${tables.record});
+    INSERT INTO adoptable
+    WITH held AS (SELECT r.* FROM reused r JOIN frozen f ON f.kind = r.kind AND f.name = r.name AND f.reason = 'reused'),
+    was AS (SELECT l.kind, l.name, l.source, l.source_id FROM ledger l SEMI JOIN held USING (kind, name)),
+    present AS (
+      SELECT kind, source, source_id FROM assembled_origin UNION ALL SELECT kind, source, source_id FROM record
+      UNION ALL SELECT kind, source, source_id FROM quarantined),
+    still AS (SELECT kind, name FROM was SEMI JOIN present USING (kind, source, source_id)),
+    own AS (SELECT o.kind, o.name, o.source, o.source_id FROM assembled_origin o SEMI JOIN held USING (kind, name)),
+    others AS (SELECT o.kind, o.name FROM own o SEMI JOIN ledger USING (kind, source, source_id))
+    SELECT kind, name, source, min(was_id), min(is_id) FROM held ANTI JOIN still USING (kind, name) ANTI JOIN others USING (kind, name)
+    GROUP BY kind, name, source`);
+}
+
+/**
+ * Has the ledger own the names in `adoptable` by the ids that their records have now. Nothing else of them changes in this run.
+ * @returns how many principals that are
+ */
+export async function adoptNames(connection: Connection): Promise<number> {
+  const adopted = await connection.rows(`
+    INSERT INTO managed SELECT DISTINCT kind, name FROM adoptable ANTI JOIN managed USING (kind, name) RETURNING name`);
+  return adopted.length;
+}
+
+/** How many names of the target are held, of how many. Runs after `depart`, or with the `frozen` of a stored plan. */
+export async function countHeldNames(connection: Connection): Promise<HeldNames[]> {
+  const rows = await connection.rows<{ kind: Kind; held: bigint; base: bigint }>(`
+    SELECT a.kind, count(*) FILTER (f.reason IN ('renamed', 'reused')) AS held,
+      count(*) FILTER (f.reason IS NULL OR f.reason NOT IN ('protected', 'unmanaged')) AS base
+    FROM actual a LEFT JOIN frozen f USING (kind, name) GROUP BY a.kind ORDER BY a.kind DESC`);
+  return rows.map(({ kind, held, base }) => ({ of: `${kind}s` as const, held: Number(held), base: Number(base) }));
 }
 
 async function countOf(connection: Connection, table: Table): Promise<number> {

@@ -60,6 +60,7 @@ export async function narrow(connection: Connection, selection: Selection): Prom
   await connection.run(`
     ${uncreate(isExcluded)};
     ${restore(isExcluded)};
+    DELETE FROM adoptable WHERE ${isExcluded} ${named.length === 0 ? "" : `OR (kind, name) IN (${named.join(", ")})`};
     UPDATE desired SET display_name = a.display_name, description = a.description, mail = a.mail, group_names = a.group_names
     FROM actual a SEMI JOIN excluded USING (kind, name) WHERE a.kind = desired.kind AND a.name = desired.name`);
 }
@@ -108,7 +109,8 @@ export async function narrowTo(connection: Connection, subjects: readonly Subjec
     FROM actual a ANTI JOIN chosen USING (kind, name) LEFT JOIN desired d ON d.kind = a.kind AND d.name = a.name, followed f;
     CREATE OR REPLACE TABLE desired AS FROM narrowed;
     DROP TABLE narrowed;
-    DELETE FROM managed WHERE (kind, name) NOT IN (FROM chosen)`);
+    DELETE FROM managed WHERE (kind, name) NOT IN (FROM chosen);
+    DELETE FROM adoptable WHERE (kind, name) NOT IN (FROM chosen)`);
   const groups = await connection.rows<{ name: string; members: number; more: number }>(
     `SELECT name, sum(members) OVER ()::INTEGER AS members, (count(*) OVER () - ${mostGroups})::INTEGER AS more FROM lost_group ORDER BY name LIMIT ${mostGroups}`,
   );
@@ -122,7 +124,8 @@ function hasCause(condition: string): string {
 
 async function refuseUnplanned(connection: Connection, named: readonly string[]): Promise<void> {
   const [missing] = await connection.rows<{ kind: string; name: string }>(`
-    SELECT kind, name FROM (VALUES ${named.join(", ")}) n(kind, name) ANTI JOIN changes USING (kind, name) LIMIT 1`);
+    SELECT kind, name FROM (VALUES ${named.join(", ")}) n(kind, name) ANTI JOIN changes USING (kind, name)
+    ANTI JOIN adoptable USING (kind, name) LIMIT 1`);
   if (missing !== undefined)
     throw new InputError(`the plan does not change the ${missing.kind} ${missing.name}: it cannot be left out of it`);
 }

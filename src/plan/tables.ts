@@ -56,6 +56,11 @@ export const tables = {
   move: "kind VARCHAR, was VARCHAR, becomes VARCHAR, source VARCHAR, source_id VARCHAR",
   /** Names that another record of the same source has now. Made by `findRenames`, read by `holdRenames`. */
   reused: `${identity}, source VARCHAR, was_id VARCHAR, is_id VARCHAR`,
+  /**
+   * Held names of which only the ids of their records have changed. Made by `findRenames`, filled by `holdRenames`, read by
+   * `createPlan` and `adoptNames`.
+   */
+  adoptable: `${identity}, source VARCHAR, was_id VARCHAR, is_id VARCHAR`,
   /** Who would leave the target. Made by `depart`, read by it and `holdRenames`. */
   doomed: identity,
   /** Groups that carry the administration privilege, and all groups in them. `depart` only, where such groups are named. */

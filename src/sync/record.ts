@@ -152,6 +152,10 @@ export interface RunRecord {
   readonly export?: Readonly<Record<string, unknown>>;
   /** Whether its plan is still stored. */
   readonly kept: boolean;
+  /** Shows that what is stored of its plan is as it was. Absent in records of versions before 0.3. */
+  readonly seal?: string | undefined;
+  /** The same of the part of it that is being approved. */
+  readonly partSeal?: string | undefined;
 }
 
 /** A slot in which no run began. */
@@ -215,6 +219,11 @@ export function lostRecord(run: RunRecord): RunRecord {
   if (run.sentAt === undefined) return unsent(run, endedAt);
   const recovery = "its process was killed while it was applying; the next run of the sync finds out what has arrived";
   return withError({ ...run, state: "failed", endedAt, endUnknown: true, recovery });
+}
+
+/** The record of a run of whose stored plan only the part that was approved is left. */
+export function withPart(run: RunRecord): RunRecord {
+  return { ...without(run, ["partSeal"]), seal: run.partSeal };
 }
 
 /** A failed run says why. */

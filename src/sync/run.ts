@@ -197,7 +197,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     // Sources that have lost too much are held even if the plan has no changes, yet, to approve.
     const asks = !options.apply || options.digest !== undefined || options.approval !== undefined;
     if (policy !== "automatic-within-limits" || !changed)
-      holdBeyondLimits(sync, planned, { run: options.id, asks, for: options.for });
+      await holdBeyondLimits(connection, sync, planned, { run: options.id, asks, for: options.for });
     const result = { digest: plan.digest, counts: plan.counts, limits, waiting };
     if (changed && !options.apply) return { outcome: "planned", ...result };
     const mustAsk = options.digest === undefined && beyond.some(({ otherwise }) => otherwise === "approve");

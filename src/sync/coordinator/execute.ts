@@ -1,7 +1,7 @@
 import { messageOf } from "#errors.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
-import { hasReadAll, hasSucceeded, isOpen } from "#sync/record.ts";
+import { hasReadAll, hasSucceeded, isOpen, withPart } from "#sync/record.ts";
 import type { RunRecord, StageRecord, SyncState } from "#sync/record.ts";
 import { run as runSync } from "#sync/run.ts";
 import type { RunOptions } from "#sync/run.ts";
@@ -159,8 +159,8 @@ async function execute(
         storeAs === undefined
           ? undefined
           : async ({ connection }, planned) => {
-              await store.save(storeAs, connection, planned);
-              update({ kept: true });
+              const seal = await store.save(storeAs, connection, planned);
+              update({ kept: true, ...(storeAs === run.id ? { seal } : { partSeal: seal }) });
             },
       storeQuarantined: async ({ connection }) => {
         if (!hasReadAll(run)) return;
@@ -189,7 +189,10 @@ async function execute(
   } finally {
     await sync?.target.close();
   }
-  if (run.state === "applied" && storeAs !== undefined && storeAs !== run.id) await store.replaceByPart(run.id);
+  if (run.state === "applied" && storeAs !== undefined && storeAs !== run.id) {
+    await store.replaceByPart(run.id);
+    run = withPart(run);
+  }
   if (hasSucceeded(run)) {
     const exported = await context.after?.(run.sync, run.state);
     if (exported !== undefined) run = { ...run, export: exported };

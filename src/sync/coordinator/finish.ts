@@ -27,7 +27,8 @@ export function finish(context: FinishContext, run: RunRecord): Promise<RunRecor
     if (run.kept) await context.store.renew(twin.id, run.id);
     const foundAgain = { count: (twin.foundAgain?.count ?? 0) + 1, lastAt: at };
     const { expectations, limits } = run;
-    const again = { ...without(twin, ["error"]), limits, expectations, ...errorOf(run, twin.id), foundAgain };
+    const seal = run.kept ? run.seal : twin.seal;
+    const again = { ...without(twin, ["error"]), limits, expectations, seal, ...errorOf(run, twin.id), foundAgain };
     const same = without(run, ["expiresAt", "heldBy", "error"]);
     return write(context, { ...same, state: "superseded", sameAs: twin.id, endedAt: at, kept: false }, [again]);
   });

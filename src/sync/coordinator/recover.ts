@@ -6,12 +6,13 @@ import { naming } from "#files/disk.ts";
 import { changes } from "#plan/change.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { createPlan } from "#plan/diff.ts";
+import { adoptNames } from "#plan/renames.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import { forgetBaseline } from "#sync/planning/baseline.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { carryOver, partOf } from "#sync/plans/stored.ts";
-import { isOpen, isUnfinished, unsent, withError, without } from "#sync/record.ts";
+import { isOpen, isUnfinished, unsent, withError, without, withPart } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { passwordOf } from "#sync/sync.ts";
@@ -81,13 +82,14 @@ async function recover(context: Context, run: RunRecord): Promise<void> {
   const isPart = run.decisions.at(-1)?.selection !== undefined;
   const signal = AbortSignal.any([interruptionOf(context).stop, AbortSignal.timeout(patience)]);
   const ended = await findOutcome(context, run, isPart ? partOf(run.id) : run.id, signal);
-  if (ended.state === "applied" && isPart) await store.replaceByPart(run.id);
+  const isReplaced = ended.state === "applied" && isPart;
+  if (isReplaced) await store.replaceByPart(run.id);
   if (ended.state === "applied") await forgetBaseline(context.folder, run.sync);
   await push(context, run.sync, ["baseline"]);
   if (ended.endUnknown !== true) await writeAudit(context, recovered(ended));
   // Its failure is known already.
   if (run.state === "failed" && ended.state === "failed") await journal.put(ended);
-  else await finish(context, withError(await withExport(context, ended)));
+  else await finish(context, withError(await withExport(context, isReplaced ? withPart(ended) : ended)));
 }
 
 /** The export may have run already, without the journal saying so. */
@@ -148,7 +150,11 @@ async function outcomeOf(
     });
     try {
       if (ledger.settled === run.id) return "settled";
+      const seal = storedAs === run.id ? run.seal : run.partSeal;
+      await store.fetch([storedAs]);
+      if (seal !== undefined) await store.verify(storedAs, seal);
       const { digest, scope, amounts } = await store.load(storedAs, connection);
+      if (run.decisions.at(-1)?.overrides?.includes("heldNames") === true) await adoptNames(connection);
       const list = async (): Promise<void> => {
         await listTarget(sync.target, workbench, "actual", signal);
         await carryOver(connection);

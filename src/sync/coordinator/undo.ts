@@ -23,10 +23,7 @@ export async function undo(
   const { target, approvalExpires } = settingsOf(sync);
   for (const each of later) checkSameTarget(each, target, "undone");
   const run = newRun(context, sync, { cause: "undo", by, undoes: id, decisions: [] });
-  const planner = planUndo(
-    store,
-    later.map((each) => each.id),
-  );
+  const planner = planUndo(store, later);
   const options = { approval: "required", approvalExpires, storeAs: run.id, planner } as const;
   return start(context, run, options, [{ event: "undone", by, sync, run: run.id, undoes: id }], watcher);
 }

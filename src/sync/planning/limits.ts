@@ -8,8 +8,10 @@ import { evaluateExpectations, limitChecksOf } from "#plan/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { Amount, Facts, LimitCheck, Measure, Overridable, SourceSize } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
+import { adoptNames, countHeldNames } from "#plan/renames.ts";
 import { describeCheck, nameLimits } from "#plan/render/shared.ts";
 import { tables } from "#plan/tables.ts";
+import { pluralize } from "#text.ts";
 import { concernsWhole, waitingFor, withhold } from "#plan/selection.ts";
 import type { Sync } from "#sync/sync.ts";
 
@@ -29,6 +31,8 @@ export interface LimitedPlan {
   /** What the plan does. */
   readonly amounts: readonly Amount[];
   readonly scope: Scope;
+  /** How many principals are adopted by their names. */
+  readonly adopted?: number | undefined;
 }
 
 /**
@@ -58,16 +62,21 @@ export async function planWithinLimits(
   const judge = async (connection: Connection): Promise<Pick<LimitedPlan, "amounts" | "checks">> => {
     const amounts = await measure(connection);
     const groups = await findGroupLosses(connection, limits);
-    return { amounts, checks: checkLimits(limits, { amounts, groups, ...scope, history, overrides, drift }) };
+    const heldNames = await countHeldNames(connection);
+    return {
+      amounts,
+      checks: checkLimits(limits, { amounts, groups, heldNames, ...scope, history, overrides, drift }),
+    };
   };
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
     CREATE TEMP TABLE IF NOT EXISTS drift_left (${tables.drift_left});
     CREATE TEMP TABLE IF NOT EXISTS drift_wanted (${tables.drift_wanted})`);
   const plan = await createPlan(connection);
+  const adopted = overrides.includes("heldNames") ? await adoptNames(connection) : 0;
   const { amounts, checks } = await judge(connection);
   const waiting = limits.action === "hold" ? new Set<Measure>() : new Set(waitingFor(checks));
-  if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope };
+  if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope, adopted };
   await connection.run("CREATE OR REPLACE TEMP TABLE whole AS FROM change_sides");
   await withhold(connection, waiting);
   let rest = await createPlan(connection);
@@ -83,7 +92,7 @@ export async function planWithinLimits(
   }
   await findLeftOut(connection, "whole");
   const found = checks.map((check) => (check.limit === "emptied" && !check.tripped ? (emptied ?? check) : check));
-  return { plan: rest, checks: found, waiting: [...waiting], amounts: left.amounts, scope };
+  return { plan: rest, checks: found, waiting: [...waiting], amounts: left.amounts, scope, adopted };
 }
 
 function emptiedIn(checks: readonly LimitCheck[]): LimitCheck | undefined {
@@ -138,7 +147,8 @@ export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">
  * @param options.for the names that the run is for, if it is for some only
  * @throws {HeldError} naming every tripped limit, and how to apply exactly this plan all the same
  */
-export function holdBeyondLimits(
+export async function holdBeyondLimits(
+  connection: Connection,
   sync: Sync,
   limited: LimitedPlan,
   {
@@ -146,7 +156,7 @@ export function holdBeyondLimits(
     asks,
     for: people,
   }: { readonly run?: string | undefined; readonly asks: boolean; readonly for?: readonly string[] | undefined },
-): void {
+): Promise<void> {
   const { plan, checks } = limited;
   const tripped = beyondLimits(sync, limited).filter(({ otherwise }) => !(asks && otherwise === "approve"));
   if (tripped.length === 0) return;
@@ -161,8 +171,36 @@ export function holdBeyondLimits(
     `target ${sync.target.name}: held by ${nameLimits(holding)}; nothing was applied`,
     [
       ...tripped.map(describeCheck),
+      ...(await heldNamesAdvice(connection, sync.name, holding)),
       `check the sources and the rules first; if the changes are intended, this applies exactly this plan: \`${next}\``,
     ],
     "limits",
   );
+}
+
+/** What it means that so many names are held, and what overriding that does. */
+async function heldNamesAdvice(
+  connection: Connection,
+  sync: string,
+  holding: readonly LimitCheck["limit"][],
+): Promise<string[]> {
+  if (!holding.includes("heldNames")) return [];
+  const [row] = await connection.rows<{ adoptable: number; renamed: number }>(`
+    SELECT (SELECT count(DISTINCT (kind, name)) FROM adoptable)::INTEGER AS adoptable,
+      (SELECT count(*) FROM frozen WHERE reason = 'renamed')::INTEGER AS renamed`);
+  const { adoptable = 0, renamed = 0 } = row ?? {};
+  return [
+    ...(adoptable === 0
+      ? []
+      : [
+          `the ids of the source are new: ${pluralize(adoptable, "name")} of the target ${adoptable === 1 ? "is that of a record" : "are those of records"} with another id, and the earlier records are gone, as when ` +
+            "the directory was rebuilt or the `id` of the source was changed. Overriding heldNames adopts these principals by name, once, and changes nothing else of them; " +
+            "the next run plans what else has changed. Do so only if they are the same people",
+        ]),
+    ...(renamed === 0
+      ? []
+      : [
+          `${pluralize(renamed, "name")} ${renamed === 1 ? "waits" : "wait"} for a rename. Overriding heldNames leaves ${renamed === 1 ? "it" : "them"} waiting; this shows the renames: \`${command("plan", sync, "--override", "renames")}\``,
+        ]),
+  ];
 }

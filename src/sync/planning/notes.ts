@@ -267,7 +267,7 @@ const waitingWords: Record<Measure, string> = {
 };
 
 /** Notes on changed names and on those who leave later or never: a line for each, followed by examples. */
-export function departureNotes({ renames, reused, kept, leaving }: Departures, sync: string): Note[] {
+export function departureNotes({ renames, reused, adoptable = 0, kept, leaving }: Departures, sync: string): Note[] {
   const notes: Note[] = [];
   if (renames.count > 0) {
     notes.push(
@@ -298,15 +298,24 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
           ? `They stay as they are; to take them over: \`${command("plan", sync, "--override", "reusedNames")}\``
           : "They are taken over"),
     );
-    for (const { kind, name, source, was, is } of reused.examples)
+    for (const { kind, name, source, was, is, becomes, held } of reused.examples) {
+      const rename = `${kind} ${shortName(becomes ?? "")} (${source} ${formatName(was)})`;
+      const waits =
+        becomes === undefined ? "" : held ? `; ${rename} waits for its name` : `; ${rename} is created anew`;
       notes.push(
         noteAbout(
           kind,
-          [name],
-          `  ${kind} ${formatName(name)}: ${source} ${formatName(was)} before, ${formatName(is)} now`,
+          becomes === undefined ? [name] : [name, becomes],
+          `  ${kind} ${formatName(name)}: ${source} ${formatName(was)} before, ${formatName(is)} now${waits}`,
         ),
       );
+    }
     notes.push(...andMore(reused));
+    if (adoptable > 0)
+      notes.push(
+        `  the sources no longer have the earlier ${adoptable === 1 ? "record of 1 of these names" : `records of ${formatNumber(adoptable)} of these names`}. If they are the same people with new ids, because the directory was rebuilt, ` +
+          `adopt them by name, once, with --override heldNames: \`${command("plan", sync, "--override", "heldNames")}\``,
+      );
   }
   if (kept.count > 0) {
     notes.push(`${pluralize(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
@@ -323,6 +332,14 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
     notes.push(...andMore(leaving));
   }
   return notes;
+}
+
+/** That names were adopted. */
+export function adoptedNotes(adopted = 0): string[] {
+  if (adopted === 0) return [];
+  return [
+    `${pluralize(adopted, "principal")} adopted by name (heldNames overridden): from now on their names belong to the records that have them; the next run plans what else has changed`,
+  ];
 }
 
 const whyKept: Record<Kept["because"], string> = {

@@ -18,7 +18,7 @@ import { makeDesired } from "./desired.ts";
 import type { Desired, DesiredOptions, Listed } from "./desired.ts";
 import { findLeftOut, planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
 import type { ExpectedPlan, Scope } from "./limits.ts";
-import { notesAbout, notesOf, withSubjects } from "./notes.ts";
+import { adoptedNotes, notesAbout, notesOf, withSubjects } from "./notes.ts";
 import { findPeople, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
 
@@ -122,11 +122,12 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const causes = sync.causes ? (isChange ? await explain() : []) : undefined;
   return {
     ...(await withExpectations(connection, sync, limited, { overrides, signal })),
-    ...withSubjects(
-      chosen === undefined
+    ...withSubjects([
+      ...adoptedNotes(limited.adopted),
+      ...(chosen === undefined
         ? notesOf(facts)
-        : [...(await peopleNotes(connection, sync.name, chosen)), ...notesAbout(chosen.subjects, facts)],
-    ),
+        : [...(await peopleNotes(connection, sync.name, chosen)), ...notesAbout(chosen.subjects, facts)]),
+    ]),
     causes,
     drift,
     // Of everybody else a run for some says nothing.

@@ -1,7 +1,10 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
 import { open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { command, forOptions } from "#commands.ts";
 import { firstLineOf, HeldError, InputError } from "#errors.ts";
 import { exists, makeFolder } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
@@ -15,6 +18,7 @@ import { changesIn } from "#plan/stored.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import type { LimitedPlan } from "#sync/planning/limits.ts";
 import { findLeftOut, planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
+import { adoptedNotes } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName, visible } from "#text.ts";
@@ -47,6 +51,7 @@ const tables = {
   renamed: "SELECT kind, was, becomes FROM renamed",
   left_out: "FROM left_out",
   kept_by_hand: "FROM kept_by_hand",
+  adoptable: "SELECT kind, name, source, was_id, is_id FROM adoptable",
   quarantined: "SELECT kind, name, source, source_id, origin, reason FROM quarantined",
 } as const;
 
@@ -81,6 +86,7 @@ const explaining = [
   "renamed",
   "left_out",
   "kept_by_hand",
+  "adoptable",
   "quarantined",
 ] as const;
 
@@ -92,8 +98,11 @@ interface StoredPlan extends Omit<LimitedPlan, "plan"> {
 
 /** The stored plans: a folder `runs/<id>` each, in the daemon's folder. */
 export interface Store {
-  /** Stores the plan of a workbench, all of it or nothing. */
-  save(id: string, connection: Connection, planned: LimitedPlan): Promise<void>;
+  /**
+   * Stores the plan of a workbench, all of it or nothing.
+   * @returns its seal: a digest of all that is stored
+   */
+  save(id: string, connection: Connection, planned: LimitedPlan): Promise<string>;
   /** Stores the quarantined records alone, of a run that has no plan to store. */
   saveQuarantined(id: string, connection: Connection): Promise<void>;
   /**
@@ -106,6 +115,12 @@ export interface Store {
   fetch(ids: readonly string[]): Promise<void>;
   /** The path of one of its tables, for `read_parquet`. */
   file(id: string, table: keyof typeof tables): string;
+  /**
+   * Checks that what is stored is what was stored. An approval writes from it who is owned from then on, of which the
+   * digest of the changes says nothing.
+   * @throws {InputError} when somebody has changed it
+   */
+  verify(id: string, seal: string): Promise<void>;
   /** Replaces a plan by the part of it that was selected. Without a stored part, that has happened already. */
   replaceByPart(id: string): Promise<void>;
   /** Moves a plan to the place of another one with the same changes: it knows more of the sources. */
@@ -139,7 +154,7 @@ export function openStore(daemonFolder: string): Store {
     connection: Connection,
     some: readonly (keyof typeof tables)[],
     document?: StoredPlan,
-  ): Promise<void> => {
+  ): Promise<string> => {
     const partial = join(folder, partialOf(id));
     await rm(partial, { recursive: true, force: true });
     await makeFolder(partial, "the folder of a run");
@@ -156,9 +171,11 @@ export function openStore(daemonFolder: string): Store {
       await rm(partial, { recursive: true, force: true });
       throw error;
     }
+    const seal = await sealOf(partial);
     await rm(join(folder, id), { recursive: true, force: true });
     await rename(partial, join(folder, id));
     for (const changed of [folder, daemonFolder]) await syncFolder(changed);
+    return seal;
   };
   return {
     save: (id, connection, { plan: { digest }, checks, waiting, amounts, scope }) =>
@@ -170,7 +187,18 @@ export function openStore(daemonFolder: string): Store {
         amounts,
         scope,
       }),
-    saveQuarantined: (id, connection) => write(id, connection, ["quarantined"]),
+    saveQuarantined: async (id, connection) => {
+      await write(id, connection, ["quarantined"]);
+    },
+    verify: async (id, seal) => {
+      const found = await sealOf(join(folder, id)).catch((error: unknown) => {
+        throw unreadable(id, error);
+      });
+      if (found !== seal)
+        throw new InputError(
+          `the stored plan of run ${id} is not what the run has stored: somebody has changed its files. Plan again`,
+        );
+    },
     load: async (id, connection) => {
       try {
         const kept = JSON.parse(await readFile(join(folder, id, "plan.json"), "utf8")) as StoredPlan;
@@ -191,9 +219,7 @@ export function openStore(daemonFolder: string): Store {
           CREATE OR REPLACE TEMP TABLE change_cause AS SELECT kind, name, causes FROM shown`);
         return kept;
       } catch (error) {
-        throw new InputError(`the stored plan of run ${id} cannot be read (${firstLineOf(error)}): plan again`, {
-          cause: error,
-        });
+        throw unreadable(id, error);
       }
     },
     fetch: async () => {},
@@ -222,6 +248,25 @@ export function openStore(daemonFolder: string): Store {
       for (const name of names) if (!keeping.has(name)) await rm(join(folder, name), { recursive: true, force: true });
     },
   };
+}
+
+function unreadable(id: string, error: unknown): InputError {
+  return new InputError(`the stored plan of run ${id} cannot be read (${firstLineOf(error)}): plan again`, {
+    cause: error,
+  });
+}
+
+/** SHA-256 over the names and the SHA-256 of everything that belongs to a stored plan. */
+async function sealOf(folder: string): Promise<string> {
+  const all = createHash("sha256");
+  for (const name of ["plan.json", ...Object.keys(tables).map((table) => `${table}.parquet`)].sort()) {
+    const path = join(folder, name);
+    if (!(await exists(path))) continue;
+    const one = createHash("sha256");
+    for await (const chunk of createReadStream(path)) one.update(chunk as Buffer);
+    all.update(`${name} ${one.digest("hex")}\n`);
+  }
+  return all.digest("hex");
 }
 
 /** DuckDB does not sync the files that it writes. */
@@ -260,6 +305,9 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
     await listTarget(sync.target, workbench, "actual", signal);
     await useThreads(connection);
     progress?.("plan");
+    await store.fetch([run.id]);
+    if (run.seal === undefined) throw unsealed(run);
+    await store.verify(run.id, run.seal);
     const { scope } = await store.load(run.id, connection);
     await carryOver(connection);
     const whole = await createPlan(connection);
@@ -281,10 +329,19 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
       })),
       causes: run.causes,
       waiting: [...new Set([...run.waiting, ...limited.waiting])],
-      notes: run.notes,
+      notes: [...run.notes, ...adoptedNotes(limited.adopted)],
       subjects: run.subjects,
     };
   };
+}
+
+/** Versions before 0.3 stored plans without a seal. */
+function unsealed({ id, sync, undoes, for: people }: RunRecord): InputError {
+  const next = undoes === undefined ? command("apply", sync, ...forOptions(people)) : command("undo", undoes);
+  return new InputError(
+    `an older version stored the plan of run ${id}, without what shows that its files are as they were: plan again with \`${next}\`, ` +
+      "then approve it",
+  );
 }
 
 function noLongerShown(id: string, differences: readonly string[]): HeldError {

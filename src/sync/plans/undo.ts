@@ -12,20 +12,23 @@ import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { departureNotes, withSubjects } from "#sync/planning/notes.ts";
 import type { Note } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
+import type { RunRecord } from "#sync/record.ts";
 import { pluralize } from "#text.ts";
 import type { Store } from "./stored.ts";
 
 /**
  * Plans an undo: everything that a run, or a later run of the same sync, has changed gets its previous state back. What
  * others have changed since stays, and so does what is protected.
- * @param ids the run, and the later ones of its sync that were applied, oldest first
+ * @param runs the run, and the later ones of its sync that were applied, oldest first
  */
-export function planUndo(store: Store, ids: readonly string[]): Planner {
+export function planUndo(store: Store, runs: readonly Pick<RunRecord, "id" | "seal">[]): Planner {
+  const ids = runs.map(({ id }) => id);
   return async (sync, workbench, options) => {
     const { connection } = workbench;
     const { signal, progress, history, overrides = [], now = Date.now() } = options;
     progress?.("read");
     await store.fetch(ids);
+    for (const { id, seal } of runs) if (seal !== undefined) await store.verify(id, seal);
     try {
       await connection.run(`
         CREATE OR REPLACE TEMP TABLE undone_change AS

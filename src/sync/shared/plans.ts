@@ -12,8 +12,9 @@ export function openSharedStore(own: Store, files: SharedFiles): Store {
   return {
     ...own,
     save: async (id, connection, planned) => {
-      await own.save(id, connection, planned);
+      const seal = await own.save(id, connection, planned);
       await files.push(of(id));
+      return seal;
     },
     saveQuarantined: async (id, connection) => {
       await own.saveQuarantined(id, connection);

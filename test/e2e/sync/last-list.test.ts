@@ -52,9 +52,9 @@ test("the list that a run leaves is not read again, and the service is asked onc
   await people("ada", "grace", "edith");
   expect(await next(listing, false)).toBe("planned: preview");
   expect(await next()).toBe("applied: preview, apply, list");
-  await people("ada");
+  await people("ada", "grace");
   expect(await next()).toBe("applied: preview, apply, list");
-  expect(await staff.users()).toEqual(["ada", "admin"]);
+  expect(await staff.users()).toEqual(["ada", "admin", "grace"]);
   expect(await next()).toBe("no change: preview");
   expect(await next()).toBe("no change");
 });

@@ -118,6 +118,7 @@ test("a sync that says no more than it must manages what it owns and protects no
         blanked: { percent: 10, per: "day" },
         shrink: { percent: 20, per: "day" },
         quarantined: { percent: 20, per: "day" },
+        heldNames: { percent: 20, per: "day" },
         sources: {},
         floor: 10,
         action: "hold",
@@ -164,7 +165,7 @@ protect: { users: ["svc-*"], groups: [Operators] }
 deletions: { after: 7d }
 renames: hold
 reusedNames: apply
-limits: { deletes: 5%, updates: 20, creates: { count: 30, percent: 0.5%, per: day }, membershipsLost: none, blanked: { percent: 3 }, shrink: 0, quarantined: 7%, minUsers: 10, minGroups: 2, floor: 0, per: run, action: apply-the-rest }
+limits: { deletes: 5%, updates: 20, creates: { count: 30, percent: 0.5%, per: day }, membershipsLost: none, blanked: { percent: 3 }, shrink: 0, quarantined: 7%, heldNames: 3, minUsers: 10, minGroups: 2, floor: 0, per: run, action: apply-the-rest }
 defaultPassword: change-me`)
     .replace("[corp]", "[{ source: corp, minUsers: 5 }]")
     .replace(
@@ -264,6 +265,7 @@ defaultPassword: change-me`)
       blanked: { percent: 3, per: "run" },
       shrink: { count: 0, per: "run" },
       quarantined: { percent: 7, per: "run" },
+      heldNames: { count: 3, per: "run" },
       minUsers: 10,
       minGroups: 2,
       sources: { corp: { minUsers: 5 } },

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { depart, leavingCounts } from "#plan/departures.ts";
 import type { DepartureRules } from "#plan/departures.ts";
+import { countHeldNames } from "#plan/renames.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
@@ -264,12 +265,50 @@ describe("a known name with another record", () => {
     const { departures, desired } = await play(scene);
     expect(desired).toEqual(["user a", "user b", "user c", "user f"]);
     expect(departures.reused.examples).toEqual([
-      { kind: "user", name: "b", source: "hr", was: "2", is: "1", held: true },
-      { kind: "user", name: "c", source: "hr", was: "3", is: "2", held: true },
+      { kind: "user", name: "b", source: "hr", was: "2", is: "1", becomes: "c", held: true },
+      { kind: "user", name: "c", source: "hr", was: "3", is: "2", becomes: "d", held: true },
     ]);
     expect(departures.renames).toMatchObject({ count: 2 });
     const applied = await play({ ...scene, rules: { reusedNames: "apply" } });
     expect(applied.desired).toEqual(["user b", "user c", "user d", "user f"]);
+  });
+
+  test("can be adopted by name where only the ids are new: the earlier records are gone", async () => {
+    const owned = [
+      ["1", "user", "a"],
+      ["2", "user", "b"],
+      ["3", "user", "c"],
+    ] as const;
+    const target = [["user", "a"] as const, ["user", "b"] as const, ["user", "c"] as const];
+    const { departures } = await play({
+      sources: [
+        ["7", ["user", "a"]],
+        ["8", ["user", "b"]],
+        ["3", ["user", "c"]],
+      ],
+      target,
+      owns: owned,
+    });
+    expect(departures).toMatchObject({ reused: { count: 2 }, adoptable: 2 });
+    expect(await countHeldNames(connection())).toEqual([{ of: "users", held: 2, base: 3 }]);
+    const names = "SELECT name, was_id, is_id FROM adoptable ORDER BY name";
+    expect(await connection().rows(names)).toEqual([
+      { name: "a", was_id: "1", is_id: "7" },
+      { name: "b", was_id: "2", is_id: "8" },
+    ]);
+    // The earlier record is still there under another name, and two who have swapped theirs are two people.
+    const successor = await play({
+      sources: [
+        ["1", ["user", "d"]],
+        ["9", ["user", "a"]],
+        ["3", ["user", "b"]],
+        ["2", ["user", "c"]],
+      ],
+      target,
+      owns: owned,
+    });
+    expect(successor.departures).toMatchObject({ reused: { count: 3 }, adoptable: 0 });
+    expect(successor.departures.reused.examples[0]).toMatchObject({ name: "a", was: "1", is: "9", becomes: "d" });
   });
 
   test("is nobody else where it only comes from another source now, or was never the target's", async () => {

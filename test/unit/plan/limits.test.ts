@@ -29,10 +29,18 @@ describe("a bound", () => {
     [{ percent: 5 }, 50, 1000, false],
     [{ percent: 5 }, 51, 1000, true],
     [{ percent: 0.5 }, 11, 2199, true],
-    // Below the floor no percentage is tripped, however small the directory.
-    [{ percent: 5 }, 10, 12, false],
-    [{ percent: 5 }, 11, 12, true],
-    [{ percent: 0 }, 10, 12, false],
+    // Below the floor no percentage is tripped, but a floor never lets more than half go.
+    [{ percent: 5 }, 10, 20, false],
+    [{ percent: 5 }, 11, 20, true],
+    [{ percent: 0 }, 10, 20, false],
+    [{ percent: 10 }, 5, 11, false],
+    [{ percent: 10 }, 6, 11, true],
+    [{ percent: 10 }, 1, 2, false],
+    [{ percent: 10 }, 1, 1, true],
+    // Who asks for more by a percentage or a number means it.
+    [{ percent: 80 }, 9, 12, false],
+    [{ count: 10 }, 10, 11, false],
+    [{ percent: 10, floor: 100 }, 7, 12, true],
     // Of both, the smaller one holds; a count has no floor.
     [{ count: 3, percent: 5 }, 4, 1000, true],
     [{ count: 300, percent: 5 }, 51, 1000, true],
@@ -87,6 +95,58 @@ describe("a bound", () => {
     expect(check({ shrink: { percent: 20, per: "day" } }, { sizes })).toBeUndefined();
   });
 
+  test("held names are counted against what the sync manages", () => {
+    const limits = { heldNames: { percent: 20, per: "day" as const } };
+    const held = (count: number): Partial<Facts> => ({ heldNames: [{ of: "users", held: count, base: 100 }] });
+    expect(check(limits, held(20))).toMatchObject({ limit: "heldNames", of: "users", bound: 20, tripped: false });
+    expect(check(limits, held(21))).toMatchObject({ value: 21, tripped: true, overridden: false });
+    expect(check(limits, { ...held(21), overrides: ["heldNames"] })).toMatchObject({ overridden: true });
+  });
+
+  test("of any number of things, a percentage below half with any floor lets at most half of them go", () => {
+    fc.assert(
+      fc.property(fc.nat(60), fc.nat(60), fc.nat(50), fc.nat(80), (base, some, percent, floor) => {
+        const amount = Math.min(base, some);
+        const per = "run" as const;
+        const each = { percent, per };
+        const found = checkLimits(
+          limitsOf({
+            deletes: each,
+            membershipsLost: each,
+            emptied: each,
+            blanked: each,
+            shrink: each,
+            quarantined: each,
+            heldNames: each,
+            floor,
+          }),
+          {
+            ...noFacts,
+            amounts: (["deletes", "membershipsLost", "emptied", "blanked"] as const).map((name) => ({
+              measure: name,
+              of: "users",
+              amount,
+              base,
+            })),
+            sizes: [
+              { source: "lost", kind: "user", size: base - amount },
+              { source: "doubt", kind: "user", size: base, quarantined: amount },
+            ],
+            heldNames: [{ of: "users", held: amount, base }],
+            history: { applied: [], reads: [{ source: "lost", kind: "user", size: base, most: base }] },
+          },
+        );
+        const counting = found.filter(({ value }) => value > 0);
+        if (amount > 0) expect(counting).toHaveLength(7);
+        for (const { tripped, value, bound } of counting) {
+          expect(tripped).toBe(value > bound);
+          expect(bound).toBeLessThanOrEqual(Math.floor(base / 2));
+        }
+      }),
+      { numRuns: cases(200) },
+    );
+  });
+
   test("records in doubt are counted against what their source has in scope, at a first read too", () => {
     const size = { source: "hr", kind: "user" as const, size: 100 };
     const limits = { quarantined: { percent: 20, per: "day" as const } };
@@ -100,7 +160,11 @@ describe("a bound", () => {
       of: "users of hr",
       tripped: true,
     });
-    expect(check(limits, { sizes: [{ ...size, size: 10, quarantined: 10 }] })).toMatchObject({ tripped: false });
+    expect(check(limits, { sizes: [{ ...size, size: 10, quarantined: 5 }] })).toMatchObject({ tripped: false });
+    expect(check(limits, { sizes: [{ ...size, size: 10, quarantined: 6 }] })).toMatchObject({
+      tripped: true,
+      basis: "half of 10; the floor of 10 would be more",
+    });
     expect(check({}, { sizes: [{ ...size, quarantined: 100 }] })).toBeUndefined();
   });
 

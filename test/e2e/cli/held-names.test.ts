@@ -1,0 +1,112 @@
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { useConnection } from "../../support/duckdb.ts";
+import { companyOfEachTest } from "../../support/rollcall/company.ts";
+
+const company = companyOfEachTest();
+const { command, run } = company;
+const connection = useConnection();
+
+const users = Array.from({ length: 12 }, (_, n) => n);
+const peopleOf = (line: (n: number) => string): string =>
+  ["id,login,name,mail,status,groups", ...users.map(line), ""].join("\n");
+const before = peopleOf((n) => `A${n},u${n},User ${n},u${n}@example.com,active,${n % 2 === 0 ? "staff" : "engines"}`);
+/** Everybody has a new id, u5 another mail address, and u7 another group. */
+const rebuilt = before
+  .replaceAll(/^A/gm, "B")
+  .replace("u5@example.com", "new5@example.com")
+  .replace("u7@example.com,active,engines", "u7@example.com,active,staff");
+
+test("a directory that was rebuilt is held, and its people are adopted by name, once, by an approval", async () => {
+  await company.write("people.csv", before);
+  expect((await command("apply")).code).toBe(0);
+  await company.write("people.csv", rebuilt);
+  const planned = await command("plan");
+  expect(planned.code).toBe(3);
+  expect(planned.stderr).toMatch(/heldNames: 12 users, at most 6 \(half of 12; the floor of 10 would be more\)/);
+  expect(planned.stderr).toMatch(/the ids of the source are new: 12 names .*adopts these principals by name, once/);
+  const held = await command("apply");
+  const [, id = ""] = /approve --config \S+ (\S+) --override heldNames`$/m.exec(held.stderr) ?? [];
+  expect(held.code).toBe(3);
+  expect((await command("approve", id)).stderr).toContain("is held by limits");
+  // It waits, and goes on waiting: nobody is adopted by a run of the schedule.
+  expect((await command("apply")).code).toBe(3);
+
+  const approved = await command("approve", id, "--override", "heldNames");
+  expect(approved).toMatchObject({ code: 0, stdout: expect.stringContaining("12 principals adopted by name") });
+  const { plan, departures } = await run("plan");
+  expect(departures.reused.count).toBe(0);
+  expect(plan.changes).toMatchObject([
+    { name: "u5", attributes: [{ attribute: "mail", to: "new5@example.com" }] },
+    { name: "u7", groupsAdded: ["staff"], groupsRemoved: ["engines"] },
+  ]);
+  expect((await command("apply")).code).toBe(0);
+});
+
+test("what is adopted is what was shown: other ids are another plan, and some can be left out", async () => {
+  await company.write("people.csv", before);
+  await command("apply");
+  await company.write("people.csv", rebuilt);
+  const shown = await run("plan", "--override", "heldNames");
+  await company.write("people.csv", rebuilt.replace("B3,", "C3,"));
+  const adopt = ["apply", "staff", "--override", "heldNames", "--digest", shown.plan.digest];
+  expect(await command(...adopt)).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining("the changes are no longer those that were shown"),
+  });
+  const held = await command("apply");
+  const [, id = ""] = /approve --config \S+ (\S+) --override heldNames`$/m.exec(held.stderr) ?? [];
+  expect((await command("approve", id, "--override", "heldNames", "--except", "u3")).code).toBe(0);
+  const { departures } = await run("plan");
+  expect(departures.reused).toMatchObject({ count: 1, examples: [{ name: "u3", was: "A3", is: "C3", held: true }] });
+});
+
+test("the note on a reused name says which rename waits for it", async () => {
+  await company.write(
+    "people.csv",
+    "id,login,name,mail,status,groups\n1,asmith,Ann Smith,,active,\n2,bob,Bob,,active,\n",
+  );
+  await command("apply");
+  await company.write(
+    "people.csv",
+    "id,login,name,mail,status,groups\n1,ajones,Ann Jones,,active,\n2,bob,Bob,,active,\n3,asmith,Art Smith,,active,\n",
+  );
+  const line = "user asmith: company 1 before, 3 now; user ajones (company 1) waits for its name";
+  const { stdout } = await command("apply");
+  expect(stdout).toContain(line);
+  const [{ id }] = JSON.parse((await command("runs", "--json")).stdout).runs;
+  expect((await command("show", id)).stdout).toContain(line);
+  expect((await command("history", "ajones")).stdout).toContain(line);
+});
+
+test("a stored plan whose files somebody has changed is not approved; nor is one that cannot be checked", async () => {
+  await company.configure((yaml) => `${yaml}    approval: required\n`);
+  await command("apply");
+  const [{ id }] = JSON.parse((await command("runs", "--json")).stdout).runs;
+  const daemon = join(company.folder, "data", "daemon");
+  const file = join(daemon, "runs", id, "managed.parquet");
+  const original = await readFile(file);
+  await connection().run(`
+    COPY (FROM read_parquet('${file}') UNION ALL VALUES ('user', 'admin')) TO '${file}.new' (FORMAT parquet, COMPRESSION zstd)`);
+  await writeFile(file, await readFile(`${file}.new`));
+  await rm(`${file}.new`);
+  const refused = await command("approve", id);
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("somebody has changed its files. Plan again"),
+  });
+  await writeFile(file, original);
+  const journal = join(daemon, "journal.json");
+  const sealed = await readFile(journal, "utf8");
+  await writeFile(journal, sealed.replaceAll(/"seal": ?"[0-9a-f]+",?/g, ""));
+  expect(await command("approve", id)).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /an older version stored the plan of run .*plan again with `.* apply --config \S+ staff`/,
+    ),
+  });
+  // Planning again stores it anew, for the same run.
+  expect((await command("apply")).code).toBe(3);
+  expect((await command("approve", id)).code).toBe(0);
+});
