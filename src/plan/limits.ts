@@ -337,7 +337,7 @@ function amountChecks(limits: Limits, { amounts, groups, history }: Facts): Unju
     const earlier = bound.per === "day" ? before.reduce((sum, each) => sum + each.amount, 0) : 0;
     const value = amount + earlier;
     const whole = base + (takesAway.has(measure) ? earlier : 0);
-    const { most, basis } = boundOf(bound, whole, limits.floor, losesNothing.has(measure));
+    const { most, basis } = boundOf(bound, whole, limits.floor, losesNothing.has(measure) ? Infinity : 0);
     const named = measure === "emptied" && amount > 0 ? { groups: groups?.emptied.examples } : {};
     return most === undefined
       ? []
@@ -392,7 +392,7 @@ function shrinkChecks({ shrink, floor }: Limits, { sizes, history }: Facts): Unj
 function quarantineChecks({ quarantined: bound, floor }: Limits, { sizes }: Facts): Unjudged[] {
   if (bound === undefined) return [];
   return sizes.flatMap(({ source, kind, size, quarantined: value = 0 }) => {
-    const { most, basis } = boundOf(bound, size, floor);
+    const { most, basis } = boundOf(bound, size, floor, 1);
     const of = `${kind}s of ${source}`;
     return most === undefined
       ? []
@@ -404,7 +404,7 @@ function quarantineChecks({ quarantined: bound, floor }: Limits, { sizes }: Fact
 function heldNameChecks({ heldNames: bound, floor }: Limits, { heldNames = [] }: Facts): Unjudged[] {
   if (bound === undefined) return [];
   return heldNames.flatMap(({ of, held: value, base }) => {
-    const { most, basis } = boundOf(bound, base, floor);
+    const { most, basis } = boundOf(bound, base, floor, 1);
     return most === undefined
       ? []
       : [{ limit: "heldNames" as const, of, value, earlier: 0, bound: most, basis, tripped: value > most }];
@@ -435,28 +435,23 @@ function atLeast(limit: LimitName, bound: number | undefined, of: string, value:
 
 /**
  * The most that may happen to `base` things; undefined where nothing bounds it, since a percentage of zero means nothing.
- * @param floorIsWhole the floor may be all of them, not only half
+ * @param least what a floor lets pass even if it is more than half: more than nothing only where nothing is lost
  */
 function boundOf(
   { count, percent, floor: own }: Bound,
   base: number,
   usual: number,
-  floorIsWhole = false,
+  least = 0,
 ): { most: number | undefined; basis: string } {
   const floor = own ?? usual;
   const half = Math.floor(base / 2);
-  const raised = floorIsWhole ? floor : Math.min(floor, half);
+  const raised = Math.min(floor, Math.max(least, half));
   const part = percent === undefined || base === 0 ? undefined : Math.floor((base * percent) / 100 + 1e-9);
   const share = part === undefined ? undefined : Math.max(raised, part);
   const most = count === undefined ? share : Math.min(count, share ?? count);
   if (share === undefined || most !== share) return { most, basis: "as configured" };
   const whole = base.toLocaleString("en");
-  if (part === share) return { most, basis: `${percent}% of ${whole}` };
-  return {
-    most,
-    basis:
-      raised < floor
-        ? `half of ${whole}; the floor of ${floor} would be more`
-        : `${percent}% of ${whole} is less than the floor`,
-  };
+  const isHalf = raised < floor && share === half;
+  if (isHalf) return { most, basis: `half of ${whole}; the floor of ${floor} would be more` };
+  return { most, basis: part === share ? `${percent}% of ${whole}` : `${percent}% of ${whole} is less than the floor` };
 }

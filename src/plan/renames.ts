@@ -128,7 +128,7 @@ export async function holdRenames(
     renames: { count: await countOf(connection, "rename"), examples: renames },
     reused: {
       count: await countOf(connection, "reused"),
-      examples: reused.map(({ becomes, ...rest }) => (becomes === null ? rest : { ...rest, becomes })),
+      examples: reused.map(({ becomes, ...rest }) => Object.assign(rest, becomes === null ? {} : { becomes })),
     },
   };
 }

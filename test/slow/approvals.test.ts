@@ -244,12 +244,12 @@ describe("undo", () => {
   test("waits for approval, and the directory is what it was; what others have changed stays; then caution", async () => {
     const { run, approve, undo, find, coordinator } = await coordinated(staff, { approval: "automatic" });
     await byHand(url(), user("local"));
-    await staff.people("ada", "grace");
+    await staff.people("ada", "bob", "grace");
     await run();
     const before = await directoryOf(url());
-    await staff.people("ada", "zoe");
+    await staff.people("ada", "bob", "zoe");
     const changed = await run();
-    await staff.people("ada", "zoe", "eve");
+    await staff.people("ada", "bob", "zoe", "eve");
     await run();
     await byHand(url(), user("another"));
 

@@ -24,7 +24,9 @@ test("who is gone from the sources is shown as leaving, and stays until the time
 
 test("an administrator who is gone from the sources is not deleted, and the report says so", async () => {
   await company.configure((yaml) =>
-    yaml.replace("targets:", "  privileges: { administration: [Administrator, engines] }\ntargets:"),
+    yaml
+      .replace("targets:", "  privileges: { administration: [Administrator, engines] }\ntargets:")
+      .concat("    limits: { shrink: none }\n"),
   );
   await command("apply");
   await company.write("people.csv", people.replace(/^[13],.*\n/gm, ""));
