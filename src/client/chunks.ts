@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
 import { InputError, messageOf, RollcallError } from "#errors.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { FileData } from "./form.ts";
-import { blockSize, createCuts } from "./row-ends.ts";
+import { blockSize, createCuts, createLook } from "./row-ends.ts";
 import type { Cuts, CutsOf } from "./row-ends.ts";
 
 /** Rows. */
@@ -30,22 +30,45 @@ export interface ChunkOptions {
   readonly signal: AbortSignal;
 }
 
+/** Looks at the first block of a source. @throws {InputError} when its lines end in a way that loses rows */
+type Look = (name: string, block: Buffer, isWhole: boolean) => void;
+
 /**
  * The chunks that sources are sent in, in the order of their rows. Each holds whole rows (A.7); every source has at least
- * one. They throw `InputError` where a source cannot be read.
+ * one. They throw `InputError` where a source cannot be read, where its lines end in `\r` alone, and where nothing but
+ * headers would replace the rows of a table.
  */
 export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOptions): AsyncGenerator<FileData> {
   const cutsOf = createCuts(options.parameters);
+  const lookAt = createLook(options.parameters);
+  let isEmpty = true;
+  let hasRows = false;
+  const look: Look = (name, block, isWhole) => {
+    const found = lookAt(block, isWhole);
+    if (found.endInReturns)
+      throw new InputError(
+        `${name}: lines end in a carriage return (\\r) without a newline, which ends no row; ` +
+          `convert them, for instance: tr '\\r' '\\n'`,
+      );
+    isEmpty &&= block.length === 0;
+    hasRows ||= found.hasRows;
+  };
   for (const source of sources) {
-    yield* "path" in source ? fileChunks(source, cutsOf, options) : streamChunks(source, cutsOf, options);
+    yield* "path" in source ? fileChunks(source, cutsOf, look, options) : streamChunks(source, cutsOf, look, options);
   }
+  if (options.parameters.load_options.empty_target && !isEmpty && !hasRows)
+    throw new InputError(
+      `${sources.map(({ name }) => name).join(", ")}: a header without rows would leave the table empty; ` +
+        "to empty it, load an empty file",
+    );
 }
 
 /** The chunks of a file: ranges of its bytes, which are read when they are sent. */
 async function* fileChunks(
   { name, path }: FileSource,
   cutsOf: CutsOf,
-  { fileChunk, parameters, signal }: ChunkOptions,
+  look: Look,
+  { fileChunk, signal }: ChunkOptions,
 ): AsyncGenerator<FileData> {
   const file = await open(path).catch((error: unknown) => {
     throw unreadable(name, error);
@@ -57,8 +80,9 @@ async function* fileChunks(
       signal.throwIfAborted();
       return buffer.subarray(0, await readAt(file, name, buffer, at, size));
     };
-    const isLooked = size > fileChunk || parameters.format.has_header_row;
-    const cuts = isLooked ? cutsOf(await read(0)) : undefined;
+    const first = await read(0);
+    look(name, first, first.length === size);
+    const cuts = cutsOf(first);
     let begin = 0;
     if (cuts !== undefined && size > fileChunk) {
       for (let at = 0; size - begin > fileChunk && at < size;) {
@@ -129,6 +153,7 @@ const patience = 4;
 async function* streamChunks(
   { name, stream: source }: StreamSource,
   cutsOf: CutsOf,
+  look: Look,
   { streamChunk, signal }: ChunkOptions,
 ): AsyncGenerator<FileData> {
   const stream = typeof source === "function" ? source() : source;
@@ -147,7 +172,11 @@ async function* streamChunks(
       const { done, value } = await blocks.next();
       if (done === true) break;
       let block = value;
-      if (isFirst) cuts = cutsOf(block);
+      if (isFirst) {
+        // A block that is not full is the whole stream.
+        look(name, block, block.length < blockSize);
+        cuts = cutsOf(block);
+      }
       isFirst = false;
       let start = 0;
       for (;;) {

@@ -17,22 +17,26 @@ export interface RowEnds {
 }
 
 const newline = 0x0a;
+const carriageReturn = 0x0d;
 
-/** Undefined: the format uses characters of several bytes. Such data is not cut. */
-export function createRowEnds({ format }: LoadParameters): RowEnds | undefined {
+/**
+ * Undefined: the format uses characters of several bytes. Such data is not cut.
+ * @param lineEnd what ends a row
+ */
+export function createRowEnds({ format }: LoadParameters, lineEnd = newline): RowEnds | undefined {
   const mark = format.type === "csv" ? format.enclosing_character : format.escape_character;
-  if (mark === "") return plain();
+  if (mark === "") return plain(lineEnd);
   const bytes = Buffer.from(mark);
   const [byte] = bytes;
   if (byte === undefined || bytes.length > 1) return undefined;
-  return format.type === "csv" ? enclosed(byte, Buffer.from(format.field_separator)) : escaped(byte);
+  return format.type === "csv" ? enclosed(byte, Buffer.from(format.field_separator), lineEnd) : escaped(byte, lineEnd);
 }
 
-function plain(): RowEnds {
+function plain(lineEnd: number): RowEnds {
   return {
     find: (bytes, start, from, accepts) => {
       for (let at = Math.max(start, from - 1); ;) {
-        const end = bytes.indexOf(newline, at) + 1;
+        const end = bytes.indexOf(lineEnd, at) + 1;
         if (end === 0 || accepts(end)) return end === 0 ? -1 : end;
         at = end;
       }
@@ -40,7 +44,7 @@ function plain(): RowEnds {
   };
 }
 
-function escaped(escape: number): RowEnds {
+function escaped(escape: number, lineEnd: number): RowEnds {
   /** Whether the block before ended with an escape character that makes the next byte data. */
   let isOpen = false;
   return {
@@ -51,7 +55,7 @@ function escaped(escape: number): RowEnds {
         return (at - first) % 2 === (first === start && isOpen ? 0 : 1);
       };
       for (let at = Math.max(start, from - 1); ;) {
-        const end = bytes.indexOf(newline, at) + 1;
+        const end = bytes.indexOf(lineEnd, at) + 1;
         if (end === 0) {
           isOpen = isData(bytes.length);
           return -1;
@@ -72,28 +76,28 @@ const inside = 1;
 /** After an enclosing character that ends the field unless another one follows. */
 const behind = 2;
 
-function enclosed(enclosing: number, separator: Buffer): RowEnds {
+function enclosed(enclosing: number, separator: Buffer, lineEnd: number): RowEnds {
   const [separatorByte] = separator;
   let state = outside;
   /** The last bytes of the previous block; initially, as if a row had just ended. */
-  let before = Buffer.from([newline]);
+  let before = Buffer.from([lineEnd]);
 
   /** Whether a field begins at `at`, outside of enclosing characters: then one there encloses it. */
   function beginsField(bytes: Buffer, start: number, at: number): boolean {
     if (at > start) {
       const last = bytes[at - 1];
-      if (last === newline) return true;
+      if (last === lineEnd) return true;
       if (separator.length === 1) return last === separatorByte;
     }
     const context = Buffer.concat([before, bytes.subarray(Math.max(start, at - separator.length), at)]);
-    return context.at(-1) === newline || context.subarray(-separator.length).equals(separator);
+    return context.at(-1) === lineEnd || context.subarray(-separator.length).equals(separator);
   }
 
   return {
     find: (bytes, start, from, accepts) => {
       const { length } = bytes;
       let at = start;
-      /** The first newline behind what was looked at, as far as that is known. */
+      /** The first end of a line behind what was looked at, as far as that is known. */
       let line = Math.max(start, from - 1);
       if (state === behind && at < length) {
         state = bytes[at] === enclosing ? inside : outside;
@@ -104,11 +108,11 @@ function enclosed(enclosing: number, separator: Buffer): RowEnds {
           const mark = at === start ? nativeIndexOf(bytes, enclosing, at) : nextIn(bytes, enclosing, at);
           line = Math.max(line, at);
           while (line < mark) {
-            line = nativeIndexOf(bytes, newline, line);
+            line = nativeIndexOf(bytes, lineEnd, line);
             if (line >= mark) break;
             line += 1;
             if (accepts(line)) {
-              before = Buffer.from([newline]);
+              before = Buffer.from([lineEnd]);
               return line;
             }
           }
@@ -228,4 +232,37 @@ function isLine(block: Buffer, at: number, bytes: Buffer): boolean {
   if (!startsWith(block, at, bytes)) return false;
   const end = at + bytes.length;
   return block[end] === 0x0a || (block[end] === 0x0d && block[end + 1] === 0x0a);
+}
+
+/** What the beginning of a source says of its rows. */
+export interface RowsOfSource {
+  /** Its lines seem to end in a carriage return alone, which ends no row (A.7): as rows, or before the header ends. */
+  readonly endInReturns: boolean;
+  /** There is more than a header. */
+  readonly hasRows: boolean;
+}
+
+/** Looks at the first block of one source after the other. `isWhole`: there is nothing after it. */
+export function createLook(parameters: LoadParameters): (block: Buffer, isWhole: boolean) => RowsOfSource {
+  const { has_header_row: hasHeader } = parameters.format;
+  let header: Buffer | undefined;
+  return (block, isWhole) => {
+    let begin = startsWith(block, 0, byteOrderMark) ? byteOrderMark.length : 0;
+    while (block[begin] === newline || (block[begin] === carriageReturn && block[begin + 1] === newline)) begin += 1;
+    const ends = createRowEnds(parameters);
+    const first = ends === undefined ? undefined : firstRow(ends, block, begin);
+    if (first === undefined) return { endInReturns: false, hasRows: ends === undefined && block.length > 0 };
+    const isOnly = block[first.end - 1] !== newline;
+    const looked = isOnly || hasHeader ? block.subarray(begin, first.end) : Buffer.alloc(0);
+    const returns = createRowEnds(parameters, carriageReturn)?.find(looked, 0, 0, (end) =>
+      end === looked.length ? isWhole : looked[end] !== newline,
+    );
+    if (hasHeader && header === undefined && first.header !== "unclear") header = first.header;
+    const isHeader = first.header !== "unclear" && header?.equals(first.header) === true;
+    const rest = block.subarray(first.end);
+    return {
+      endInReturns: returns !== undefined && returns !== -1,
+      hasRows: !isHeader || !isWhole || rest.some((byte) => byte !== newline && byte !== carriageReturn),
+    };
+  };
 }

@@ -8,6 +8,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import type { LoadSource } from "#client/chunks.ts";
 import { InputError, messageOf } from "#errors.ts";
+import { foreignContent, tellingBytes } from "#files/content.ts";
 import { unreadable } from "#files/disk.ts";
 
 const readSize = 1024 * 1024;
@@ -37,13 +38,14 @@ const sampleSize = 1024 * 1024;
 /**
  * Opens what the arguments name: files, patterns like `data/*.csv` unless a file has that name, and `-` for standard
  * input. gzip and zstd are unpacked while sending.
- * @throws {InputError} naming what cannot be read
+ * @param mayBeJson rows may begin as JSON does
+ * @throws {InputError} naming what cannot be read, or is no table of text
  */
-export async function findInputs(names: readonly string[], stdin: Readable): Promise<LoadInputs> {
+export async function findInputs(names: readonly string[], stdin: Readable, mayBeJson = false): Promise<LoadInputs> {
   if (names.filter((name) => name === "-").length > 1) throw new InputError("- (standard input) can be read only once");
   const found = await Promise.all(names.map(filesOf));
   const inputs = await Promise.all(
-    found.flat().map(async (file) => (file === "-" ? standardInput(stdin) : inputOf(file))),
+    found.flat().map(async (file) => (file === "-" ? standardInput(stdin, mayBeJson) : inputOf(file, mayBeJson))),
   );
   const [first = "-"] = found.flat();
   const sizes = inputs.map(({ size }) => size);
@@ -107,20 +109,24 @@ interface Input {
   readonly size?: number;
 }
 
-async function inputOf(path: string): Promise<Input> {
+async function inputOf(path: string, mayBeJson: boolean): Promise<Input> {
   const { size, isFile, isPipe, start } = await startOf(path);
   const packing = packingOf(start);
   const named = packings.find(({ extension }) => path.toLowerCase().endsWith(extension));
   if (isFile && named !== undefined && named !== packing) {
     throw new InputError(`${path} ends in ${named.extension}, but its content is not ${named.name}`);
   }
-  const again = isFile ? () => unpacked(path, createReadStream(path, { highWaterMark: readSize })) : undefined;
+  if (packing === undefined) refuseForeign(path, start, mayBeJson);
+  const again = isFile
+    ? () => unpacked(path, createReadStream(path, { highWaterMark: readSize }), mayBeJson)
+    : undefined;
   if (isFile && packing === undefined) return { source: { name: path, path }, size, again };
   // A named pipe, too, is read once and in order.
   return {
     source: {
       name: path,
-      stream: () => unpacked(path, isPipe ? openPipe(path) : createReadStream(path, { highWaterMark: readSize })),
+      stream: () =>
+        unpacked(path, isPipe ? openPipe(path) : createReadStream(path, { highWaterMark: readSize }), mayBeJson),
     },
     again,
   };
@@ -139,8 +145,16 @@ function openPipe(path: string): Readable {
   }
 }
 
-function standardInput(stdin: Readable): Input {
-  return { source: { name: "standard input", stream: () => unpacked("standard input", stdin) } };
+function standardInput(stdin: Readable, mayBeJson: boolean): Input {
+  const name = "standard input";
+  return { source: { name, stream: () => unpacked(name, stdin, mayBeJson) } };
+}
+
+/** @throws {InputError} when a file that begins like this is no table of text */
+function refuseForeign(name: string, start: Buffer, mayBeJson: boolean): void {
+  const content = foreignContent(start, mayBeJson);
+  if (content !== undefined)
+    throw new InputError(`${name} is ${content.is}, not CSV or delimited text; ${content.advice}`);
 }
 
 interface FileStart {
@@ -156,7 +170,7 @@ async function startOf(path: string): Promise<FileStart> {
     if (!found.isFile()) return { size: 0, isFile: false, isPipe: found.isFIFO(), start: Buffer.alloc(0) };
     const file = await open(path);
     try {
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(longestMagic), 0, longestMagic, 0);
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(tellingBytes), 0, tellingBytes, 0);
       return { size: found.size, isFile: true, isPipe: false, start: buffer.subarray(0, bytesRead) };
     } finally {
       await file.close();
@@ -197,10 +211,10 @@ function packingOf(start: Buffer): Packing | undefined {
 
 /**
  * The bytes of a stream, unpacked if they are packed. Destroying it destroys the stream. Fails with an `InputError` that
- * names it.
+ * names it, also when they are no table of text.
  */
-export function unpacked(name: string, packed: Readable): Readable {
-  const bytes = Readable.from(unpack(name, packed), { objectMode: false });
+export function unpacked(name: string, packed: Readable, mayBeJson = false): Readable {
+  const bytes = Readable.from(tables(name, unpack(name, packed), mayBeJson), { objectMode: false });
   const destroy = bytes._destroy.bind(bytes);
   // First: the generator may be waiting for bytes that never come.
   bytes._destroy = (error, callback) => {
@@ -208,6 +222,16 @@ export function unpacked(name: string, packed: Readable): Readable {
     destroy(error, callback);
   };
   return bytes;
+}
+
+/** The same pieces, once the first of them is found to begin a table of text. */
+async function* tables(name: string, pieces: AsyncIterable<Buffer>, mayBeJson: boolean): AsyncGenerator<Buffer> {
+  let isFirst = true;
+  for await (const piece of pieces) {
+    if (isFirst) refuseForeign(name, piece, mayBeJson);
+    isFirst = false;
+    yield piece;
+  }
 }
 
 async function* unpack(name: string, packed: Readable): AsyncGenerator<Buffer> {

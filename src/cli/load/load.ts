@@ -26,7 +26,9 @@ const renewal = 200;
 /** `rollcall load FILE…`: loads files into a table, all or nothing. Exit code 1 when the load failed. */
 export async function loadCommand(context: Context, files: readonly string[], flags: LoadOptions): Promise<ExitCode> {
   const { configuration, embedded, interruption, output } = context;
-  const inputs = await findInputs(files, process.stdin);
+  // Whoever says how fields are separated has looked at the file.
+  const mayBeJson = flags.type?.toLowerCase() === "delimited" || flags.field_separator !== undefined;
+  const inputs = await findInputs(files, process.stdin, mayBeJson);
   const loads = await openConfiguredLoads(configuration, flags.target, embedded, {
     log: (message) => {
       output.say(message);

@@ -118,6 +118,61 @@ test.each([
   expect(rows.includes("i") && rows.indexOf("i") < rows.indexOf("1")).toBe(isHeader);
 });
 
+const parametersOf = (format: object, empty = false): LoadParameters =>
+  loadParameters.parse({ target: { database: "d", table: "t" }, format, load_options: { empty_target: empty } });
+
+/** The chunks of texts: each once as a file, once as a stream. */
+async function bothWays(texts: readonly string[], parameters: LoadParameters): Promise<void> {
+  const streams = texts.map((text) => ({ name: "rows.csv", stream: () => Readable.from([Buffer.from(text)]) }));
+  const files = texts.map((_, index) => ({ name: "rows.csv", path: join(folder, `way${index}`) }));
+  for (const [index, text] of texts.entries()) await writeFile(join(folder, `way${index}`), text);
+  const results = await Promise.allSettled([chunk(streams, parameters, 10), chunk(files, parameters, 10)]);
+  const reasons = results.map((result) => (result.status === "rejected" ? String(result.reason) : undefined));
+  expect(reasons[0]).toBe(reasons[1]);
+  const [first] = results;
+  if (first.status === "rejected") throw first.reason;
+}
+
+const header = { has_header_row: true };
+test.each<[string, object, string, boolean]>([
+  ["rows", {}, "1,a\r2,b\r", true],
+  ["rows without an end", {}, "\uFEFF1,a\r2,b", true],
+  ["one row", {}, "1,a\r", true],
+  ["quoted newlines", {}, '1,"a\nb"\r2,"c\n"\r', true],
+  ["a header", header, "id,name\r1,a\r2,b\r", true],
+  ["a header above rows that end in newlines", header, "id,name\r1,a\n2,b\n", true],
+  ["more than a block", {}, "1,abcdefg\r".repeat(200_000), true],
+  ["delimited", { type: "delimited" }, "1,a\r2,b\r", true],
+  ["quoted returns", header, '\r\n"i\rd",name\n1,"a\rb"\n', false],
+  ["an escaped return", { type: "delimited", escape_character: "\\" }, "1,a\\\rb", false],
+  ["returns with newlines", header, "id,name\r\n1,a\n2,b\r\n", false],
+  // It is data, and a row that it gives too many fields is rejected.
+  ["a return in a row", header, "id,name\n1,a\rb\n", false],
+])(
+  "A.7 lines that end in a return alone are refused before anything is committed: %s",
+  async (_, format, text, isBad) => {
+    const result = bothWays([text], parametersOf(format));
+    if (isBad) await expect(result).rejects.toThrow("rows.csv: lines end in a carriage return (\\r) without a newline");
+    else await result;
+  },
+);
+
+test.each<[readonly string[], object, boolean]>([
+  [["id,name\n"], header, true],
+  [["\uFEFFid,name"], header, true],
+  [["id,name\r\n\r\n", "", "id,name\n"], header, true],
+  [["\n\n"], {}, true],
+  [["id,name\n", "1,a"], header, false],
+  [["id,name\n\n1,a\n"], header, false],
+  [["", ""], header, false],
+  [["1,a\n"], {}, false],
+])("nothing but headers does not empty a table: %j", async (texts, format, isBad) => {
+  await bothWays(texts, parametersOf(format));
+  const emptying = bothWays(texts, parametersOf(format, true));
+  if (isBad) await expect(emptying).rejects.toThrow("a header without rows would leave the table empty");
+  else await emptying;
+});
+
 test("a large file is cut into chunks of about the size that was asked for, a smaller one is not", async () => {
   const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
   const path = join(folder, "large.csv");

@@ -1,4 +1,6 @@
-import { PassThrough } from "node:stream";
+import { PassThrough, Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { unpacked } from "#cli/load/inputs.ts";
 
@@ -12,4 +14,12 @@ test("an abandoned stream ends even while it waits for bytes", async () => {
   bytes.destroy();
   await expect(waiting).rejects.toThrow("Premature close");
   expect(packed.destroyed).toBe(true);
+});
+
+test.each([
+  ["standard input", Buffer.from("%PDF-1.7\n"), "standard input is a PDF document, not CSV or delimited text; ask for"],
+  ["a.csv.gz", gzipSync("<!doctype html>"), "a.csv.gz is a web page (HTML), not CSV or delimited text; look at it"],
+  ["a.gz", gzipSync(gzipSync("1,a\n")), "a.gz is packed with gzip, not CSV or delimited text; unpack it"],
+])("what is no table of text is named: %s", async (name, bytes, message) => {
+  await expect(buffer(unpacked(name, Readable.from([bytes])))).rejects.toThrow(message);
 });
