@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
 import { InputError, messageOf, RollcallError } from "#errors.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { FileData } from "./form.ts";
-import { blockSize, createCuts, createLook } from "./row-ends.ts";
+import { blockSize, createCuts, createLook, endingInReturns } from "./row-ends.ts";
 import type { Cuts, CutsOf } from "./row-ends.ts";
 
 /** Rows. */
@@ -45,11 +45,7 @@ export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOp
   let hasRows = false;
   const look: Look = (name, block, isWhole) => {
     const found = lookAt(block, isWhole);
-    if (found.endInReturns)
-      throw new InputError(
-        `${name}: lines end in a carriage return (\\r) without a newline, which ends no row; ` +
-          `convert them, for instance: tr '\\r' '\\n'`,
-      );
+    if (found.endInReturns) throw endingInReturns(name);
     isEmpty &&= block.length === 0;
     hasRows ||= found.hasRows;
   };

@@ -1,3 +1,4 @@
+import { InputError } from "#errors.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 
 /** How many bytes are read, searched and sent at a time. */
@@ -232,6 +233,14 @@ function isLine(block: Buffer, at: number, bytes: Buffer): boolean {
   if (!startsWith(block, at, bytes)) return false;
   const end = at + bytes.length;
   return block[end] === 0x0a || (block[end] === 0x0d && block[end + 1] === 0x0a);
+}
+
+/** The error of a source in which rows, or what is taken for a header, end in a return alone. */
+export function endingInReturns(name: string): InputError {
+  return new InputError(
+    `${name}: lines end in a carriage return (\\r) without a newline, which ends no row; ` +
+      `convert them, for instance: tr '\\r' '\\n'`,
+  );
 }
 
 /** What the beginning of a source says of its rows. */

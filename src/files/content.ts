@@ -9,26 +9,26 @@ interface Content {
 
 const saveAsCsv = 'open it and save the sheet as "CSV UTF-8", then load that file';
 
-/** First bytes in Latin-1, and what begins with them. No table in UTF-8 does. */
-const beginnings: readonly (readonly [bytes: RegExp, content: Content])[] = [
-  [/^PK\x03\x04.*(?:\[Content_Types\]\.xml|xl\/|docProps\/)/s, { is: "an Excel workbook (.xlsx)", advice: saveAsCsv }],
-  [/^PK\x03\x04.*opendocument\.spreadsheet/s, { is: "an OpenDocument spreadsheet (.ods)", advice: saveAsCsv }],
-  [/^PK(?:\x03\x04|\x05\x06)/, { is: "a zip archive", advice: "unzip it, then load the files in it" }],
-  [/^\xd0\xcf\x11\xe0/, { is: "an Excel workbook (.xls), or another Office document", advice: saveAsCsv }],
-  [/^%PDF/, { is: "a PDF document", advice: "ask for the table as CSV" }],
-  [/^\x1f\x8b/, { is: "packed with gzip", advice: "unpack it, for instance: gunzip -c" }],
-  [/^\x28\xb5\x2f\xfd/, { is: "packed with zstd", advice: "unpack it, for instance: zstd -dc" }],
-  [/^BZh[1-9]/, { is: "packed with bzip2", advice: "unpack it, for instance: bunzip2 -c" }],
-  [/^\xfd7zXZ/, { is: "packed with xz", advice: "unpack it, for instance: xz -dc" }],
-  [/^7z\xbc\xaf/, { is: "a 7-Zip archive", advice: "unpack it, then load the files in it" }],
-  [/^Rar!/, { is: "a RAR archive", advice: "unpack it, then load the files in it" }],
-  [/^PAR1/, { is: "a Parquet file", advice: "write it as CSV" }],
-  [/^SQLite format 3/, { is: "a SQLite database", advice: "write its table as CSV" }],
-  [
-    /^(?:\xff\xfe\0\0|\0\0\xfe\xff)/,
-    { is: "UTF-32 text", advice: "convert it, for instance: iconv -f utf-32 -t utf-8" },
-  ],
-  [/^(?:\xff\xfe|\xfe\xff)/, { is: "UTF-16 text", advice: "convert it, for instance: iconv -f utf-16 -t utf-8" }],
+/** First bytes in Latin-1, perhaps a text behind them, and what begins so. No table in UTF-8 does. */
+const beginnings: readonly (readonly [bytes: string, content: Content, holds?: RegExp])[] = [
+  ["PK\x03\x04", { is: "an Excel workbook (.xlsx)", advice: saveAsCsv }, /\[Content_Types\]\.xml|xl\/|docProps\//],
+  ["PK\x03\x04", { is: "an OpenDocument spreadsheet (.ods)", advice: saveAsCsv }, /opendocument\.spreadsheet/],
+  ["PK\x03\x04", { is: "a zip archive", advice: "unzip it, then load the files in it" }],
+  ["PK\x05\x06", { is: "a zip archive", advice: "unzip it, then load the files in it" }],
+  ["\xd0\xcf\x11\xe0", { is: "an Excel workbook (.xls), or another Office document", advice: saveAsCsv }],
+  ["%PDF", { is: "a PDF document", advice: "ask for the table as CSV" }],
+  ["\x1f\x8b", { is: "packed with gzip", advice: "unpack it, for instance: gunzip -c" }],
+  ["\x28\xb5\x2f\xfd", { is: "packed with zstd", advice: "unpack it, for instance: zstd -dc" }],
+  ["BZh", { is: "packed with bzip2", advice: "unpack it, for instance: bunzip2 -c" }, /^BZh[1-9]1AY/],
+  ["\xfd7zXZ", { is: "packed with xz", advice: "unpack it, for instance: xz -dc" }],
+  ["7z\xbc\xaf", { is: "a 7-Zip archive", advice: "unpack it, then load the files in it" }],
+  ["Rar!", { is: "a RAR archive", advice: "unpack it, then load the files in it" }],
+  ["PAR1", { is: "a Parquet file", advice: "write it as CSV" }],
+  ["SQLite format 3\0", { is: "a SQLite database", advice: "write its table as CSV" }],
+  ["\xff\xfe\0\0", { is: "UTF-32 text", advice: "convert it, for instance: iconv -f utf-32 -t utf-8" }],
+  ["\0\0\xfe\xff", { is: "UTF-32 text", advice: "convert it, for instance: iconv -f utf-32 -t utf-8" }],
+  ["\xff\xfe", { is: "UTF-16 text", advice: "convert it, for instance: iconv -f utf-16 -t utf-8" }],
+  ["\xfe\xff", { is: "UTF-16 text", advice: "convert it, for instance: iconv -f utf-16 -t utf-8" }],
 ];
 
 /** Documents in text. Something before them is white space or a byte order mark. */
@@ -48,7 +48,7 @@ const json: Content = { is: "JSON", advice: "write its table as CSV" };
  */
 export function foreignContent(start: Buffer, mayBeJson = false): Content | undefined {
   const bytes = start.toString("latin1", 0, tellingBytes);
-  const found = beginnings.find(([beginning]) => beginning.test(bytes))?.[1];
+  const found = beginnings.find(([magic, , holds]) => bytes.startsWith(magic) && (holds?.test(bytes) ?? true))?.[1];
   if (found !== undefined) return found;
   const order = wideOrder(start.subarray(0, tellingBytes));
   if (order !== undefined)

@@ -14,8 +14,12 @@ const dates = [
   "%d.%m.%y",
   "%d/%m/%y",
   "%m/%d/%y",
+  "%d-%b-%Y",
+  "%d-%b-%y",
+  "%d %b %Y",
+  "%b %d, %Y",
 ] as const;
-const times = ["%H:%M:%S", "%H:%M", "%H%M%S"] as const;
+const times = ["%H:%M:%S", "%H:%M", "%H%M%S", "%I:%M:%S %p", "%I:%M %p"] as const;
 const datetimes = dates.flatMap((date) =>
   [" ", "T"].flatMap((between) => times.flatMap((time) => ["", "Z"].map((end) => `${date}${between}${time}${end}`))),
 );
@@ -48,10 +52,21 @@ const fields: Readonly<Record<string, string>> = {
   Y: String.raw`(?:1[5-9]|2[01])\d\d`,
   y: String.raw`\d\d`,
   m: String.raw`(?:0[1-9]|1[0-2])`,
+  b: `(?:${"jan feb mar apr may jun jul aug sep oct nov dec".replaceAll(/[a-z]/g, (letter) => `[${letter.toUpperCase()}${letter}]`).replaceAll(" ", "|")})[A-Za-z]*`,
   d: String.raw`(?:0[1-9]|[12]\d|3[01])`,
   H: String.raw`(?:[01]\d|2[0-3])`,
+  I: String.raw`(?:0[1-9]|1[0-2])`,
+  p: "[AaPp][Mm]",
   M: String.raw`[0-5]\d`,
   S: String.raw`[0-5]\d(?:\.\d{1,9})?`,
+};
+
+/** The same with less digits. */
+const short: Readonly<Record<string, string>> = {
+  m: "(?:0?[1-9]|1[0-2])",
+  d: String.raw`(?:0?[1-9]|[12]\d|3[01])`,
+  H: String.raw`(?:[01]?\d|2[0-3])`,
+  I: "(?:0?[1-9]|1[0-2])",
 };
 
 const compiled = new Map<string, RegExp>();
@@ -59,7 +74,14 @@ const compiled = new Map<string, RegExp>();
 function matches(value: string, format: string): boolean {
   let pattern = compiled.get(format);
   if (pattern === undefined) {
-    const parts = format.split(/%(\w)/).map((part, index) => (index % 2 === 1 ? fields[part] : RegExp.escape(part)));
+    const texts = format.split(/%(\w)/);
+    const last = texts.length - 2;
+    const parts = texts.map((part, index) => {
+      if (index % 2 === 0) return RegExp.escape(part);
+      // One that touches another has all of its digits.
+      const touches = (index > 1 && texts[index - 1] === "") || (index < last && texts[index + 1] === "");
+      return touches ? fields[part] : (short[part] ?? fields[part]);
+    });
     pattern = new RegExp(`^${parts.join("")}$`);
     compiled.set(format, pattern);
   }

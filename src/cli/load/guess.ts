@@ -1,14 +1,19 @@
 import { writeFile } from "node:fs/promises";
 import { isUtf8 } from "node:buffer";
-import { parse } from "csv-parse/sync";
-import { firstLineOf, InputError } from "#errors.ts";
+import { endingInReturns } from "#client/row-ends.ts";
+import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
+import { formatOf } from "#service/loads/load-format.ts";
 import { formatName, pluralize, quote } from "#text.ts";
-import { booleansOf, formatsOf, nulls, usualBooleansOf, usualFormatsOf } from "./formats.ts";
-import type { DateKind } from "./formats.ts";
+import { loadParameters } from "#wire/loads.ts";
+import { booleansOf } from "./formats.ts";
 import type { LoadOptions } from "./options.ts";
+import { readRows } from "./sample.ts";
+import type { SampleRow } from "./sample.ts";
 import type { TableColumn } from "./tables.ts";
+import { guessValues, nullOf } from "./values.ts";
+import type { ColumnValues, Found, OptionName } from "./values.ts";
 
 /** What the beginning of a file says about its format. */
 export interface Guess {
@@ -20,17 +25,16 @@ export interface Guess {
   readonly notes: readonly string[];
   /** What only a person can decide: each says how. */
   readonly doubts: readonly string[];
+  /** The options that are in doubt, among those that were guessed. */
+  readonly doubtful: readonly (keyof LoadOptions)[];
   /** The names in the header; none where there is no header. */
   readonly header: readonly string[];
 }
 
-/** What a person calls an option: `--date_format`. */
-export type OptionName = (option: keyof LoadOptions) => string;
+const asFlag: OptionName = (option) =>
+  option === "has_header_row" ? "--has_header_row or --no-has_header_row" : `--${option}`;
 
-const asFlag: OptionName = (option) => `--${option}`;
-
-/** How many rows are looked at. */
-const looked = 1000;
+/** How many values of a column, or fields of a row, are shown. */
 const examples = 3;
 
 /**
@@ -46,215 +50,219 @@ export async function guessFormat(
   given: Partial<LoadOptions>,
   called: OptionName = asFlag,
 ): Promise<Guess> {
-  const whole = isWhole ? sample : sample.subarray(0, sample.lastIndexOf("\n") + 1);
+  const end = sample.lastIndexOf("\n") + 1;
+  const whole = isWhole || end === 0 ? sample : sample.subarray(0, end);
   if (whole.length === 0) throw new InputError(`${name} is empty`);
   if (!isUtf8(whole)) {
     const encoding = whole[0] === 0xff || whole[0] === 0xfe ? "utf-16" : "latin1";
     throw new InputError(`${name} is not UTF-8; convert it, for instance: iconv -f ${encoding} -t utf-8`);
   }
+  const { field_separator: separator, enclosing_character: enclosing } = given;
   const path = file("sample.csv");
   await writeFile(path, whole, { mode: 0o600 });
-  const { field_separator: separator, enclosing_character: enclosing } = given;
-  const asked = [
-    ...(separator === undefined ? [] : [`delim = ${literal(separator)}`]),
-    ...(enclosing === undefined ? [] : [`quote = ${literal(enclosing)}`]),
-  ];
-  const read = async <Row extends object>(sql: string): Promise<Row[]> => {
-    try {
-      return await connection.rows<Row>(sql);
-    } catch (error) {
-      throw new InputError(`the format of ${name} cannot be guessed: ${firstLineOf(error)}; give its options`, {
-        cause: error,
-      });
-    }
-  };
-  const [found] = await read<{ d: string; q: string; h: boolean; t: string }>(
-    `SELECT Delimiter AS d, Quote AS q, HasHeader AS h, list_transform(Columns, c -> c.type)::JSON::VARCHAR AS t
-     FROM sniff_csv(${literal(path)}, ${[...asked, "ignore_errors = true", "strict_mode = false"].join(", ")})`,
-  );
-  if (found === undefined) throw new InputError(`${name} has no rows`);
-  const delimiter = separator ?? found.d;
-  const quoting = enclosing ?? (found.q === "(empty)" ? '"' : found.q);
-  const rows = rowsOf(name, whole, delimiter, quoting);
-  const types = table?.map(({ type }) => type) ?? (JSON.parse(found.t) as string[]);
-  const header = given.has_header_row ?? hasHeader(rows, types, table, found.h);
-  const data = header ? rows.slice(1) : rows;
-  const valuesOf = (index: number): string[] => data.flatMap((row) => row[index] ?? []);
-  const nothing = given.null_value ?? nullOf(types, valuesOf);
-  const present = (index: number): string[] => valuesOf(index).filter((value) => value !== (nothing ?? "(null)"));
+  const sniffed = await sniff(connection, path, separator, enclosing);
+  const delimiter = separator ?? sniffed?.delimiter ?? ",";
+  const quoting = enclosing ?? sniffed?.quoting ?? '"';
+  const sampled = sampleOf(name, whole, isWhole, { delimiter, quoting }, given, table);
+  const first = sampled[0]?.fields ?? [];
   const notes: string[] = [];
   const doubts: string[] = [];
-  const dated = dateOptions(types, present, given, { notes, doubts }, called);
-  const truth = booleanOptions(types, present, given, notes, called);
+  const types = table?.map(({ type }) => type) ?? sniffed?.types ?? first.map(() => "VARCHAR");
+  const decided = given.has_header_row ?? headerOf(sampled, types, table, sniffed?.hasHeader ?? false);
+  const header = decided ?? false;
+  if (header) refuseReturns(name, sampled[0]);
+  const names = header ? first : [];
+  const data = sampled.slice(header ? 1 : 0).map(({ fields }) => fields);
+  const columns = Array.from({ length: Math.max(types.length, first.length) }, (_, index): ColumnValues => ({
+    name: table?.[index]?.name ?? names[index] ?? `column ${index + 1}`,
+    type: types[index] ?? "",
+    values: data.flatMap((row) => row[index] ?? []),
+  }));
+  const nothing = given.null_value ?? nullOf(columns);
+  const present = columns.map((column) => ({
+    ...column,
+    values: column.values.filter((value) => value !== (nothing ?? "(null)")),
+  }));
+  const doubtful: (keyof LoadOptions)[] = [];
+  const found: Found = { notes, doubts, doubtful, called };
+  if (sniffed === undefined && (separator === undefined || enclosing === undefined))
+    doubts.push(
+      `how fields are separated cannot be told; give ${called("field_separator")} and ${called("enclosing_character")}`,
+    );
+  doubts.push(...wrongSeparator(first, delimiter, table, called));
+  if (decided === undefined)
+    doubts.push(`is the first row (${shown(first)}) a header? Nothing tells; give ${called("has_header_row")}`);
   const options: Partial<LoadOptions> = {
     field_separator: separator === undefined && delimiter !== "," ? delimiter : undefined,
     enclosing_character: enclosing === undefined && quoting !== '"' ? quoting : undefined,
     has_header_row: given.has_header_row === undefined && header ? true : undefined,
     null_value: given.null_value === undefined ? nothing : undefined,
-    ...dated,
-    ...truth,
+    ...guessValues(columns, present, given, given.null_value === undefined ? nothing : undefined, found),
   };
-  const names = header ? (rows[0] ?? []) : [];
-  notes.push(...differentWidths(names, rows, table, called));
-  doubts.push(...movedColumns(names, table));
-  const width = Math.max(types.length, rows[0]?.length ?? 0);
+  notes.push(...oddRows(sampled, header), ...differentWidths(names, first.length, table, called));
+  doubts.push(...returnsIn(sampled, header), ...movedColumns(names, table));
   return {
     options: Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)),
-    columns: Array.from({ length: width }, (_, index) => [
-      table?.[index]?.name ?? names[index] ?? `column ${index + 1}`,
-      types[index] ?? "",
-      present(index)
-        .slice(0, examples)
-        .map((value) => quote(value))
-        .join(", "),
-    ]),
+    columns: present.map((column) => [column.name, column.type, shown(column.values)]),
     notes,
     doubts,
+    doubtful,
     header: names,
   };
 }
 
-/** The first rows. The sample may end within a quoted field: then those before it. */
-function rowsOf(name: string, sample: Buffer, delimiter: string, quoting: string): readonly (readonly string[])[] {
-  const rows: string[][] = [];
-  try {
-    parse(sample, {
-      delimiter,
-      quote: quoting === "" ? false : quoting,
-      bom: true,
-      relax_column_count: true,
-      relax_quotes: true,
-      skip_empty_lines: true,
-      to: looked,
-      on_record: (row: string[]) => {
-        rows.push(row);
-        return row;
-      },
-    });
-  } catch (error) {
-    if (rows.length === 0)
-      throw new InputError(`${name}: ${firstLineOf(error)}; is a quote never closed?`, { cause: error });
+function shown(values: readonly string[]): string {
+  return values
+    .slice(0, examples)
+    .map((value) => quote(value))
+    .join(", ");
+}
+
+interface Sniffed {
+  readonly delimiter: string;
+  readonly quoting: string;
+  readonly hasHeader: boolean;
+  readonly types: readonly string[];
+}
+
+/** What DuckDB takes a file for; undefined where it cannot tell. */
+async function sniff(
+  connection: Workbench["connection"],
+  path: string,
+  separator: string | undefined,
+  enclosing: string | undefined,
+): Promise<Sniffed | undefined> {
+  const asked = [
+    ...(separator === undefined ? [] : [`delim = ${literal(separator)}`]),
+    ...(enclosing === undefined ? [] : [`quote = ${literal(enclosing)}`]),
+  ];
+  const [found] = await connection
+    .rows<{ d: string; q: string; h: boolean; t: string }>(
+      `SELECT Delimiter AS d, Quote AS q, HasHeader AS h, list_transform(Columns, c -> c.type)::JSON::VARCHAR AS t
+       FROM sniff_csv(${literal(path)}, ${[...asked, "ignore_errors = true", "strict_mode = false"].join(", ")})`,
+    )
+    .catch(() => []);
+  if (found === undefined) return undefined;
+  const quoting = found.q === "(empty)" ? '"' : found.q;
+  return { delimiter: found.d, quoting, hasHeader: found.h, types: JSON.parse(found.t) as string[] };
+}
+
+/** The first rows, as they will be loaded. @throws {InputError} when there are none, or nobody knows where they end */
+function sampleOf(
+  name: string,
+  bytes: Buffer,
+  isWhole: boolean,
+  { delimiter, quoting }: { readonly delimiter: string; readonly quoting: string },
+  given: Partial<LoadOptions>,
+  table: readonly TableColumn[] | undefined,
+): SampleRow[] {
+  if (delimiter === quoting)
+    throw new InputError(`${name}: ${quote(delimiter)} cannot both separate fields and enclose them`);
+  const format = {
+    field_separator: delimiter,
+    enclosing_character: quoting,
+    trailing_field_separator: given.trailing_field_separator,
+  };
+  const parameters = loadParameters.parse({ target: { database: "d", table: "t" }, format });
+  const rows = readRows(bytes, formatOf(parameters), table?.length, isWhole);
+  const [first] = rows;
+  if (first === undefined) throw new InputError(`${name} has no whole row${isWhole ? "" : " in its first megabyte"}`);
+  if (rows.length === 1) {
+    refuseReturns(name, first);
+    if (first.flaw !== undefined) throw new InputError(`${name}: row 1: ${first.flaw}; is a quote never closed?`);
   }
   return rows;
 }
 
-/** Where the table is known: names of its columns, or something that is not of its types above rows that are. */
-function hasHeader(
-  rows: readonly (readonly string[])[],
+/** @throws {InputError} when rows would be taken for the only one, or for the header */
+function refuseReturns(name: string, row: SampleRow | undefined): void {
+  if (row?.hasReturn === true) throw endingInReturns(name);
+}
+
+/** What would be loaded as data, and may be the end of a row. */
+function returnsIn(rows: readonly SampleRow[], header: boolean): string[] {
+  const index = rows.findIndex(({ hasReturn }) => hasReturn);
+  if (index === -1) return [];
+  return [
+    `row ${index + (header ? 0 : 1)} has a carriage return (\\r) without a newline, which ends no row; ` +
+      "write its rows on lines of their own, or enclose its field in quotes",
+  ];
+}
+
+/** The rows that would be rejected as they are. */
+function oddRows(rows: readonly SampleRow[], header: boolean): string[] {
+  const index = rows.findIndex(({ flaw }) => flaw !== undefined);
+  const odd = rows.filter(({ flaw }) => flaw !== undefined).length;
+  if (index === -1) return [];
+  const others = odd === 1 ? "" : `, and ${odd - 1} more like it`;
+  return [`row ${index + (header ? 0 : 1)} would be rejected${others}: ${rows[index]?.flaw ?? ""}`];
+}
+
+/** A first row that a separator does not separate. */
+function wrongSeparator(
+  first: readonly string[],
+  separator: string,
+  table: readonly TableColumn[] | undefined,
+  called: OptionName,
+): string[] {
+  const [only = ""] = first;
+  if (first.length !== 1 || table === undefined || table.length < 2) return [];
+  const better = [",", ";", "\t", "|"].find((each) => only.split(each).length === table.length);
+  return [
+    `with the separator ${quote(separator)} the first row is one field, ${quote(only)}, and the table has ${table.length} columns` +
+      `; give ${called("field_separator")}${better === undefined ? "" : `: is it ${quote(better)}?`}`,
+  ];
+}
+
+/**
+ * Whether the first row is a header: it has names of the table's columns, or something that is not of its types above
+ * rows that are. Undefined: nothing tells, because every column is text.
+ */
+function headerOf(
+  rows: readonly SampleRow[],
   types: readonly string[],
   table: readonly TableColumn[] | undefined,
   sniffed: boolean,
-): boolean {
-  const [first = [], second] = rows;
-  if (table === undefined) return sniffed;
+): boolean | undefined {
+  const [first = [], ...rest] = rows.map(({ fields }) => fields);
+  if (first.length === 0) return undefined;
+  const isText = types.every((type) => fits(type, "x") === undefined);
+  if (table === undefined) return isText ? undefined : sniffed;
   const names = new Set(table.map(({ name }) => plain(name)));
   if (first.filter((name) => names.has(plain(name))).length * 2 >= first.length) return true;
-  if (second === undefined) return false;
+  if (isText) return undefined;
   return types.some((type, index) => {
-    const rest = rows
-      .slice(1)
-      .map((row) => row[index] ?? "")
-      .filter((value) => value !== "");
-    return (
-      fits(type, first[index] ?? "") === false && rest.length > 0 && rest.every((value) => fits(type, value) !== false)
-    );
+    const others = rest.map((row) => row[index] ?? "").filter((value) => value !== "");
+    const fitting = others.filter((value) => fits(type, value) !== false);
+    return fits(type, first[index] ?? "") === false && fitting.length * 2 > others.length;
   });
 }
 
 /** Whether a value may be of a type; undefined where any text may be. */
 function fits(type: string, value: string): boolean | undefined {
-  if (/INT|DOUBLE|FLOAT|REAL|DECIMAL|NUMERIC|DATE|TIME/.test(type)) return /^[\s(]*[-+]?\d/.test(value) || value === "";
+  if (/INT|DOUBLE|FLOAT|REAL|DECIMAL|NUMERIC|DATE|TIME/.test(type))
+    return /^[\s(]*[-+]?\d/.test(value) || value === "" || namedMonth.test(value);
   if (type === "BOOLEAN") return value === "" || booleansOf([value]) !== undefined;
   return undefined;
 }
+
+const namedMonth = /^[A-Za-z]{3,9} \d/;
 
 function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
 }
 
-/** A null that columns of other types than text have; else empty fields of such columns. */
-function nullOf(types: readonly string[], valuesOf: (index: number) => string[]): string | undefined {
-  const values = new Set(types.flatMap((type, index) => (type === "VARCHAR" ? [] : valuesOf(index))));
-  const found = nulls.find((text) => values.has(text)) ?? (values.has("") ? "" : undefined);
-  return found === "(null)" ? undefined : found;
-}
-
-const optionOf = { DATE: "date_format", TIMESTAMP: "date_time_format", TIME: "time_format" } as const;
-const defaults = { DATE: "%Y%m%d", TIMESTAMP: "%Y%m%d %H:%M:%S", TIME: "%H:%M:%S" } as const;
-
-function dateOptions(
-  types: readonly string[],
-  present: (index: number) => string[],
-  given: Partial<LoadOptions>,
-  { notes, doubts }: { readonly notes: string[]; readonly doubts: string[] },
-  called: OptionName,
-): Partial<LoadOptions> {
-  const found: { -readonly [Key in keyof LoadOptions]?: LoadOptions[Key] } = {};
-  const isGiven = given.date_format ?? given.date_time_format ?? given.converted_to_epoch;
-  for (const kind of ["DATE", "TIMESTAMP", "TIME"] as const) {
-    const option = optionOf[kind];
-    if (given[option] !== undefined || (kind !== "TIME" && isGiven !== undefined)) continue;
-    const values = types.flatMap((type, index) => (kindOf(type) === kind ? present(index) : []));
-    const [format, ...others] = usualFormatsOf(kind, values);
-    const odd = values.find((value) => format !== undefined && !formatsOf(kind, [value]).includes(format));
-    if (odd !== undefined) notes.push(`most values are ${format}, but not ${quote(odd)}`);
-    if (format === undefined) {
-      const isEpoch = kind !== "TIME" && values.every((value) => /^-?\d+$/.test(value));
-      if (values.length > 0 && !isEpoch)
-        notes.push(
-          `no format is known for ${quote(values.find((value) => formatsOf(kind, [value]).length === 0) ?? values[0] ?? "")}; give ${called(option)}`,
-        );
-      continue;
-    }
-    const other = others.find((each) => each.length === format.length && each !== format);
-    if (other !== undefined) doubts.push(`dates may be ${format} or ${other}; give ${called(option)} with one of them`);
-    if (kind === "TIME" && format === defaults.TIME) continue;
-    // A format that is the default says that dates are no seconds since 1970.
-    found[option] = format;
-  }
-  return found;
-}
-
-function kindOf(type: string): DateKind | undefined {
-  if (type.startsWith("TIMESTAMP") || type === "DATETIME") return "TIMESTAMP";
-  return type === "DATE" || type === "TIME" ? type : undefined;
-}
-
-function booleanOptions(
-  types: readonly string[],
-  present: (index: number) => string[],
-  given: Partial<LoadOptions>,
-  notes: string[],
-  called: OptionName,
-): Partial<LoadOptions> {
-  if (given.true_format !== undefined || given.false_format !== undefined || given.use_bit_values === true) return {};
-  const values = types.flatMap((type, index) => (type === "BOOLEAN" ? present(index) : []));
-  if (values.length === 0) return {};
-  const pair = usualBooleansOf(values);
-  const odd = [...new Set(values)]
-    .filter((value) => !(pair as readonly string[] | undefined)?.includes(value))
-    .slice(0, 4);
-  const wrong = odd.map((value) => quote(value));
-  if (pair === undefined) {
-    notes.push(`which of ${wrong.join(", ")} is true? Give ${called("true_format")} and ${called("false_format")}`);
-    return {};
-  }
-  const [yes, no] = pair;
-  if (wrong.length > 0) notes.push(`most values are ${quote(yes)} or ${quote(no)}, but not ${wrong.join(", ")}`);
-  if (yes === "T") return {};
-  return yes === "0x1" ? { use_bit_values: true } : { true_format: yes, false_format: no };
-}
-
 function differentWidths(
   names: readonly string[],
-  rows: readonly (readonly string[])[],
+  width: number,
   table: readonly TableColumn[] | undefined,
   called: OptionName,
 ): string[] {
   if (table === undefined) return [];
-  const width = rows[0]?.length ?? 0;
   if (names.length > 0 && names.length < table.length)
-    return [`the file has ${pluralize(names.length, "column")}, the table ${table.length}`];
+    return [
+      `the file has ${pluralize(names.length, "column")}, the table ${table.length}; ${called("flexible")} makes the others null`,
+    ];
   if (width > table.length)
     return [
       `the file has ${pluralize(width, "column")}, the table ${table.length}; ${called("flexible")} drops the rest`,

@@ -141,21 +141,24 @@ function firstLine(bytes: Buffer): string {
 function describeGuess(
   files: readonly string[],
   options: LoadOptions,
-  { columns, notes, doubts, options: guessed }: Guess,
+  { columns, notes, doubts, doubtful, options: guessed }: Guess,
 ): string {
   const width = (cell: 0 | 1): number => Math.max(...columns.map((column) => Array.from(visible(column[cell])).length));
   const [names, types] = [width(0), width(1)];
   const lines = columns.map(
     ([name, type, values]) => `  ${visible(name).padEnd(names)}  ${type.padEnd(types)}  ${visible(values)}`,
   );
+  const clear = { ...options, ...Object.fromEntries(doubtful.map((option) => [option, undefined])) };
   return [
     `${files[0] ?? ""}, by its first rows:`,
     ...lines.map((line) => line.trimEnd()),
     ...[...notes, ...doubts].map((note) => `  note: ${note}`),
-    Object.keys(guessed).length === 0
-      ? "Its format has the defaults. The same without guessing:"
-      : "The same without guessing:",
-    `  ${command("load", ...files, ...flagsOf(options), "--no-guess")}`,
+    doubts.length > 0
+      ? "As far as it could be guessed; add the options that the notes name:"
+      : Object.keys(guessed).length === 0
+        ? "Its format has the defaults. The same without guessing:"
+        : "The same without guessing:",
+    `  ${command("load", ...files, ...flagsOf(clear), doubts.length > 0 ? "--guess" : "--no-guess")}`,
   ].join("\n");
 }
 

@@ -20,7 +20,7 @@ export interface LoadOptions {
   readonly enclosing_character?: string;
   readonly escape_character?: string;
   readonly null_value?: string;
-  readonly has_header_row?: true;
+  readonly has_header_row?: boolean;
   readonly flexible?: true;
   readonly converted_to_epoch?: boolean;
   readonly date_time_format?: string;
@@ -65,6 +65,7 @@ export function addLoadOptions(command: Command): Command {
   );
   flag("--null_value <text>", "the text for null (default: (null))");
   flag("--has_header_row", "do not load the first row");
+  flag("--no-has_header_row", "load the first row, too (default)");
   flag("--flexible", "drop excess fields, and load missing ones as null");
   flag("--converted_to_epoch", "csv: dates and datetimes are seconds since 1970 (default, unless a format is given)");
   flag("--no-converted_to_epoch", "csv: dates and datetimes are written in their formats");
@@ -114,12 +115,14 @@ export function loadFormatOf(flags: LoadOptions): Pick<Load, "format" | "options
 
 /** The options as they are written on a command line, but for those about guessing. */
 export function flagsOf({ guess: _guess, yes: _yes, table, ...options }: LoadOptions): string[] {
-  const others = Object.entries(options).flatMap(([key, value]: [string, unknown]) => {
-    const flag = `--${key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-    if (value === true) return [flag];
-    if (value === false) return [flag.replace("--", "--no-")];
-    return [value].flat().flatMap((each) => [flag, each === "\t" ? "\\t" : String(each)]);
-  });
+  const others = Object.entries(options)
+    .filter(([, value]) => value !== undefined)
+    .flatMap(([key, value]: [string, unknown]) => {
+      const flag = `--${key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+      if (value === true) return [flag];
+      if (value === false) return [flag.replace("--", "--no-")];
+      return [value].flat().flatMap((each) => [flag, each === "\t" ? "\\t" : String(each)]);
+    });
   return ["--table", tableText(Object.values(table)), ...others];
 }
 

@@ -56,7 +56,13 @@ export async function columnsOfTable(
 
 function missingTable(wanted: string, tables: readonly string[]): InputError {
   const namesake = tables.find((path) => lastPart(path) === lastPart(wanted));
-  const meant = nearest(wanted, tables) ?? namesake;
+  // Of two tables in one database, most letters are the same.
+  const last = nearest(lastPart(wanted), tables.map(lastPart));
+  const close = nearest(
+    wanted,
+    tables.filter((path) => lastPart(path) === last),
+  );
+  const meant = close ?? namesake;
   const hint =
     tables.length === 0
       ? "there are no tables yet"

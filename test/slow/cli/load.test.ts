@@ -105,7 +105,14 @@ describe("load", () => {
       ["01/02/2024\n03/04/2024\n", "d.days", "dates may be %d/%m/%Y or %m/%d/%Y; give --date_format with one of them"],
       [Buffer.from("Zo\u00eb,x\n", "latin1"), "d.texts", "is not UTF-8; convert it, for instance: iconv"],
       [Buffer.from("\uFEFFa,b\n", "utf16le"), "d.texts", "iconv -f utf-16 -t utf-8"],
-      ['"ada,x\n', "d.texts", "rows.csv: Quote Not Closed"],
+      ['"ada,x\n', "d.texts", 'rows.csv: row 1: no closing "'],
+      [
+        "since\n45321\n36526\n",
+        "d.days",
+        "2024-01-30 as a day of a spreadsheet; if they are seconds, give --converted_to",
+      ],
+      ["Konto;Gruppe\nada;x\n", "d.texts", 'is the first row ("Konto", "Gruppe") a header? Nothing tells; give'],
+      ["login,team\rada,x\r", "d.texts", "lines end in a carriage return (\\r) without a newline"],
       ["", "d.texts", "rows.csv is empty"],
     ] as const) {
       await write("rows.csv", content);
@@ -115,11 +122,42 @@ describe("load", () => {
     await write("a.csv", "login,team\nada,x\n");
     const twice = await run("load", "a.csv", "a.csv", "--table", "d.texts", "--guess");
     expect(twice.stderr).toContain("a.csv begins with the header, too");
-    // Text above text is a header only where it has the names of the columns.
-    await write("rows.csv", "ada,x\ngrace,y\n");
-    const all = await run("load", "rows.csv", "--table", "d.texts", "--guess", "--json");
+    // What is copied from there stops as well, until it is decided.
+    await write("rows.csv", "ada;x\ngrace;y\n");
+    const open = await run("load", "rows.csv", "--table", "d.texts", "--guess");
+    expect(open.stderr).toContain(` rows.csv --table d.texts --field_separator ";" --guess\n`);
+    const all = await run("load", "rows.csv", "--table", "d.texts", "--guess", "--no-has_header_row", "--json");
     expect(JSON.parse(all.stdout)).toMatchObject({ written: 2 });
     expect((await run("sql", "SELECT count(*) AS n FROM d.days", "--csv")).stdout).toBe("n\n0\n");
+  });
+
+  test("a table is not emptied by a file whose lines end in returns, by a header alone, or by what is no table", async () => {
+    await write("rows.csv", "7,kept,0\n");
+    await load("rows.csv");
+    for (const [content, told] of [
+      ["id,name,since\r1,a,0\r2,b,0\r", "rows.csv: lines end in a carriage return (\\r) without a newline"],
+      ["id,name,since\n", "rows.csv: a header without rows would leave the table empty"],
+      [
+        Buffer.from("id,name,since\n1,a,0\n", "utf16le"),
+        "rows.csv is UTF-16 text, not CSV or delimited text; convert it",
+      ],
+      [Buffer.from("PK\x03\x04[Content_Types].xml xl/", "latin1"), "rows.csv is an Excel workbook (.xlsx), not CSV"],
+      ["<!doctype html>\n<html>", "rows.csv is a web page (HTML), not CSV"],
+      ['[{"id": 1}]', "rows.csv is JSON, not CSV"],
+    ] as const) {
+      await write("rows.csv", content);
+      const refused = await load("rows.csv", "--has_header_row", "--empty_target");
+      expect(refused, told).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining(told) });
+      const piped = startRollcall(["load", "-", "--table", "d.t", "--has_header_row", "--empty_target"], {
+        cwd: folder,
+        stdin: typeof content === "string" ? content : Buffer.from(content),
+      });
+      expect(await piped.ended, told).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining(told.replace("rows.csv", "standard input")),
+      });
+    }
+    expect((await run("sql", "SELECT name FROM d.t", "--csv")).stdout).toBe("name\nkept\n");
   });
 
   test("without a terminal nothing is guessed unasked; an error is said once, and a missing table's neighbours", async () => {
@@ -132,6 +170,7 @@ describe("load", () => {
       ["d.tt", 'there is no table d.tt; did you mean "d.t"?'],
       ["x.t", 'there is no table x.t; did you mean "d.t"?'],
       ["d.quarterly", "there is no table d.quarterly; expected one of: d.t."],
+      ["department.u", "there is no table department.u; expected one of: d.t."],
     ])
       expect((await run("load", "rows.csv", "--table", name ?? "")).stderr).toContain(told);
   });

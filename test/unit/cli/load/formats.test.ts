@@ -11,6 +11,11 @@ test.each([
   ["TIMESTAMP", ["2024-01-31T10:11:12Z"], "%Y-%m-%dT%H:%M:%SZ"],
   ["TIMESTAMP", ["31.01.2024 10:11"], "%d.%m.%Y %H:%M"],
   ["TIME", ["10:11:12"], "%H:%M:%S"],
+  ["DATE", ["1/13/2024", "1/2/2024"], "%m/%d/%Y"],
+  ["DATE", ["1.2.2024"], "%d.%m.%Y"],
+  ["DATE", ["31-JAN-2024", "1-feb-2024"], "%d-%b-%Y"],
+  ["DATE", ["January 2, 2024"], "%b %d, %Y"],
+  ["TIMESTAMP", ["1/13/2024 3:04:05 PM"], "%m/%d/%Y %I:%M:%S %p"],
 ] as const)("%s of %j", (kind, values, format) => {
   expect(formatsOf(kind, values)).toEqual([format]);
 });
@@ -22,6 +27,9 @@ test("what could be two formats is both, and what is none is none", () => {
   expect(formatsOf("DATE", ["2024-13-01"])).toEqual([]);
   expect(formatsOf("TIMESTAMP", ["2024-01-31T10:11:12+02:00"])).toEqual([]);
   expect(formatsOf("DATE", [])).toEqual([]);
+  // A service would not know where the month ends.
+  expect(formatsOf("DATE", ["2024115"])).toEqual([]);
+  expect(formatsOf("TIME", ["10203"])).toEqual([]);
 });
 
 test("booleans", () => {
