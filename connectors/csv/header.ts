@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import { nearest } from "#text.ts";
 import type { Dialect } from "./options.ts";
-import { at } from "./rows.ts";
+import { assertColumns, at } from "./rows.ts";
 import type { Place, Row } from "./rows.ts";
 
 /** The columns of a file, by name. */
@@ -40,6 +40,7 @@ const strictHeader: HeaderRules = { ignoreCase: false, duplicateColumns: "error"
 export function headerOf(row: Row, file: string, rules: HeaderRules = strictHeader): Header {
   const place: Place = { file, line: row.line };
   const comparable = (name: string): string => (rules.ignoreCase ? plain(name).toLowerCase() : plain(name));
+  assertColumns(row.fields, at(place));
   const byName = new Map<string, Column>();
   for (const [index, field] of row.fields.entries()) {
     let name = plain(field);

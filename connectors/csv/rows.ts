@@ -9,6 +9,17 @@ const longestRow = 16 * 1024 * 1024;
 /** Blank lines cost time and give nothing. */
 const mostBlankLines = 100_000;
 
+/** As many as a sheet of Excel has. */
+const mostColumns = 16_384;
+
+/** @throws {InputError} a header has too many columns: it is none */
+export function assertColumns(fields: readonly string[], place: string): void {
+  if (fields.length <= mostColumns) return;
+  throw new InputError(
+    `${place}: the header has ${formatNumber(fields.length)} columns, and ${formatNumber(mostColumns)} are the most; is this the header, and the delimiter right?`,
+  );
+}
+
 /** One row: its fields and the line on which it starts. */
 export interface Row {
   readonly line: number;

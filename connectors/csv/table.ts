@@ -7,7 +7,7 @@ import type { LookupTable } from "#principals/lookup.ts";
 import { formatNumber, nfc, quote } from "#text.ts";
 import { textOf } from "./decode.ts";
 import { dialectOf } from "./options.ts";
-import { at, rowsOf, shaped, withoutSepLine } from "./rows.ts";
+import { assertColumns, at, rowsOf, shaped, withoutSepLine } from "./rows.ts";
 import type { Place, Row } from "./rows.ts";
 
 /** More is a source of its own, which rules join. */
@@ -92,16 +92,19 @@ async function guess(file: OpenFile): Promise<{ readonly encoding: "utf-8" | "ut
 }
 
 function columnsIn({ fields, line }: Row, name: string): readonly string[] {
+  assertColumns(fields, at({ file: name, line }));
   const columns = fields.map((field) => nfc(field.trim()));
+  const places = new Map<string, number>();
   while (columns.at(-1) === "") columns.pop();
   for (const [index, column] of columns.entries()) {
-    const earlier = columns.indexOf(column);
+    const earlier = places.get(column);
     const place = at({ file: name, line });
     if (column === "") throw new InputError(`${place}: column ${index + 1} of the header has no name`);
-    if (earlier !== index)
+    if (earlier !== undefined)
       throw new InputError(
         `${place}: columns ${earlier + 1} and ${index + 1} are both called ${quote(column)}; rename one`,
       );
+    places.set(column, index);
   }
   return columns;
 }

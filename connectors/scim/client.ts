@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { IncompleteReadError, InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
 import { longestCertificates, readSmallFile } from "#files/disk.ts";
-import { createHttpClient, formBody, textOf } from "#http/client.ts";
+import { createHttpClient, formBody, jsonIn } from "#http/client.ts";
 import type { Answer, HttpClient, HttpRequest } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { presentable } from "#http/redact.ts";
@@ -243,7 +243,7 @@ function request<T>(connection: Connection, request: Request<T>): Promise<T> {
 }
 
 /** Why an attempt failed; throws when another one would fail too. */
-function problemOf(error: unknown, subject: string): string {
+export function problemOf(error: unknown, subject: string): string {
   if (error instanceof JsonError) {
     if (error.reason === "truncated") return `the answer ${error.message}`;
     throw new InputError(
@@ -259,7 +259,7 @@ async function refusalOf(answer: Answer, secrets: readonly string[]): Promise<Re
   const { status } = answer;
   let body: Readonly<Record<string, unknown>> | undefined;
   try {
-    body = objectOf(JSON.parse(await textOf(answer)));
+    body = objectOf(await jsonIn(answer));
   } catch {
     return { status };
   }
@@ -367,7 +367,7 @@ function clientCredentials(oauth: OAuth): Authorization {
       }),
       title,
       secrets,
-      use: async (answer) => parsed(await textOf(answer)),
+      use: async (answer) => tokenAnswer.safeParse(await jsonIn(answer).catch(unlessBroken)),
     });
     if (!answer.success) {
       const where = answer.error.issues[0]?.path.join(".") ?? "";
@@ -396,14 +396,10 @@ function clientCredentials(oauth: OAuth): Authorization {
   };
 }
 
-function parsed(text: string) {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    // The text is not shown: it may hold a token.
-  }
-  return tokenAnswer.safeParse(value);
+/** What is not JSON is not shown: it may hold a token. */
+function unlessBroken(error: unknown): undefined {
+  if (error instanceof SyntaxError) return undefined;
+  throw error;
 }
 
 /** Form encoding (RFC 6749, 2.3.1). */

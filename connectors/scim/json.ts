@@ -1,3 +1,4 @@
+import { deepest, mostValues, tooDeep, tooManyValues } from "#bounds.ts";
 import { TokenizerError, Tokenizer, TokenParser, TokenParserError, TokenType } from "@streamparser/json";
 
 /** A piece of the JSON, in its order. Lines count from 1. */
@@ -23,6 +24,12 @@ export class JsonError extends Error {
 const longestResource = 256 * 1024 * 1024;
 /** In bytes, without a resource: nobody writes so much white space. */
 const longestGap = 1024 * 1024;
+/** Attributes of one object, each of which would become one of the entry. */
+const mostKeys = 10_000;
+/** Values of a list beside its resources. */
+const mostBeside = 100_000;
+/** In bytes: one text or number. */
+const longestValue = 16 * 1024 * 1024;
 const listNames = ["Resources", "resources"];
 
 /**
@@ -62,6 +69,11 @@ function readerOf(isArray: boolean): Reader {
   // The starts of open objects that may be resources or lists.
   const starts: { line: number; offset: number }[] = [];
   let depth = 0;
+  /** Of each open object or array that may have too many, how many names it has. */
+  const keys: number[] = [];
+  let values = 0;
+  let beside = 0;
+  let isInList = false;
   let isList = false;
   let lastString: unknown;
   let lastOffset = 0;
@@ -73,6 +85,7 @@ function readerOf(isArray: boolean): Reader {
     separator: "",
   });
   parser.onValue = ({ value, stack, parent }) => {
+    values = 0;
     const line = starts[stack.length]?.line ?? lines.at(lastOffset);
     if (!isArray && stack.length === 0 && (isList || isEmptyList(value))) {
       items.push({ kind: "list", envelope: value as Record<string, unknown>, line });
@@ -86,14 +99,36 @@ function readerOf(isArray: boolean): Reader {
     items.push({ kind: "resource", value, line });
   };
 
-  const tokenizer = new Tokenizer({ separator: "" });
+  const refuse = (offset: number, message: string): never => {
+    throw new JsonError("malformed", lines.at(offset), message);
+  };
+  /** What the parser holds until a resource ends must not grow with the bytes. */
+  const bound = (type: TokenType, offset: number): void => {
+    if (type === TokenType.COLON) {
+      keys[depth] = (keys[depth] ?? 0) + 1;
+      if ((keys[depth] ?? 0) > mostKeys) refuse(offset, "holds an object with more than 10,000 names");
+    } else if (type !== TokenType.COMMA && type !== TokenType.RIGHT_BRACE && type !== TokenType.RIGHT_BRACKET) {
+      if (++values > mostValues) refuse(offset, tooManyValues);
+      if (!isArray && depth > 0 && !isInList && isList && ++beside > mostBeside)
+        refuse(offset, "holds more than 100,000 values beside the resources");
+    }
+  };
+
+  const tokenizer = new ExactTokenizer({ separator: "" });
   tokenizer.onToken = (token) => {
     const type = token.token;
+    bound(type, token.offset);
     if (type === TokenType.LEFT_BRACE || type === TokenType.LEFT_BRACKET) {
+      if (depth >= deepest) refuse(token.offset, tooDeep);
+      keys[depth + 1] = 0;
+      if (depth === 1) isInList = type === TokenType.LEFT_BRACKET && isListName(lastString);
+      if (depth === 0) beside = 0;
       if (depth <= 2) starts[depth] = { line: lines.at(token.offset), offset: token.offset };
       depth++;
-    } else if (type === TokenType.RIGHT_BRACE || type === TokenType.RIGHT_BRACKET) depth--;
-    else if (type === TokenType.STRING && depth === 1) lastString = token.value;
+    } else if (type === TokenType.RIGHT_BRACE || type === TokenType.RIGHT_BRACKET) {
+      depth--;
+      if (depth <= 1) isInList = false;
+    } else if (type === TokenType.STRING && depth === 1) lastString = token.value;
     // An empty list has no resource to recognise it by.
     else if (type === TokenType.COLON && depth === 1 && isListName(lastString)) isList = true;
     lastOffset = token.offset;
@@ -122,6 +157,9 @@ function readerOf(isArray: boolean): Reader {
       if (depth > (isArray ? 1 : 2) && open !== undefined && lines.end() - open.offset > longestResource) {
         throw new JsonError("malformed", open.line, "holds a resource of more than 256 MiB");
       }
+      if (lines.end() - lastOffset > longestValue) {
+        throw new JsonError("malformed", lines.at(lastOffset), "holds a value of more than 16 MiB");
+      }
       if (depth <= (isArray ? 1 : 2) && lines.end() - lastOffset > longestGap) {
         throw new JsonError("malformed", lines.at(lastOffset), "holds more than 1 MiB between two resources");
       }
@@ -132,6 +170,16 @@ function readerOf(isArray: boolean): Reader {
       return attempt(() => tokenizer.end());
     },
   };
+}
+
+/** Keeps the digits of a number that JavaScript would round: ids are such numbers in some servers. */
+class ExactTokenizer extends Tokenizer {
+  protected override parseNumber(digits: string): number {
+    const number = Number(digits);
+    const isExact = /^-?\d+$/.test(digits) ? String(number) === digits : Number.isFinite(number);
+    // The parser passes on what it is given.
+    return (isExact ? number : digits) as number;
+  }
 }
 
 function isListName(value: unknown): boolean {

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { IncompleteReadError, InputError, RollcallError, UnavailableError } from "#errors.ts";
-import { titleOf } from "./client.ts";
+import { problemOf, titleOf } from "./client.ts";
 import type { Query, Server } from "./client.ts";
 import { itemsOf, JsonError } from "./json.ts";
 import type { Options } from "./options.ts";
@@ -139,7 +139,10 @@ async function beyondTheEnd(
 /** After so many pages without anything new, the server is going round in circles. */
 const emptyPages = 100;
 
-async function* byCursor(server: Server, { path, parameters, paging }: List, progress: Progress): Pass {
+/** The least part of a total that is only estimated. */
+const closeEnough = 0.9;
+
+async function* byCursor(server: Server, { path, parameters, paging, unset }: List, progress: Progress): Pass {
   let cursor = "";
   let total: number | undefined;
   let received = 0;
@@ -164,12 +167,17 @@ async function* byCursor(server: Server, { path, parameters, paging }: List, pro
     if (nextCursor === cursor || idle >= emptyPages) return "its pages go in circles";
     cursor = nextCursor;
   }
+  const { size } = progress.seen;
   if (total === undefined || paging.totals === "estimated") {
-    const isOnce = received === progress.seen.size;
-    return isOnce ? undefined : "a resource came twice, and no total says that no other is missing for it";
+    if (received !== size) return "a resource came twice, and no total says that no other is missing for it";
+    // What is far from its estimate has ended early; a number that somebody wrote proves more than an estimate.
+    if (total === undefined || unset === undefined || size >= total * closeEnough) return undefined;
+    return `${mismatch(size, total)}: too few even for an estimate; if these are all, write ${unset} for what there is at least`;
   }
-  if (total === progress.seen.size) return undefined;
-  return `${mismatch(progress.seen.size, total)} (where the server only estimates it: paging: { totals: estimated })`;
+  if (total === size) return undefined;
+  // Fewer than the total may be a part of the list, which no setting should let through.
+  const hint = size > total ? " (where the server only estimates it: paging: { totals: estimated })" : "";
+  return `${mismatch(size, total)}${hint}`;
 }
 
 function changedTotal(before: number, now: number): string {
@@ -267,6 +275,8 @@ export async function* pageOf(
   } catch (error) {
     server.signal.throwIfAborted();
     if (error instanceof RollcallError) throw error;
+    // Throws what another attempt would meet, too.
+    problemOf(error, title);
     const reason = error instanceof JsonError ? error.message : "broke off";
     throw new UnavailableError(`${title}: the answer, which the server does not divide into pages, ${reason}`, {
       cause: error,
@@ -297,16 +307,23 @@ async function* resourcesIn(body: AsyncIterable<Buffer>, title: string): Page {
   return envelopeOf(envelope, title);
 }
 
-/** @throws {InputError} `totalResults` or `startIndex` is not a number */
+/** @throws {InputError} `totalResults` or `startIndex` is not a number, or `nextCursor` no cursor */
 export function envelopeOf(list: Resource, title: string): Envelope {
-  const { nextCursor } = list;
   const totalResults = whole(list, "totalResults", title);
   const startIndex = whole(list, "startIndex", title);
   return {
     totalResults,
     startIndex,
-    nextCursor: typeof nextCursor === "string" && nextCursor !== "" ? nextCursor : undefined,
+    nextCursor: cursorOf(list["nextCursor"], title),
   };
+}
+
+/** The place of the next page; some servers send a number. @throws {InputError} it is something else: not the last page */
+function cursorOf(value: unknown, title: string): string | undefined {
+  if (value === undefined || value === null || value === "") return undefined;
+  if (typeof value === "string") return value;
+  if (typeof value === "number") return String(value);
+  throw new InputError(`${title}: nextCursor is neither a text nor a number, so there is no next page to ask for`);
 }
 
 function whole(list: Resource, name: string, title: string): number | undefined {

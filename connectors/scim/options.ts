@@ -82,7 +82,9 @@ const paging = z
     totals: z
       .enum(["exact", "estimated"], { error: "expected exact or estimated" })
       .default("exact")
-      .describe("With cursor: estimated does not compare the number of resources with totalResults. Default exact."),
+      .describe(
+        "With cursor: estimated accepts more resources than totalResults and up to a tenth fewer, or any number from minUsers (minGroups) on where that is written. Default exact.",
+      ),
     attempts: count(1)
       .default(3)
       .describe("How often to read a list that changes meanwhile or does not add up. Default 3."),

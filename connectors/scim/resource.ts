@@ -1,6 +1,7 @@
 import type { Entry, MemberReference } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { AttributeValue } from "#principals/entry.ts";
+import { quote } from "#text.ts";
 import type { Kind } from "#principals/principal.ts";
 
 /** How resources become entries. */
@@ -124,14 +125,51 @@ const shortNames: Readonly<Record<string, string>> = {
 /** Memberships are not attributes of an entry. */
 const memberships = new Set(["members", "groups"]);
 
+/** What the standard has as lists of objects (RFC 7643, 4.1.2); some servers send one object, or texts. */
+const lists = new Set([
+  "emails",
+  "phoneNumbers",
+  "ims",
+  "photos",
+  "addresses",
+  "entitlements",
+  "roles",
+  "x509Certificates",
+]);
+/** Of these, the ones where a text alone is such an object's value: nobody asks for the primary role. */
+const withPrimary = new Set(["emails", "phoneNumbers", "ims", "photos"]);
+
+/** What the standard has as texts. Some servers send a number where all its characters are digits. */
+const ownTexts = `
+  id externalId userName displayName nickName profileUrl title userType preferredLanguage locale timezone
+  name.formatted name.familyName name.givenName name.middleName name.honorificPrefix name.honorificSuffix`;
+const enterpriseTexts = "employeeNumber costCenter organization division department manager manager.displayName";
+const textNames = [ownTexts, enterpriseTexts].flatMap((names) => names.trim().split(/\s+/));
+const texts = [...textNames, ...enterpriseTexts.split(" ").map((name) => `${enterprise}:${name}`)];
+
+/**
+ * What a value says where the standard has true or false. Entra ID sends `"True"`, others what their database holds.
+ * Undefined: neither.
+ */
+export function flagOf(value: unknown): boolean | undefined {
+  const word = typeof value === "string" ? value.trim().toLowerCase() : value;
+  if (word === true || word === 1 || word === "true" || word === "1") return true;
+  return word === false || word === 0 || word === "false" || word === "0" ? false : undefined;
+}
+
+function notFlag(value: unknown): string {
+  return `is ${quote(typeof value === "string" ? value : (JSON.stringify(value) ?? ""))}, which is neither true nor false`;
+}
+
 /**
  * The attributes of a resource, flat:
  * - `name: {givenName}` is `name.givenName`; a `value` in it is the attribute itself (`manager`);
  * - of `emails: [{value, type, primary}]`, `emails` is all values, `emails.primary` the primary one's (else the first's),
- *   `emails.work` that of the first of this type; what else they have is `addresses.work.locality`;
+ *   `emails.work` that of the first of this type, also if it is written `Work`; what else they have is
+ *   `addresses.work.locality`;
  * - an extension's are `urn:…:User:department`, and `department` where the name is free, the enterprise extension's first;
  * - and the short names.
- * What is null or empty is left out.
+ * What is null or empty is left out. `active` is true, false or unreadable, and what the standard has as texts are texts.
  * @param wanted the names to keep; undefined: all
  */
 export function attributesOf(
@@ -141,7 +179,8 @@ export function attributesOf(
   const all = new Map<string, AttributeValue>();
   const extensions: string[] = [];
   for (const [key, value] of Object.entries(resource)) {
-    if (key.startsWith("urn:")) extensions.push(key);
+    if (/^urn:/i.test(key)) extensions.push(key);
+    else if (lists.has(key)) flattenValues(key, listOf(key, value), all);
     else if (!memberships.has(key)) flatten(key, value, all);
   }
   extensions.sort((a, b) => Number(b === enterprise) - Number(a === enterprise) || (a < b ? -1 : 1));
@@ -153,12 +192,29 @@ export function attributesOf(
       if (!all.has(name)) all.set(name, value);
     }
   }
+  const active = resource["active"] ?? all.get("active");
+  if (active !== undefined) all.set("active", readFlag(active));
+  for (const name of texts) {
+    const value = all.get(name);
+    if (typeof value === "number") all.set(name, String(value));
+  }
   for (const [short, long] of Object.entries(shortNames)) {
     const value = all.get(long);
     if (value !== undefined && !all.has(short)) all.set(short, value);
   }
   const kept = wanted === undefined ? all : [...all].filter(([name]) => wanted.has(name));
   return Object.fromEntries(kept);
+}
+
+function readFlag(value: unknown): AttributeValue {
+  const said = typeof value === "object" && value !== null && "value" in value ? value.value : value;
+  return flagOf(said) ?? { unreadable: notFlag(said) };
+}
+
+function listOf(name: string, value: unknown): readonly unknown[] {
+  if (value === undefined || value === null) return [];
+  const all = [value].flat();
+  return withPrimary.has(name) ? valuesOf(all.filter((item) => item !== null && item !== "")) : all;
 }
 
 function flatten(name: string, value: unknown, into: Map<string, AttributeValue>): void {
@@ -178,11 +234,23 @@ function flattenValues(name: string, values: readonly unknown[], into: Map<strin
     .map(String);
   if (texts.length > 0) into.set(name, texts);
   const complex = values.filter((item): item is Resource => typeof item === "object" && item !== null);
-  const primary = complex.find((item) => item["primary"] === true) ?? complex[0];
-  if (primary !== undefined) flattenValue(`${name}.primary`, primary, into);
+  const primary = complex.find((item) => flagOf(item["primary"]) === true);
+  const doubtful = complex.find(
+    (item) => (item["primary"] ?? false) !== false && flagOf(item["primary"]) === undefined,
+  );
+  const [first] = complex;
+  if (primary === undefined && doubtful !== undefined) {
+    const unreadable = `is not known: \`primary\` of one of the ${name} ${notFlag(doubtful["primary"])}`;
+    const own = new Map<string, AttributeValue>();
+    for (const item of complex) flattenValue(`${name}.primary`, item, own);
+    for (const key of own.keys()) into.set(key, { unreadable });
+  } else if (first !== undefined) flattenValue(`${name}.primary`, primary ?? first, into);
   for (const item of complex) {
     const { type } = item;
-    if (typeof type === "string" && type !== "" && type !== "primary") flattenValue(`${name}.${type}`, item, into);
+    if (typeof type !== "string" || type === "" || /^primary$/i.test(type)) continue;
+    flattenValue(`${name}.${type}`, item, into);
+    // The types of the standard have no case (RFC 7643, 2.2), and rules name them as it does.
+    if (type !== type.toLowerCase()) flattenValue(`${name}.${type.toLowerCase()}`, item, into);
   }
 }
 
@@ -190,7 +258,7 @@ function flattenValues(name: string, values: readonly unknown[], into: Map<strin
 function flattenValue(name: string, item: Resource, into: Map<string, AttributeValue>): void {
   const own = new Map<string, AttributeValue>();
   for (const [key, value] of Object.entries(item)) {
-    if (key === "value") flatten(name, value, own);
+    if (key === "value") flatten(name, typeof value === "number" ? String(value) : value, own);
     else if (key !== "type" && key !== "primary" && key !== "$ref") flatten(`${name}.${key}`, value, own);
   }
   for (const [key, value] of own) if (!into.has(key)) into.set(key, value);

@@ -1,5 +1,5 @@
 import type { Entry, MemberReference, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
-import { textOf } from "#http/client.ts";
+import { jsonIn } from "#http/client.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Authorization, Server } from "./client.ts";
 import { openServer } from "./client.ts";
@@ -9,7 +9,7 @@ import type { GroupsOptions, Options } from "./options.ts";
 import { entryIn } from "./lookup.ts";
 import { membersOfGroup } from "./members.ts";
 import type { EntryOptions } from "./resource.ts";
-import { objectOf, typeOf } from "./resource.ts";
+import { flagOf, objectOf, typeOf } from "./resource.ts";
 
 export type ServerOptions = Options & { readonly url: string };
 
@@ -101,25 +101,25 @@ const unknown: ServiceProvider = { hasCursors: false, largestPage: undefined };
 
 /** The server's ServiceProviderConfig; where there is none, nothing is supported. */
 async function serviceProviderConfig(server: Server): Promise<ServiceProvider> {
-  const text = await server.get({
+  const config = await server.get({
     path: "ServiceProviderConfig",
     parameters: {},
-    use: (answer) => textOf(answer),
-    refused: ({ status }) => (isUnavailable(status) ? { value: "" } : undefined),
+    use: async (answer) => {
+      try {
+        return objectOf(await jsonIn(answer));
+      } catch (error) {
+        if (error instanceof SyntaxError) return undefined;
+        throw error;
+      }
+    },
+    refused: ({ status }) => (isUnavailable(status) ? { value: undefined } : undefined),
   });
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return unknown;
-  }
-  const config = objectOf(value);
   if (config === undefined) return unknown;
   const pagination = objectOf(config["pagination"]);
   const sizes = [objectOf(config["filter"])?.["maxResults"], pagination?.["maxPageSize"]];
-  const known = sizes.filter((size): size is number => typeof size === "number" && Number.isInteger(size) && size > 0);
+  const known = sizes.map(Number).filter((size) => Number.isInteger(size) && size > 0);
   return {
-    hasCursors: pagination?.["cursor"] === true,
+    hasCursors: flagOf(pagination?.["cursor"]) === true,
     largestPage: known.length === 0 ? undefined : Math.min(...known),
   };
 }

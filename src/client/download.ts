@@ -1,6 +1,7 @@
 import { open, rename, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
+import { BoundError, JsonBounds } from "#bounds.ts";
 import { UnavailableError, messageOf } from "#errors.ts";
 import type { Answer } from "#http/client.ts";
 import { unusableAnswer } from "#http/errors.ts";
@@ -44,9 +45,16 @@ export async function receive(
   destination: Destination,
   brackets: "[]" | "{}",
 ): Promise<void> {
+  const bounds = new JsonBounds(Infinity);
   let first: number | undefined;
   let last: number | undefined;
   await write(body, destination, (chunk) => {
+    try {
+      bounds.add(chunk);
+    } catch (error) {
+      // Another attempt would give the same.
+      throw error instanceof BoundError ? unusableAnswer(`the answer ${error.message}`, "fix") : error;
+    }
     first ??= chunk.find(isVisible);
     last = chunk.findLast(isVisible) ?? last;
     if (first !== undefined && first !== brackets.charCodeAt(0)) throw notJson(headers["content-type"]);

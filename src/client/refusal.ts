@@ -1,5 +1,6 @@
+import { parseJson } from "#bounds.ts";
 import { RefusedError } from "#errors.ts";
-import { textOf } from "#http/client.ts";
+import { jsonIn, textOf } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import { presentable } from "#http/redact.ts";
 
@@ -68,9 +69,9 @@ function destinationOf(location: string | string[] | undefined, place: string): 
 /** The strings of `debug`, a string that holds a JSON array of them; none when the body is anything else. */
 async function problemsOf(answer: Answer, secrets: readonly string[]): Promise<string[]> {
   try {
-    const body: unknown = JSON.parse(await textOf(answer));
+    const body = await jsonIn(answer);
     if (typeof body !== "object" || body === null || !("debug" in body) || typeof body.debug !== "string") return [];
-    const problems: unknown = JSON.parse(body.debug);
+    const problems = parseJson(body.debug);
     if (!Array.isArray(problems)) return [];
     return problems.filter((problem) => typeof problem === "string").map((problem) => presentable(problem, secrets));
   } catch {

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import type { z } from "zod";
 import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.ts";
-import { textOf } from "#http/client.ts";
+import { jsonIn } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import { HttpError, unusableAnswer } from "#http/errors.ts";
 import { isLoopback } from "#http/listening.ts";
@@ -181,10 +181,10 @@ const longestJson = 64 * 1024 * 1024;
 
 /** The value of a JSON answer, whatever its content type (specification 4.1). @throws {HttpError} */
 export async function jsonOf<T>(answer: Answer, schema: z.ZodType<T>, limit = longestJson): Promise<T> {
-  const text = await textOf(answer, limit);
   try {
-    return schema.parse(JSON.parse(text));
-  } catch {
+    return schema.parse(await jsonIn(answer, limit));
+  } catch (error) {
+    if (error instanceof HttpError) throw error;
     throw unusableAnswer("the answer does not have the form of this interface: is the url right?", "fix");
   }
 }

@@ -5,7 +5,7 @@ import type { EventSourceMessage } from "eventsource-parser";
 import { z } from "zod";
 import { InputError, RefusedError, UnavailableError } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
-import { createHttpClient, jsonBody, textOf } from "#http/client.ts";
+import { createHttpClient, jsonBody, jsonIn } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { presentable } from "#http/redact.ts";
@@ -111,10 +111,10 @@ export function connectTo(presence: DaemonPresence, account: string): Connection
 }
 
 async function jsonOf(answer: Answer): Promise<unknown> {
-  const text = await textOf(answer, longestEvent);
   try {
-    return JSON.parse(text);
+    return await jsonIn(answer, longestEvent);
   } catch (cause) {
+    if (cause instanceof HttpError) throw cause;
     throw new HttpError("receive", "the answer is not JSON", "later", { cause });
   }
 }

@@ -5,6 +5,7 @@ import { glob, open, stat, type FileHandle } from "node:fs/promises";
 import { resolve } from "node:path";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { highestRatio, isBomb } from "#bounds.ts";
 import { IncompleteReadError, InputError, messageOf, type RollcallError, UnavailableError } from "#errors.ts";
 import { codeOf, fileLike, lookedIn } from "./disk.ts";
 import { checked, expectedChecksum, settle, type Checks } from "./settle.ts";
@@ -239,11 +240,6 @@ export async function* contentOf(file: OpenFile, at: () => string, signal: Abort
   yield* isGzip ? gunzipped(bytes, at) : bytes;
 }
 
-/** No export packs so well: a small file must not become work without end. */
-const highestRatio = 200;
-/** In bytes; of less, any ratio is allowed. */
-const smallestBomb = 16 * 1024 * 1024;
-
 async function* gunzipped(bytes: AsyncIterable<Buffer>, at: () => string): AsyncGenerator<Buffer> {
   let unpacked = 0;
   const unpacking = createGunzip({ chunkSize });
@@ -252,7 +248,7 @@ async function* gunzipped(bytes: AsyncIterable<Buffer>, at: () => string): Async
   try {
     for await (const chunk of gunzip as AsyncIterable<Buffer>) {
       unpacked += chunk.length;
-      if (unpacked > smallestBomb && unpacked > unpacking.bytesWritten * highestRatio) {
+      if (isBomb(unpacking.bytesWritten, unpacked)) {
         throw new InputError(
           `${at()}: the compressed data grows to more than ${highestRatio} times its size, which no export does; unpack the file if it is right`,
         );

@@ -2,6 +2,7 @@ import { Socket } from "node:net";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import type { Dispatcher } from "undici";
+import { BoundError, highestRatio, isBomb, longestAnswer, mostValues, parseJson } from "#bounds.ts";
 import { RollcallError } from "#errors.ts";
 import { formatDuration } from "#text.ts";
 import { HttpError, requestProblem, unusableAnswer } from "./errors.ts";
@@ -271,9 +272,26 @@ async function* bytesOf(
   }
   try {
     // The pipeline passes the body's errors on to the reader.
-    yield* isPacked ? pipeline(body as Readable, createGunzip({ chunkSize: 64 * 1024 }), () => {}) : body;
+    let length = 0;
+    for await (const chunk of isPacked ? gunzipped(body) : (body as AsyncIterable<Buffer>)) {
+      length += chunk.length;
+      if (length > longestAnswer) throw unusableAnswer("the answer has more than 16 GiB, which is too much", "fix");
+      yield chunk;
+    }
   } catch (error) {
     throw failure(error);
+  }
+}
+
+async function* gunzipped(body: Readable): AsyncGenerator<Buffer> {
+  let unpacked = 0;
+  const unpacking = createGunzip({ chunkSize: 64 * 1024 });
+  for await (const chunk of pipeline(body, unpacking, () => {}) as AsyncIterable<Buffer>) {
+    unpacked += chunk.length;
+    // Another attempt would give the same.
+    if (isBomb(unpacking.bytesWritten, unpacked))
+      throw unusableAnswer(`the answer grows to more than ${highestRatio} times its size when it is unpacked`, "fix");
+    yield chunk;
   }
 }
 
@@ -287,6 +305,23 @@ export async function textOf({ body }: Pick<Answer, "body">, limit = 1024 * 1024
     if (size > limit) break;
   }
   return Buffer.concat(chunks).toString();
+}
+
+/**
+ * The value of an answer in JSON, within the bounds of `parseJson`.
+ * @param limit the largest answer, in bytes; Infinity: from a service that is trusted
+ * @throws {HttpError} it is too large, or beyond another bound; {SyntaxError} it is not JSON
+ */
+export async function jsonIn(answer: Pick<Answer, "body">, limit = 1024 * 1024): Promise<unknown> {
+  const text = await textOf(answer, limit);
+  if (text.length > limit)
+    throw unusableAnswer(`the answer has more than ${Math.floor(limit / 2 ** 20)} MiB, which is too much`, "fix");
+  try {
+    return parseJson(text, limit === Infinity ? Infinity : mostValues);
+  } catch (error) {
+    if (error instanceof BoundError) throw unusableAnswer(`the answer ${error.message}`, "fix");
+    throw error;
+  }
 }
 
 /** The body of a form without files. */

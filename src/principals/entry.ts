@@ -1,7 +1,21 @@
 import type { Kind } from "./principal.ts";
 
 /** One attribute of an entry. Several values stay in the source's order. */
-export type AttributeValue = string | number | boolean | readonly string[];
+export type AttributeValue = string | number | boolean | readonly string[] | Unreadable;
+
+/**
+ * A value that is not what the source's schema says, and that nobody should guess: a rule that reads it fails, which
+ * quarantines the record.
+ */
+export interface Unreadable {
+  /** What is wrong with it: `is "maybe", neither true nor false`. */
+  readonly unreadable: string;
+  toString(): string;
+}
+
+export function isUnreadable(value: AttributeValue | undefined): value is Unreadable {
+  return typeof value === "object" && value !== null && "unreadable" in value;
+}
 
 /** One record of a source: a user or a group, before any rule has seen it. */
 export interface Entry {

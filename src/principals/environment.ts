@@ -1,6 +1,7 @@
 import { Environment, EvaluationError } from "@marcbachmann/cel-js";
 import { nfc, quote } from "#text.ts";
 import { registerComparisons } from "./comparison.ts";
+import { isUnreadable } from "./entry.ts";
 import type { Entry, SourceGroups } from "./entry.ts";
 import { asText, registerFunctions } from "./functions.ts";
 import { lookupKey, LookupRow } from "./lookup.ts";
@@ -30,6 +31,7 @@ export class EntryRecord extends Map<string, unknown> {
     const value = attributeOf(this.attributes, name);
     if (this.found.get(name) !== true) this.found.set(name, value !== undefined);
     if (typeof value === "string") return nfc(value);
+    if (isUnreadable(value)) throw new EvaluationError(`entry.${name} ${value.unreadable}`);
     if (typeof value === "number") return Number.isSafeInteger(value) ? BigInt(value) : value;
     if (Array.isArray(value)) return value.map((each) => nfc(String(each)));
     return value ?? null;

@@ -1,5 +1,6 @@
 import { literal } from "#duckdb/database.ts";
 import { nfc } from "#text.ts";
+import { isUnreadable } from "./entry.ts";
 import type { AttributeValue, Entry } from "./entry.ts";
 import { attributeOf } from "./expression.ts";
 
@@ -63,6 +64,7 @@ function kept(value: AttributeValue | undefined): string | null {
 /** In Unicode form NFC, and without lone surrogates, whose escapes are not valid JSON. */
 function normal(value: AttributeValue): AttributeValue {
   if (typeof value === "string") return nfc(value).toWellFormed();
+  if (isUnreadable(value)) return { unreadable: normal(value.unreadable) as string };
   return typeof value === "object" ? value.map((each) => nfc(each).toWellFormed()) : value;
 }
 

@@ -3,7 +3,10 @@ import { createServer as createHttpServer } from "node:http";
 import type { IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import type { AddressInfo, Server, Socket } from "node:net";
+import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { pipeline } from "node:stream/promises";
+import { createGzip } from "node:zlib";
 
 /** A request with the part of its body that was read. */
 export interface Arrived {
@@ -35,6 +38,19 @@ export function unread(behaviour: Behaviour): Behaviour {
 export function answer(status: number, body: string | Buffer = "", headers: Record<string, string> = {}): Behaviour {
   return (response) => {
     response.writeHead(status, { "content-type": "application/json", ...headers }).end(body);
+  };
+}
+
+/** Answers with a packed body that goes on until the client has had enough: `start`, then the filling again and again. */
+export function bomb(filling: string, start = "", headers: Record<string, string> = {}): Behaviour {
+  return async (response) => {
+    response.writeHead(200, { "content-type": "application/json", "content-encoding": "gzip", ...headers });
+    const piece = Buffer.from(filling.repeat(Math.ceil(2 ** 20 / filling.length)));
+    const pieces = function* pieces(): Generator<Buffer> {
+      yield Buffer.from(start);
+      for (let left = 4096; left > 0; left--) yield piece;
+    };
+    await pipeline(Readable.from(pieces(), { objectMode: false }), createGzip(), response).catch(() => undefined);
   };
 }
 

@@ -2,6 +2,7 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { UnavailableError } from "#errors.ts";
 import { readPrincipals, writePrincipals } from "#plan/lists.ts";
+import { isUnreadable } from "#principals/entry.ts";
 import type { AttributeValue, Entry } from "#principals/entry.ts";
 import { formatNumber, formatName, formatSizes, pluralize } from "#text.ts";
 import { wrongFilter } from "./filters.ts";
@@ -317,5 +318,6 @@ function withPrefix(entry: Entry, names: readonly string[], prefix: string): Ent
 function prefixed(value: AttributeValue, prefix: string): AttributeValue {
   if (typeof value === "string") return prefix + value;
   if (typeof value === "number") return 1_000_000_000 + value;
-  return typeof value === "boolean" ? value : value.map((each) => prefix + each);
+  if (typeof value === "boolean" || isUnreadable(value)) return value;
+  return value.map((each) => prefix + each);
 }

@@ -1,5 +1,6 @@
 import { describeCheck, nameLimits } from "#plan/render/shared.ts";
 import type { Paint } from "#plan/render/text.ts";
+import { isUnreadable } from "#principals/entry.ts";
 import { formatName, quote, visible } from "#text.ts";
 import { exactly } from "#times.ts";
 import type { RecordExplanation } from "./explain.ts";
@@ -33,7 +34,7 @@ function scopeLine({ list, patterns, nested, ways, says }: RecordExplanation["sc
 function ruleLines({ rule, expression, attributes, value, error }: RecordExplanation["rules"][number]): string[] {
   const read = Object.entries(attributes ?? {}).map(
     ([attribute, value]) =>
-      `    ${attribute.endsWith("(entry)") ? attribute : `entry.${visible(attribute)}`} ${value === null ? "is not set" : `= ${shown(value)}`}`,
+      `    ${attribute.endsWith("(entry)") ? attribute : `entry.${visible(attribute)}`} ${value === null ? "is not set" : isUnreadable(value) ? visible(value.unreadable) : `= ${shown(value)}`}`,
   );
   const result = error === undefined ? `→ ${shown(value)}` : `fails: ${visible(error)}`;
   return [`  ${rule}: ${visible(expression)} ${result}`, ...read];

@@ -1,9 +1,9 @@
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { InputError } from "#errors.ts";
-import { bytesBody, createHttpClient, textOf } from "#http/client.ts";
+import { bytesBody, createHttpClient, jsonIn, textOf } from "#http/client.ts";
 import type { HttpClient, HttpClientOptions } from "#http/client.ts";
-import { answer, startScripted } from "../../support/scripted-server.ts";
+import { answer, bomb, startScripted } from "../../support/scripted-server.ts";
 import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
 import { soon, whenDone } from "../target/harness.ts";
 
@@ -75,6 +75,32 @@ test("a packed answer is unpacked; one that breaks off or is packed in another w
     message: "the answer broke off or arrived damaged (Z_BUF_ERROR)",
   });
   await expect(get(client(), `${server.url}/packed/otherwise`)).rejects.toMatchObject({ advice: "fix" });
+});
+
+test("a packed answer that grows without end is not read to its end", async () => {
+  const server = await serve({ "packed/bomb": bomb("x") });
+  await expect(get(client(), `${server.url}/packed/bomb`)).resolves.toMatch(/^x+$/);
+  const all = client().exchange(
+    { url: new URL(`${server.url}/packed/bomb`) },
+    (received) => textOf(received, Infinity),
+    soon(),
+  );
+  const message = "the answer grows to more than 200 times its size when it is unpacked";
+  await expect(all).rejects.toMatchObject({ phase: "receive", advice: "fix", message });
+});
+
+test.each([
+  ["deep", "[".repeat(200_000), "the answer has more than 100 arrays and objects inside each other"],
+  ["many", `[${"0,".repeat(8_000_001)}0]`, "the answer has more than 8 million values"],
+  ["long", `"${"x".repeat(33 * 2 ** 20)}"`, "the answer has more than 32 MiB, which is too much"],
+])("JSON of an answer that is too %s is refused", async (path, body, message) => {
+  const server = await serve({ [`json/${path}`]: answer(200, body) });
+  const read = client().exchange(
+    { url: new URL(`${server.url}/json/${path}`) },
+    (received) => jsonIn(received, 32 * 2 ** 20),
+    soon(),
+  );
+  await expect(read).rejects.toMatchObject({ phase: "receive", advice: "fix", message });
 });
 
 test("a limit for the whole request holds, however often a server shows that it is alive", async () => {

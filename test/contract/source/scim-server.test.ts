@@ -277,10 +277,36 @@ describe("by cursor", () => {
       return answer(response, 200, { totalResults: 1_000, Resources: server.directory.users });
     });
     const options = { url: server.url, groups: false };
-    await expect(records(options)).rejects.toThrow(
-      /totalResults is 1000, and there are 10 \(where .* estimated \}\) \(read 3 times\)/,
-    );
-    expect(await ids({ ...options, paging: { totals: "estimated" } })).toEqual(numbers(10));
+    const paging = { totals: "estimated" };
+    // A part of the list is not taken for an estimate of it.
+    await expect(records(options)).rejects.toThrow(/totalResults is 1000, and there are 10 \(read 3 times\)/);
+    await expect(records({ ...options, paging })).rejects.toThrow(/there are 10: too few .* write minUsers/);
+    expect(await ids({ ...options, paging, minUsers: 10 })).toEqual(numbers(10));
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users") !== true) return false;
+      return answer(response, 200, { totalResults: 9, Resources: server.directory.users });
+    });
+    await expect(records(options)).rejects.toThrow(/there are 10 \(where .* estimated \}\)/);
+    expect(await ids({ ...options, paging })).toEqual(numbers(10));
+  });
+
+  test("takes a number for a cursor, and nothing else", async () => {
+    const server = await paged(small(), { cursors: true });
+    const following = (cursor: unknown): void => {
+      server.intercept((request, response) => {
+        if (request.url?.includes("/Users") !== true) return false;
+        const start = Number(/cursor=(\d+)/.exec(request.url)?.[1] ?? 0);
+        const rest = start + 4 < 10 ? { nextCursor: cursor ?? start + 4 } : { nextCursor: null };
+        const Resources = server.directory.users.slice(start, start + 4);
+        return answer(response, 200, { totalResults: 10, ...rest, Resources });
+      });
+    };
+    following(undefined);
+    expect(await ids({ url: server.url, groups: false })).toEqual(numbers(10));
+    for (const cursor of [true, { next: 4 }, [4]]) {
+      following(cursor);
+      await expect(records({ url: server.url, groups: false })).rejects.toThrow(/nextCursor is neither a text nor/);
+    }
   });
 
   test("fails when its pages go in circles", async () => {

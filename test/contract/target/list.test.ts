@@ -1,7 +1,7 @@
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { RefusedError, UnavailableError } from "#errors.ts";
-import { answer, loggedIn } from "../../support/scripted-server.ts";
+import { answer, bomb, loggedIn } from "../../support/scripted-server.ts";
 import type { Behaviour } from "../../support/scripted-server.ts";
 import { bench, soon } from "./harness.ts";
 
@@ -280,4 +280,18 @@ test("reach says what was reached and as whom, without reading the list", async 
 
   const lacking = await serve({ "user/list": answer(403) });
   expect((await failure(client(lacking.url).reach(soon()))).message).toContain("lacks the administration privilege");
+});
+
+test.each<[string, Behaviour, RegExp]>([
+  ["packed without end", bomb('{"name":"x"},', "["), /grows to more than 200 times its size when it is unpacked/],
+  ["packed white space", bomb(" ", "["), /grows to more than 200 times|more than 64 MiB of white space in one place/],
+  ["white space", answer(200, Buffer.alloc(80 * 2 ** 20, " ").fill("[", 0, 1)), /more than 64 MiB of white space/],
+  ["deep", answer(200, "[".repeat(200_000)), /more than 100 arrays and objects inside each other/],
+])("a list that is %s is refused, not asked for again, and leaves no file", async (_, list, message) => {
+  const { serve, client, destination, failure } = await bench();
+  const server = await serve({ "user/list": list });
+  const error = await failure(client(server.url).list(destination, soon()));
+  expect(error).toBeInstanceOf(RefusedError);
+  expect(error.message).toMatch(message);
+  expect(server.to("user/list")).toHaveLength(1);
 });

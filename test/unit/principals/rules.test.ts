@@ -34,6 +34,27 @@ describe("an entry's attributes", () => {
     expect(judge({ include: 'entry.type == "contractor"' }).verdict).toBe("excluded");
   });
 
+  test("what cannot be read is quarantined by the rules that read it, and by no other", () => {
+    const active: AttributeValue = { unreadable: 'is "maybe", which is neither true nor false' };
+    for (const include of [
+      "entry.active",
+      "!entry.active",
+      "entry.active == true",
+      "entry.active != false",
+      "has(entry.active)",
+      "coalesce(entry.active, true)",
+      'lower(entry.active) == "true"',
+    ])
+      expect(judge({ include }, { active })).toMatchObject({
+        verdict: "quarantined",
+        name: "ann",
+        reason: expect.stringContaining('users.include: entry.active is "maybe", which is neither true nor false'),
+      });
+    expect(evaluate("entry.active", { active })).toContain('users.mail: entry.active is "maybe"');
+    expect(judge({ include: 'entry.uid == "ann"' }, { active }).verdict).toBe("included");
+    expect(judge({ include: 'entry.uid == "bob" && entry.active' }, { active }).verdict).toBe("excluded");
+  });
+
   test("what every JavaScript object has is no attribute", () => {
     expect(evaluate("entry.constructor")).toBeUndefined();
     expect(evaluate('entry["__proto__"]')).toBeUndefined();

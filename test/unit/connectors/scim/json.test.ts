@@ -90,3 +90,44 @@ test("reads whatever JSON there is, in pieces of any size", async () => {
     }),
   );
 });
+
+test("keeps the digits of numbers that JavaScript would round", async () => {
+  const [found] = await items('{"id":9007199254740993,"a":9007199254740992,"b":1e400,"c":1.50,"d":-0.1}');
+  expect(found).toMatchObject({ value: { id: "9007199254740993", a: 9007199254740992, b: "1e400", c: 1.5, d: -0.1 } });
+});
+
+describe("JSON beyond its bounds", () => {
+  const user = (rest: string) => `{"id":"1","a":${rest}}`;
+  const deep = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
+  const keys = (count: number) => `{${Array.from({ length: count }, (_, at) => `"k${at}":1`).join(",")}}`;
+  const inList = (text: string) => `{"totalResults":1,"Resources":[${text}]}`;
+
+  test.each([
+    ["as deep as may be", user(deep(96))],
+    ["as many names as may be", user(keys(10_000))],
+    ["a long text", user(`"${"x".repeat(2_000_000)}"`)],
+  ])("%s is read", async (_, text) => {
+    for (const each of [`[${text}]`, inList(text)]) expect((await items(each, 65_536)).length).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["an array", "[".repeat(500_000), /more than 100 arrays and objects inside each other/],
+    ["objects", '{"a":'.repeat(500_000), /more than 100 arrays and objects inside each other/],
+    ["a resource", user("[".repeat(500_000)), /more than 100 arrays and objects inside each other/],
+    ["a list", inList(user("[".repeat(500_000))), /more than 100 arrays and objects inside each other/],
+    ["beside the resources", `{"Resources":[],"a":${"[".repeat(500_000)}`, /more than 100 arrays/],
+    ["names", user(keys(10_001)), /an object with more than 10,000 names/],
+    [
+      "names of the list",
+      `{"Resources":[{"id":"1"}],${keys(10_001).slice(1)}`,
+      /an object with more than 10,000 names/,
+    ],
+    ["values of the list", `{"Resources":[],"a":[${"0,".repeat(100_001)}0]}`, /more than 100,000 values beside/],
+    ["a text", inList(user(`"${"x".repeat(17 * 1024 * 1024)}`)), /a value of more than 16 MiB/],
+    ["a number", inList(user("1".repeat(17 * 1024 * 1024))), /a value of more than 16 MiB/],
+    ["white space", inList(user(" ".repeat(17 * 1024 * 1024))), /a value of more than 16 MiB/],
+  ])("%s fails at once", async (_, text, message) => {
+    const failure = { reason: "malformed", line: 1, message: expect.stringMatching(message) };
+    await expect(items(text, 65_536)).rejects.toMatchObject(failure);
+  });
+});

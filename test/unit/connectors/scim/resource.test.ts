@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { attributesOf, objectOf } from "#connectors/scim/resource.ts";
+import { describe, expect, test } from "vitest";
+import { attributesOf, entryOf, objectOf } from "#connectors/scim/resource.ts";
 
 const enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 const other = "urn:example:a:2.0:User";
@@ -88,4 +88,117 @@ test("names attributes as the standard does, however a server writes them", () =
     Custom: 1,
   });
   expect([objectOf([]), objectOf(null), objectOf("x")]).toEqual([undefined, undefined, undefined]);
+});
+
+describe("values of another type than the standard's", () => {
+  const of = (resource: object) => attributesOf(objectOf(resource) ?? {}, undefined);
+
+  test.each<[unknown, boolean]>([
+    ["True", true],
+    ["true", true],
+    [" TRUE ", true],
+    [1, true],
+    ["1", true],
+    [{ value: "True" }, true],
+    ["False", false],
+    ["false", false],
+    [0, false],
+    ["0", false],
+  ])("active: %j says %j", (active, said) => {
+    expect(of({ active })).toEqual({ active: said });
+    expect(of({ ACTIVE: active })).toEqual({ active: said });
+    expect(of({ [other]: { active } })).toMatchObject({ active: said });
+  });
+
+  test.each([["maybe"], ["yes"], [""], [2], ["2"], [-1], [["true"]], [[]], [{}], [{ state: "on" }]])(
+    "active: %j cannot be read",
+    (active) => {
+      expect(of({ active })["active"]).toEqual({ unreadable: expect.stringMatching(/^is ".*neither true nor false$/) });
+    },
+  );
+
+  test("an active that is null is missing", () => {
+    expect(of({ active: null })).toEqual({});
+  });
+
+  test.each([["True"], ["true"], [1], ["1"]])("primary: %j chooses", (primary) => {
+    const emails = [
+      { value: "a@b", primary: "False" },
+      { value: "c@d", primary },
+    ];
+    expect(of({ emails })).toMatchObject({ mail: "c@d", "emails.primary": "c@d" });
+  });
+
+  test("a primary that nobody understands leaves it open which one is", () => {
+    const found = of({
+      emails: [{ value: "a@b", primary: "perhaps" }, { value: "c@d" }],
+      addresses: [
+        { locality: "Here", primary: "perhaps" },
+        { locality: "There", primary: true },
+      ],
+    });
+    expect(found["emails"]).toEqual(["a@b", "c@d"]);
+    expect(found["addresses.primary.locality"]).toBe("There");
+    for (const name of ["mail", "emails.primary"])
+      expect(found[name]).toEqual({ unreadable: expect.stringMatching(/`primary` of one of the emails is "perhaps"/) });
+  });
+
+  test("numbers are texts where the standard has texts, and nowhere else", () => {
+    const user = {
+      id: 7,
+      userName: 4711,
+      externalId: 12,
+      displayName: 5,
+      name: { givenName: 1 },
+      emails: [{ value: 3, type: "work" }],
+      level: 2,
+      [enterprise]: { employeeNumber: 42, manager: { value: 9 } },
+    };
+    expect(of(user)).toMatchObject({
+      id: "7",
+      userName: "4711",
+      externalId: "12",
+      displayName: "5",
+      givenName: "1",
+      "emails.work": "3",
+      mail: "3",
+      level: 2,
+      employeeNumber: "42",
+      [`${enterprise}:employeeNumber`]: "42",
+      manager: "9",
+    });
+  });
+
+  test("types have no case", () => {
+    const user = {
+      emails: [
+        { value: "h@x", type: "HOME" },
+        { value: "w@x", type: "Work" },
+      ],
+      addresses: [{ type: "WORK", locality: "London" }],
+      phoneNumbers: [{ type: "Mobile", value: "+1" }],
+    };
+    expect(of(user)).toMatchObject({
+      "emails.home": "h@x",
+      "emails.work": "w@x",
+      "emails.Work": "w@x",
+      "addresses.work.locality": "London",
+      "phoneNumbers.mobile": "+1",
+    });
+  });
+
+  test.each([["a@b"], [["a@b"]], [{ value: "a@b" }], [[{ value: "a@b" }]]])("emails: %j is one address", (emails) => {
+    expect(of({ emails })).toMatchObject({ emails: ["a@b"], "emails.primary": "a@b", mail: "a@b" });
+  });
+
+  test("one member alone is a list of one, and numbers are its id", () => {
+    const options = { wanted: { user: undefined, group: undefined }, memberships: "both" } as const;
+    const membersOf = (members: unknown) => entryOf("group", { id: 1, members }, "here", options).members;
+    expect(membersOf({ value: 7 })).toEqual([{ key: "7" }]);
+    expect(membersOf([7, "8", { value: 9, type: "user" }])).toEqual([
+      { key: "7" },
+      { key: "8" },
+      { kind: "user", key: "9" },
+    ]);
+  });
 });
