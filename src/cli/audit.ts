@@ -1,9 +1,7 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { z } from "zod";
 import type { StateConfiguration } from "#config/state.ts";
 import type { Sealed } from "#sync/audit/chain.ts";
 import type { Head } from "#sync/audit/entry.ts";
+import { readHead } from "#sync/audit/head.ts";
 import { matching } from "#sync/audit/list.ts";
 import type { AuditFilter } from "#sync/audit/list.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
@@ -53,8 +51,8 @@ export async function auditVerify(
   { head, from = 1 }: { readonly head?: Head; readonly from?: number },
 ): Promise<ExitCode> {
   const folder = await readableState(configuration, { audit: true });
-  // The journal first: the log, read later, has at least the head that the journal knows.
-  const expected = head ?? (await readAuditHead(folder));
+  // First: the log, read later, has at least that entry.
+  const expected = head ?? (await readHead(folder));
   const result = await verifyAudit(folder, { from, expected });
   const good = result.broken === undefined && result.damages.length === 0;
   if (output.json) {
@@ -80,19 +78,10 @@ function verdict(
   }
   if (head.sequence > 0) lines.push(`The last good entry: ${head.sequence}:${head.hash}`);
   if (expected === undefined)
-    lines.push("Newer entries may have been cut off: the journal does not say which was the last one.");
+    lines.push(
+      "Newer entries may have been cut off: neither the journal nor audit-head.json says which was the last one.",
+    );
   return lines.map((line) => `${line}\n`).join("");
-}
-
-const journal = z.object({ audit: z.object({ sequence: z.int(), hash: z.string() }) });
-
-/** The newest entry that the journal knows; undefined if it knows none, or cannot be read. */
-export async function readAuditHead(folder: string): Promise<Head | undefined> {
-  try {
-    return journal.parse(JSON.parse(await readFile(join(folder, "journal.json"), "utf8"))).audit;
-  } catch {
-    return undefined;
-  }
 }
 
 /** An entry for a person: a line, with details indented below. */

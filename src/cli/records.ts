@@ -9,6 +9,7 @@ import { writeDurably } from "#files/durable.ts";
 import { redactor } from "#http/redact.ts";
 import { openAudit } from "#sync/audit/audit.ts";
 import type { Audit } from "#sync/audit/audit.ts";
+import { readHead } from "#sync/audit/head.ts";
 import { openJournal } from "#sync/journal.ts";
 import type { Journal } from "#sync/journal.ts";
 import type { Actor } from "#sync/record.ts";
@@ -42,7 +43,7 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
     return openSharedRecords(configuration, configuration.shared);
   }
   const journal = await openJournal(folder, configuration.journal);
-  const { audit: expected } = journal.document;
+  const expected = await readHead(folder);
   const audit = await openAudit(folder, {
     expected,
     redact: (text) => redact(text),
@@ -66,7 +67,7 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
     }
     await configured(configuration, by);
     // A damaged log continues in a new file, whose head is not the one the journal knows.
-    if (audit.head().hash !== expected?.hash) {
+    if (audit.head().hash !== journal.document.audit?.hash) {
       journal.audited(audit.head());
       await journal.put([]);
     }

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { ChatChannel, EmailChannel, WebhookChannel } from "#sync/notify/options.ts";
+import type { ChatChannel, EmailChannel, TeamsChannel, WebhookChannel } from "#sync/notify/options.ts";
 import type { Message, Notice } from "#sync/notify/notice.ts";
 import { noticeOfRun } from "#sync/notify/notice.ts";
 import { appliedRun, trippedLimit } from "./runs.ts";
@@ -30,6 +30,10 @@ export function webhookTo(url: string, channel: Partial<WebhookChannel> = {}): W
 
 export function chatTo(url: string, channel: Partial<ChatChannel> = {}): ChatChannel {
   return { by: "chat", url, ...settings, ...channel };
+}
+
+export function teamsTo(url: string, channel: Partial<TeamsChannel> = {}): TeamsChannel {
+  return { by: "teams", url, ...settings, ...channel };
 }
 
 /** A held run with everything that a notice can mention. */

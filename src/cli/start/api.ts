@@ -157,9 +157,9 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
         audit: async (options) => {
           const { verifyAudit } = await import("#sync/audit/verify.ts");
           if (!isShared) return verifyAudit(folder, { ...options, expected: audited() });
-          const { readAuditHead } = await import("#cli/audit.ts");
+          const { readHead } = await import("#sync/audit/head.ts");
           const copies = await readableState(configuration, { audit: true });
-          return verifyAudit(copies, { ...options, expected: await readAuditHead(copies) });
+          return verifyAudit(copies, { ...options, expected: await readHead(copies) });
         },
         reload: async (by) => {
           const { problems } = await reload(by);

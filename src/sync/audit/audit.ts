@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { makeFolder, unwritable } from "#files/disk.ts";
 import { syncFolder } from "#files/durable.ts";
+import { messageOf } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import {
   auditFiles,
@@ -21,6 +22,7 @@ import {
 } from "./chain.ts";
 import type { AuditFile } from "./chain.ts";
 import type { AuditEntry, AuditFinding, Head } from "./entry.ts";
+import { writeHead } from "./head.ts";
 
 /** The audit log, open for appending. Only the process that holds the lock of the daemon's folder may open it. */
 export interface Audit {
@@ -29,15 +31,15 @@ export interface Audit {
    * @throws {RollcallError} when it could not be written; then nothing is known to be in the file
    */
   append(entry: AuditEntry): Promise<void>;
-  /** The last entry. Store it outside of the file too: without its newest entries the chain still looks whole. */
+  /** The last entry, which is stored beside the log as well (`readHead`). */
   head(): Head;
   /** Waits for the appends under way. */
   close(): Promise<void>;
 }
 
 export interface AuditOptions {
-  /** The last entry that is known to have been written. */
-  readonly expected?: Head;
+  /** The last entry that is known to have been written, as `readHead` gives it. */
+  readonly expected?: Head | undefined;
   /** Removes secrets from the words of people and other systems: reasons, errors, findings. */
   readonly redact?: (text: string) => string;
   /** Called with what is wrong with the file, when it is opened or later. */
@@ -73,6 +75,12 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
       throw unwritable(called(path), error);
     }
     opened = { ...opened, head, size: opened.size + bytes.length };
+    // After the entry: a crash between them leaves a log that is newer than what is known of it.
+    await writeHead(folder, head).catch((error: unknown) => {
+      warn?.(
+        `that entry ${head.sequence} of the audit log was written cannot be stored beside it: ${messageOf(error)}`,
+      );
+    });
   };
   const writeFindings = async (): Promise<void> => {
     for (let [finding] = opened.findings; finding !== undefined; [finding] = opened.findings) {

@@ -16,7 +16,7 @@ import { createFilter } from "./filter.ts";
 import type { FilterState, Announcement } from "./filter.ts";
 import { noticeOfTest } from "./notice.ts";
 import type { Channel } from "./options.ts";
-import { chatSender, webhookSender } from "./webhook.ts";
+import { chatSender, teamsSender, webhookSender } from "./webhook.ts";
 
 /** Notifies people of what happens, by every channel that subscribes to it. */
 export interface Notifier {
@@ -183,6 +183,8 @@ function senderOf(channel: Channel): Sender {
       return emailSender(channel);
     case "webhook":
       return webhookSender(channel);
+    case "teams":
+      return teamsSender(channel);
     case "chat":
     default:
       return chatSender(channel);

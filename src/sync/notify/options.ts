@@ -105,15 +105,34 @@ export type WebhookChannel = z.output<typeof webhook>;
 
 const chat = z.strictObject({
   by: z.literal("chat").describe("Post to a chat."),
-  url: values.webAddress.describe(
-    'The URL to post {"text": "…"} to: an incoming webhook of Slack, Mattermost, Teams or others.',
-  ),
+  url: values.webAddress
+    .refine((url) => !isOfTeams(url), { error: "is an address of Microsoft Teams, which needs by: teams" })
+    .describe('The URL to post {"text": "…"} to: an incoming webhook of Slack, Mattermost, Rocket.Chat or others.'),
   ca,
   proxy: values.proxy.exactOptional(),
   ...common,
 });
 export type ChatChannel = z.output<typeof chat>;
 
+/** What Teams' Workflows app gives, and what its connectors gave. They answer 202 to a body that they then drop. */
+function isOfTeams(url: string): boolean {
+  const host = URL.parse(url)?.hostname ?? "";
+  return /\.(?:logic\.azure\.com|api\.powerplatform\.com|webhook\.office\.com)$/.test(host);
+}
+
+const teams = z.strictObject({
+  by: z.literal("teams").describe("Post a card to a chat or a channel of Microsoft Teams."),
+  url: values.webAddress.describe(
+    "The URL that Teams' Workflows app gives for “Send webhook alerts to a chat” or “… to a channel”.",
+  ),
+  ca,
+  proxy: values.proxy.exactOptional(),
+  ...common,
+});
+export type TeamsChannel = z.output<typeof teams>;
+
 /** `notifications.NAME`: a channel by which people are notified. Durations come out in milliseconds. */
-export const channel = z.discriminatedUnion("by", [email, webhook, chat], { error: "expected email, webhook or chat" });
+export const channel = z.discriminatedUnion("by", [email, webhook, chat, teams], {
+  error: "expected email, webhook, chat or teams",
+});
 export type Channel = z.output<typeof channel>;

@@ -73,28 +73,80 @@ function section(title: string, lines: readonly string[]): string[] {
   return ["", `${title}:`, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])];
 }
 
-/** A message for a chat: a few lines, with commands as code. */
-export function chatText({ notices, more }: Message, host: string): string {
-  const shown = notices.slice(0, most);
-  const rest = notices.length - shown.length + more;
-  const parts = shown.map((notice) => {
+/** A line of a chat: what happened, something about it, or a command to go on with. */
+interface ChatLine {
+  readonly kind: "headline" | "detail" | "command";
+  readonly text: string;
+}
+
+/** The lines of the first notices, a list for each, and how many notices are left. */
+function chatLines({ notices, more }: Message, longest = most): { parts: ChatLine[][]; rest: number } {
+  const shown = notices.slice(0, longest);
+  const parts = shown.map((notice): ChatLine[] => {
     const { limits, names, next, run, expiresAt } = notice;
     const about = [
       ...(run === undefined ? [] : [`run ${run}`]),
       ...(expiresAt === undefined ? [] : [`expires ${moment(expiresAt)}`]),
     ];
+    const details = [...limits.map(describeCheck), ...names];
     return [
-      `${headline(notice)}${about.length === 0 ? "" : ` (${about.join(", ")})`}`,
-      ...limits.map((check) => `• ${visible(describeCheck(check))}`),
-      ...names.map((name) => `• ${visible(name)}`),
-    ]
-      .map(harmless)
-      .concat(next.map((each) => `\`${each}\``))
-      .join("\n");
+      { kind: "headline", text: `${headline(notice)}${about.length === 0 ? "" : ` (${about.join(", ")})`}` },
+      ...details.map((text) => ({ kind: "detail", text: visible(text) }) as const),
+      ...next.map((text) => ({ kind: "command", text }) as const),
+    ];
   });
-  if (rest > 0) parts.push(`… and ${rest} more: \`${command("runs")}\``);
-  return asCalledAnywhere(`${parts.join("\n\n")}\n_Rollcall on ${harmless(visible(host))}_`);
+  return { parts, rest: notices.length - shown.length + more };
 }
+
+/** A message for a chat: a few lines, with commands as code. */
+export function chatText(message: Message, host: string): string {
+  const written = ({ kind, text }: ChatLine): string => {
+    if (kind === "command") return `\`${text}\``;
+    return kind === "detail" ? `• ${harmless(text)}` : harmless(text);
+  };
+  const { parts, rest } = chatLines(message);
+  const texts = parts.map((lines) => lines.map(written).join("\n"));
+  if (rest > 0) texts.push(`… and ${rest} more: \`${command("runs")}\``);
+  return asCalledAnywhere(`${texts.join("\n\n")}\n_Rollcall on ${harmless(visible(host))}_`);
+}
+
+/** In bytes. Teams drops a message of more than 28 KB. */
+const largestCard = 24 * 1024;
+
+/**
+ * A message for Teams: an Adaptive Card. Its texts are runs, in which nothing is a link, a mention or Markdown.
+ * Source: learn.microsoft.com, “Create incoming webhooks with Workflows”; adaptivecards.io, RichTextBlock.
+ */
+export function teamsMessage(message: Message, host: string): object {
+  for (let longest = most; ; longest--) {
+    const card = cardOf(chatLines(message, longest), host);
+    if (longest === 1 || Buffer.byteLength(JSON.stringify(card)) <= largestCard) return card;
+  }
+}
+
+function cardOf({ parts, rest }: ReturnType<typeof chatLines>, host: string): object {
+  const run = (text: string, look: object = {}) => ({
+    type: "RichTextBlock",
+    inlines: [{ type: "TextRun", text: asCalledAnywhere(text), ...look }],
+  });
+  const written = ({ kind, text }: ChatLine, index: number): object => ({
+    ...run(kind === "detail" ? `• ${text}` : text, looks[kind]),
+    ...(index === 0 ? { spacing: "medium" } : { spacing: "small" }),
+  });
+  const body = parts.flatMap((lines) => lines.map(written));
+  if (rest > 0) body.push(run(`… and ${rest} more:`), run(command("runs"), looks.command));
+  body.push(run(`Rollcall on ${visible(host)}`, { size: "small", isSubtle: true }));
+  const content = {
+    $schema: "http://adaptivecards.io/schemas/adaptive-card.json",
+    type: "AdaptiveCard",
+    version: "1.4",
+    body,
+  };
+  const contentType = "application/vnd.microsoft.card.adaptive";
+  return { type: "message", attachments: [{ contentType, contentUrl: null, content }] };
+}
+
+const looks = { headline: { weight: "bolder" }, detail: {}, command: { fontType: "monospace" } } as const;
 
 /** Text without links and mentions. */
 function harmless(text: string): string {

@@ -11,8 +11,8 @@ import { retryAfter } from "#http/retries.ts";
 import { visible } from "#text.ts";
 import type { Attempt, Sender } from "./delivery.ts";
 import type { Message } from "./notice.ts";
-import type { ChatChannel, WebhookChannel } from "./options.ts";
-import { chatText } from "./text.ts";
+import type { ChatChannel, TeamsChannel, WebhookChannel } from "./options.ts";
+import { chatText, teamsMessage } from "./text.ts";
 
 /** The version of the posted JSON. New fields keep it; any other change raises it. */
 const version = 1;
@@ -42,6 +42,20 @@ export function chatSender({ url, ca, proxy }: ChatChannel, timeouts?: RequestTi
       const body = JSON.stringify({ text: chatText(message, hostname()) });
       const headers = { "content-type": "application/json" };
       return request({ method: "POST", url, headers, body, ca, proxy }, signal, timeouts);
+    },
+    check: () => untried(url),
+  };
+}
+
+/** Posts an Adaptive Card, as Teams' workflows take it. */
+export function teamsSender({ url, ca, proxy }: TeamsChannel, timeouts?: RequestTimeouts): Sender {
+  return {
+    send: async (message, signal) => {
+      const body = JSON.stringify(teamsMessage(message, hostname()));
+      const headers = { "content-type": "application/json" };
+      const attempt = await request({ method: "POST", url, headers, body, ca, proxy }, signal, timeouts);
+      if ("problem" in attempt || message.test !== true) return attempt;
+      return { ...attempt, warning: "Teams accepts everything at first: look whether the card is in the chat" };
     },
     check: () => untried(url),
   };

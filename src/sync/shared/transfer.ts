@@ -8,6 +8,7 @@ import { openPostgres } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { auditFiles, beginning, scan } from "#sync/audit/chain.ts";
+import { readHead } from "#sync/audit/head.ts";
 import type { Head } from "#sync/audit/entry.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
 import type { Verification } from "#sync/audit/verify.ts";
@@ -84,7 +85,7 @@ export async function copyStateIn(
         await refuseState(postgres, transaction);
         return [
           ...(await copyRunsIn(transaction, document, syncs)),
-          await copyAuditIn(transaction, folder, document.audit),
+          await copyAuditIn(transaction, folder, await readHead(folder)),
           ...(await copyFilesIn(postgres, transaction, folder)),
         ];
       },

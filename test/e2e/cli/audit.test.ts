@@ -80,6 +80,14 @@ test("verify says where the file is not what was written, and goes on saying so 
     stdout: expect.stringContaining(`entries up to ${head.sequence + 1} were written`),
   });
   const lines = (await readFile(file(), "utf8")).split("\n");
+  // That the daemon stopped is the last entry: nothing else was written after it.
+  await writeFile(file(), lines.slice(0, -2).join("\n") + "\n");
+  expect(await verify()).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining(
+      `entries up to ${head.sequence} were written, and the last one here is ${head.sequence - 1}`,
+    ),
+  });
   await writeFile(file(), lines.with(1, (lines[1] ?? "").replace('"by"', '"By"')).join("\n"));
   expect(await verify()).toMatchObject({
     code: 1,

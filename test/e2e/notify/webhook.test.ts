@@ -4,9 +4,9 @@ import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { noticeOfRun } from "#sync/notify/notice.ts";
-import { chatSender, webhookSender } from "#sync/notify/webhook.ts";
+import { chatSender, teamsSender, webhookSender } from "#sync/notify/webhook.ts";
 import { makeCertificate } from "../../support/certificates.ts";
-import { chatTo, heldRun, messageWith, webhookSecret, webhookTo } from "../../support/notices.ts";
+import { chatTo, heldRun, messageWith, teamsTo, webhookSecret, webhookTo } from "../../support/notices.ts";
 import { answer, startScripted, unread } from "../../support/scripted-server.ts";
 import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
 import { startRawServer } from "../../support/mail.ts";
@@ -90,6 +90,45 @@ test("a chat gets a text that links nothing and calls nobody", async () => {
 \`rollcall reject ${heldRun.id} --reason "…"\`
 _Rollcall on ${hostname()}_`,
   });
+});
+
+/** What a chat in Teams is sent, and the texts of its card. */
+function cardIn(body: string): { readonly message: object; readonly texts: readonly string[] } {
+  const message = JSON.parse(body);
+  const { body: blocks } = message.attachments[0].content;
+  return { message, texts: blocks.flatMap(({ inlines }: any) => inlines.map(({ text }: { text: string }) => text)) };
+}
+
+test("a chat in Teams gets an Adaptive Card, whose texts are neither Markdown nor links", async () => {
+  const { url, arrived } = await started(answer(202));
+  const foreign = appliedRun({ ...heldRun, target: "analytics" });
+  const notice = noticeOfRun("held", foreign, { names: ["- user [x](https://evil.example) **b**"] });
+  const sender = teamsSender(teamsTo(url + path));
+  expect(await sender.send(messageWith(notice), never)).toEqual({ accepted: `${url} (202)` });
+  const { message, texts } = cardIn(String(arrived[0]?.body));
+  expect(message).toMatchObject({
+    type: "message",
+    attachments: [
+      {
+        contentType: "application/vnd.microsoft.card.adaptive",
+        content: { type: "AdaptiveCard", version: "1.4", body: expect.arrayContaining([]) },
+      },
+    ],
+  });
+  expect(texts).toContain("• - user [x](https://evil.example) **b**");
+  expect(texts).toContain(`rollcall show ${heldRun.id}`);
+  expect(texts.at(-1)).toBe(`Rollcall on ${hostname()}`);
+  expect(JSON.stringify(message)).not.toContain('"TextBlock"');
+});
+
+test("a card is no larger than Teams takes, and says how many notices are left", async () => {
+  const { url, arrived } = await started(answer(202));
+  const names = Array.from({ length: 20 }, (_, index) => `- user ${"x".repeat(200)}${index}`);
+  const notices = Array.from({ length: 30 }, () => noticeOfRun("held", appliedRun(heldRun), { names }));
+  await teamsSender(teamsTo(url + path)).send(messageWith(...notices), never);
+  const body = String(arrived[0]?.body);
+  expect(Buffer.byteLength(body)).toBeLessThan(28_000);
+  expect(cardIn(body).texts.find((text) => text.includes("more:"))).toMatch(/^… and \d+ more:$/);
 });
 
 test.each<[status: number, again: boolean, headers?: Record<string, string>, after?: number]>([

@@ -9,6 +9,7 @@ import { openAudit } from "#sync/audit/audit.ts";
 import type { AuditOptions } from "#sync/audit/audit.ts";
 import type { Sealed } from "#sync/audit/chain.ts";
 import type { Head } from "#sync/audit/entry.ts";
+import { readHead } from "#sync/audit/head.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
 import type { VerifyOptions } from "#sync/audit/verify.ts";
 import { spawnProgram } from "../../support/process.ts";
@@ -166,6 +167,7 @@ describe("damage is never repaired silently", () => {
 
   test("the newest entries are cut off: only who knows the head can tell", async () => {
     const head = await append(5);
+    expect(await readHead(folder)).toEqual(head);
     const lines = await linesOf();
     await putLines(lines.slice(0, 3));
     expect((await verified()).broken).toBeUndefined();

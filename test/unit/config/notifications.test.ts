@@ -80,8 +80,8 @@ const url = "expected a URL like https://hooks.example.com/rollcall";
 const server = "expected a server like smtp://mail.example.com or smtps://mail.example.com";
 
 test.each<[channel: string, ...problems: string[]]>([
-  ["by: pigeon", '15:14: notifications.ops.by: expected email, webhook or chat, not "pigeon"'],
-  ["url: https://h/x", "15:3: notifications.ops.by: missing; expected email, webhook or chat"],
+  ["by: pigeon", '15:14: notifications.ops.by: expected email, webhook, chat or teams, not "pigeon"'],
+  ["url: https://h/x", "15:3: notifications.ops.by: missing; expected email, webhook, chat or teams"],
   [`${hook}, event: [held]`, '15:90: notifications.ops.event: unknown key; did you mean "events"?'],
   [
     `${hook}, events: [hold]`,
@@ -109,6 +109,10 @@ test.each<[channel: string, ...problems: string[]]>([
   [
     "by: chat, url: http://chat.example.com/x",
     "15:25: notifications.ops.url: requests would cross the network unencrypted; use an https URL, or allowPlain: true",
+  ],
+  [
+    "by: chat, url: https://prod-1.westeurope.logic.azure.com:443/workflows/T0PS3CRET",
+    "15:25: notifications.ops.url: is an address of Microsoft Teams, which needs by: teams",
   ],
   [
     "by: chat, url: https://h/x, ca: none.pem",

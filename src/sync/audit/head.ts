@@ -1,0 +1,34 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { writeDurably } from "#files/durable.ts";
+import type { Head } from "./entry.ts";
+
+/** Beside the audit log: its last entry, written with each. Without it, entries could be cut off its end unseen. */
+const headName = "audit-head.json";
+
+const head = z.object({ sequence: z.int(), hash: z.string() });
+const journal = z.object({ audit: head });
+
+/** Stores the last entry of the audit log, in the daemon's folder. */
+export function writeHead(folder: string, { sequence, hash }: Head): Promise<void> {
+  return writeDurably(join(folder, headName), `${JSON.stringify({ sequence, hash })}\n`);
+}
+
+/**
+ * The newest entry of the audit log that is known to have been written: as stored with each entry, or as the journal knows it.
+ * Undefined if neither can be read.
+ */
+export async function readHead(folder: string): Promise<Head | undefined> {
+  const own = await read(folder, headName, head);
+  const known = (await read(folder, "journal.json", journal))?.audit;
+  return own === undefined || (known !== undefined && known.sequence > own.sequence) ? known : own;
+}
+
+async function read<Value>(folder: string, name: string, schema: z.ZodType<Value>): Promise<Value | undefined> {
+  try {
+    return schema.parse(JSON.parse(await readFile(join(folder, name), "utf8")));
+  } catch {
+    return undefined;
+  }
+}
