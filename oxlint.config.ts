@@ -8,9 +8,10 @@ type Override = NonNullable<OxlintConfig["overrides"]>[number];
 const leaves: Record<string, readonly string[]> = {
   bounds: [],
   commands: [],
-  errors: [],
+  errors: ["redact"],
   text: [],
   queue: [],
+  redact: [],
   times: ["commands", "text"],
   values: ["text"],
 };
@@ -64,7 +65,6 @@ const layers: Record<string, readonly string[]> = {
     "sync/schedule/cron",
     "files/disk",
     "http/listening",
-    "http/redact",
   ],
   "src/control": ["sync", "client", "exports", "config", "plan", "wire", "http", "files", "service/hosted-loads"],
   "src/console": ["control", "sync", "client", "config", "plan", "wire", "http", "service/hosted-loads"],
@@ -86,7 +86,6 @@ const layers: Record<string, readonly string[]> = {
     "duckdb",
     "postgres/options",
     "files",
-    "http/redact",
   ],
 };
 

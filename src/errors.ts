@@ -1,3 +1,5 @@
+import { redact } from "./redact.ts";
+
 /**
  * The errors Rollcall raises on purpose. The class says what the caller should do; the message and the problems are
  * safe to show to anyone who may see the run: they never hold a secret.
@@ -95,10 +97,11 @@ export interface ErrorDocument {
   readonly advice: string;
 }
 
+/** Without secrets. */
 export function errorDocument(error: unknown): ErrorDocument {
   return {
-    message: messageOf(error),
-    problems: error instanceof InputError || error instanceof HeldError ? error.problems : [],
+    message: redact(messageOf(error)),
+    problems: error instanceof InputError || error instanceof HeldError ? error.problems.map(redact) : [],
     advice: error instanceof RollcallError ? error.advice : "stop",
   };
 }

@@ -21,6 +21,11 @@ export function visible(text: string): string {
   return text.replaceAll(hidden, (character) => `\\u{${character.codePointAt(0)?.toString(16).padStart(4, "0")}}`);
 }
 
+/** The same of several lines, which stay lines. */
+export function visibleLines(text: string): string {
+  return text.split("\n").map(visible).join("\n");
+}
+
 /** Line breaks, tabs and the colours of our own output. */
 // eslint-disable-next-line no-control-regex -- that is what a colour begins with
 const ofTheOutput = /\r\n|[\n\t]|\u001B\[(?:[012]|22|3\d|9\d)m/v;

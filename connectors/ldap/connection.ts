@@ -6,6 +6,7 @@ import { connect as connectTls, createSecureContext } from "node:tls";
 import type { ConnectionOptions, TLSSocket } from "node:tls";
 import { UnbindRequest } from "ldapts";
 import { InputError, messageOf } from "#errors.ts";
+import { presentable } from "#redact.ts";
 import { longestCertificates, readSmallFile } from "#files/disk.ts";
 import { formatDuration } from "#text.ts";
 import { enter, messagesOf, readInteger, readResult, tags } from "./message.ts";
@@ -87,7 +88,7 @@ export function connectionOn(socket: Socket, readTimeout: number): Connection {
     const operation = message[cursor.at] ?? 0;
     if (number === unsolicited) {
       const { message: said } = readResult(cursor);
-      throw new Error(`the server ended the connection${said === "" ? "" : ` (it says: ${said})`}`);
+      throw new Error(`the server ended the connection${said === "" ? "" : ` (it says: ${presentable(said)})`}`);
     }
     const receiver = receivers.get(number);
     if (receiver?.receive(operation, cursor) === true) receivers.delete(number);

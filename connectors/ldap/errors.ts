@@ -6,6 +6,7 @@ import {
   type RollcallError,
   UnavailableError,
 } from "#errors.ts";
+import { presentable } from "#redact.ts";
 import { codeOf } from "#files/disk.ts";
 import { connectionProblem } from "#http/errors.ts";
 import type { Peer } from "#http/errors.ts";
@@ -87,7 +88,7 @@ const meanings: Readonly<Record<number, Meaning>> = {
 /** The error for a result without success. @param doing what failed: `search for users below ou=people` */
 export function resultError(doing: string, result: Result): RollcallError {
   const meaning: Meaning = meanings[result.code] ?? { name: `result ${result.code}`, error: UnavailableError };
-  const said = result.message.replaceAll(/[\s\0]+/g, " ").trim();
+  const said = presentable(result.message);
   const parts = [`${doing}: ${meaning.name}`, said === "" ? "" : ` (the server says: ${said.slice(0, 300)})`];
   return new meaning.error(`${parts.join("")}${meaning.advice === undefined ? "" : `; ${meaning.advice}`}`);
 }

@@ -7,7 +7,7 @@ import { longestCertificates, readSmallFile } from "#files/disk.ts";
 import { createHttpClient, formBody, jsonIn } from "#http/client.ts";
 import type { Answer, HttpClient, HttpRequest } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
-import { presentable } from "#http/redact.ts";
+import { presentable } from "#redact.ts";
 import { defaultRetries, repeat, retryAfter } from "#http/retries.ts";
 import type { Outcome } from "#http/retries.ts";
 import { formatDuration } from "#text.ts";

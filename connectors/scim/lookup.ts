@@ -1,6 +1,6 @@
 import type { Entry } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
-import { presentable } from "#http/redact.ts";
+import { presentable } from "#redact.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Server } from "./client.ts";
 import { titleOf } from "./client.ts";

@@ -135,11 +135,11 @@ function addRuns(program: Command, { composition, runWithContext }: Runner): voi
     .action((sync: string | undefined, options: LimitOptions & OverrideOptions & ForOptions & { compare?: string }) =>
       runWithContext(
         options,
-        async (context, sinks) => {
+        async (context) => {
           const limit = limitOf(options);
           if (options.compare !== undefined) {
             const { compare } = await import("./compare.ts");
-            const old = await load(options.compare, composition, sinks, context.configuration.secrets);
+            const old = await load(options.compare, composition);
             return compare(context, old, sync, { limit });
           }
           const { plan } = await import("./plan.ts");
@@ -321,7 +321,7 @@ function addJournal(program: Command, { run, runWithState }: Runner): void {
     .action((options: CommonOptions & AuditOptions) =>
       run(options, async (file, sinks) => {
         const { audit } = await import("./audit.ts");
-        return audit(await loadState(file, sinks), sinks.output, options);
+        return audit(await loadState(file), sinks.output, options);
       }),
     );
   common(audit.command("verify"))
@@ -332,7 +332,7 @@ function addJournal(program: Command, { run, runWithState }: Runner): void {
       const options = verify.optsWithGlobals<CommonOptions & { head?: Head; from?: number }>();
       return run(options, async (file, sinks) => {
         const { auditVerify } = await import("./audit.ts");
-        return auditVerify(await loadState(file, sinks), sinks.output, options);
+        return auditVerify(await loadState(file), sinks.output, options);
       });
     });
 }

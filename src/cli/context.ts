@@ -9,7 +9,6 @@ import type { Actor } from "#sync/record.ts";
 import type { Composition } from "./composition.ts";
 import { openEmbedded } from "./embedded.ts";
 import type { Embedded } from "./embedded.ts";
-import type { Log } from "./log.ts";
 import { listOf } from "./output.ts";
 import type { Output } from "./output.ts";
 
@@ -38,40 +37,25 @@ export interface CommandInterruption extends Interruption {
 
 /** Where a command writes. */
 export interface Sinks {
-  readonly log: Log;
+  readonly log: Logger;
   readonly output: Output;
 }
 
-/**
- * Loads the configuration. From then on its secrets appear neither in the log nor in the output.
- * @param known secrets of configurations that were loaded before
- */
-export async function load(
-  file: string,
-  composition: Composition,
-  { log, output }: Sinks,
-  known: readonly string[] = [],
-): Promise<Configuration> {
+/** Loads the configuration. From then on its secrets appear in nothing that this process writes. */
+export async function load(file: string, composition: Composition): Promise<Configuration> {
   // A command without a configuration needs none of the libraries that read one.
   const { loadConfiguration } = await import("#config/load.ts");
-  const configuration = await loadConfiguration(file, {
+  return loadConfiguration(file, {
     connectors: composition.connectors,
     load: (path, folder) => composition.loadConnector(path, folder),
     readTable: composition.readTable,
   });
-  const secrets = [...known, ...configuration.secrets];
-  log.conceal(secrets);
-  output.conceal(secrets);
-  return configuration;
 }
 
 /** Loads of the configuration where the state is. From then on its secrets do not appear, as after `load`. */
-export async function loadState(file: string, { log, output }: Sinks): Promise<StateConfiguration> {
+export async function loadState(file: string): Promise<StateConfiguration> {
   const state = await import("#config/state.ts");
-  const configuration = await state.loadState(file);
-  log.conceal(configuration.secrets);
-  output.conceal(configuration.secrets);
-  return configuration;
+  return state.loadState(file);
 }
 
 /** Opens what a command needs that only reads what runs have left. */
@@ -80,7 +64,7 @@ export async function withState<Result>(
   sinks: Sinks,
   work: (context: ReadingContext) => Promise<Result>,
 ): Promise<Result> {
-  const configuration = await loadState(file, sinks);
+  const configuration = await loadState(file);
   const { output } = sinks;
   const interruption = interruptedBySignals(output, interruptMessages.read);
   try {
@@ -98,9 +82,9 @@ export async function withContext<Result>(
   work: (context: Context) => Promise<Result>,
   messages: InterruptMessages = interruptMessages.apply,
 ): Promise<Result> {
-  const configuration = await load(file, composition, sinks);
+  const configuration = await load(file, composition);
   const { output } = sinks;
-  const log = sinks.log.logger;
+  const log = sinks.log;
   const interruption = interruptedBySignals(output, messages);
   const embedded = openEmbedded(configuration, composition, {
     log,

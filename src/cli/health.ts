@@ -17,7 +17,7 @@ const timeout = 4000;
  * @throws {UnavailableError} when nothing is running, or it is not ready
  */
 export async function health(file: string, sinks: Sinks): Promise<ExitCode> {
-  const { data } = await loadState(file, sinks);
+  const { data } = await loadState(file);
   const present = (await readPresence(data)) ?? (await readDaemonPresence(data));
   if (present === undefined)
     throw new UnavailableError(`neither a service nor a daemon is running on the data folder ${data}`);

@@ -1,15 +1,8 @@
 import pino from "pino";
 import type { Logger } from "pino";
 import { asCalled } from "#commands.ts";
-import { redactor } from "#http/redact.ts";
-import { printable, printableJson } from "#text.ts";
-
-/** A log without secrets, whatever an error contains. */
-export interface Log {
-  readonly logger: Logger;
-  /** From here on, none of these values is written. */
-  conceal(secrets: readonly string[]): void;
-}
+import { redact } from "#redact.ts";
+import { printable, printableJson, visibleLines } from "#text.ts";
 
 export interface LogOptions {
   readonly level: "silent" | "info" | "debug";
@@ -19,8 +12,8 @@ export interface LogOptions {
   readonly beforeLine?: (() => void) | undefined;
 }
 
-export async function openLog({ level, destination, beforeLine }: LogOptions): Promise<Log> {
-  let redact = redactor([]);
+/** A log without secrets, whatever an error contains. */
+export async function openLog({ level, destination, beforeLine }: LogOptions): Promise<Logger> {
   const options: pino.LoggerOptions = {
     level,
     // `"level":"info"` and ISO 8601, which every collector of logs knows.
@@ -37,12 +30,7 @@ export async function openLog({ level, destination, beforeLine }: LogOptions): P
     },
   };
   const stream = beforeLine === undefined ? undefined : await openReadable(destination, level, beforeLine);
-  return {
-    logger: pino(options, stream ?? openLines(destination)),
-    conceal: (secrets) => {
-      redact = redactor(secrets);
-    },
-  };
+  return pino(options, stream ?? openLines(destination));
 }
 
 /** Lines that nobody can receive any more (the terminal was closed, the disk of the log is full) end no process. */
@@ -65,7 +53,8 @@ async function openReadable(
     // The message says what a person needs.
     hideObject: true,
     translateTime: "SYS:HH:MM:ss",
-    messageFormat: (record, key) => (record[key] === "request" ? requestLine(record) : String(record[key])),
+    messageFormat: (record, key) =>
+      record[key] === "request" ? requestLine(record) : visibleLines(String(record[key])),
   });
   const lines = openLines(destination);
   return {

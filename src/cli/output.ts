@@ -1,8 +1,8 @@
 import type { Writable } from "node:stream";
-import { redactor } from "#http/redact.ts";
+import { redact } from "#redact.ts";
 import { HeldError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
-import { printable, printableJson, visible } from "#text.ts";
+import { printable, printableJson, visible, visibleLines } from "#text.ts";
 import { forCaller, useLocalTime } from "#times.ts";
 
 /** The exit codes of all commands. */
@@ -28,8 +28,6 @@ export interface Output {
   write(text: string, content?: Content): Promise<void>;
   /** Says something beside the result, on standard error; commands in it are shown as this program was called. */
   say(line: string): void;
-  /** From here on, none of these values appears in what is said. */
-  conceal(secrets: readonly string[]): void;
   /** Replaces the progress line; without a text, removes it. */
   progress(line?: string): void;
 }
@@ -45,7 +43,6 @@ export function openOutput(options: { json: boolean }): Output {
     if (!stream.listeners("error").includes(ignoreGone)) stream.on("error", ignoreGone);
   }
   let shown = false;
-  let redact = redactor([]);
   const progress = (line?: string): void => {
     // To standard error: standard input and output may be pipes with data.
     if (!stderr.isTTY || options.json) return;
@@ -67,9 +64,6 @@ export function openOutput(options: { json: boolean }): Output {
     say: (line) => {
       progress();
       stderr.write(`${printable(redact(forCaller(line)))}\n`);
-    },
-    conceal: (secrets) => {
-      redact = redactor(secrets);
     },
     progress,
   };
@@ -98,10 +92,11 @@ export function describeError(error: unknown): string {
   return describeFailure(errorDocument(error));
 }
 
+/** Errors have no colours: what looks like one is foreign. */
 export function describeFailure({ message, problems }: ErrorDocument): string {
   // A single problem may be the message itself.
   const further = problems.filter((problem) => problem !== message);
-  return [message, ...further.map((problem) => `  ${problem}`)].join("\n");
+  return [message, ...further.map((problem) => `  ${problem}`)].map(visibleLines).join("\n");
 }
 
 /** The exit code of a command that failed with this error. */

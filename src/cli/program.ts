@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { Command } from "commander";
+import type { Logger } from "pino";
 import { setCall } from "#commands.ts";
 import { InputError, errorDocument, messageOf } from "#errors.ts";
 import { addCommands } from "./command-line.ts";
@@ -7,7 +8,7 @@ import type { CommonOptions, Runner } from "./command-line.ts";
 import type { Composition } from "./composition.ts";
 import { withContext, withState } from "./context.ts";
 import { openLog } from "./log.ts";
-import type { Log, LogOptions } from "./log.ts";
+import type { LogOptions } from "./log.ts";
 import { describeError, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 
@@ -73,7 +74,7 @@ function logOf(
   { verbose }: CommonOptions,
   output: Output,
   { level, destination }: Pick<LogOptions, "level" | "destination">,
-): Promise<Log> {
+): Promise<Logger> {
   return openLog({
     level: verbose === true ? "debug" : level,
     destination,

@@ -6,7 +6,6 @@ import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import { differences, fingerprint } from "#config/differences.ts";
 import { writeDurably } from "#files/durable.ts";
-import { redactor } from "#http/redact.ts";
 import { openAudit } from "#sync/audit/audit.ts";
 import type { Audit } from "#sync/audit/audit.ts";
 import { readHead } from "#sync/audit/head.ts";
@@ -35,8 +34,6 @@ export interface Records {
 export async function openRecords(configuration: Configuration, log: Logger): Promise<Records> {
   const folder = daemonFolder(configuration);
   const by = localActor();
-  const secrets = new Set<string>();
-  let redact = redactor([]);
   if (configuration.shared !== undefined) {
     // Only loaded where it is used, with its driver.
     const { openSharedRecords } = await import("./shared-records.ts");
@@ -46,14 +43,11 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
   const expected = await readHead(folder);
   const audit = await openAudit(folder, {
     expected,
-    redact: (text) => redact(text),
     warn: (message) => {
       log.error(message);
     },
   });
   const configured = async (configuration: Configuration, by: Actor): Promise<void> => {
-    for (const secret of configuration.secrets) secrets.add(secret);
-    redact = redactor([...secrets]);
     await recordConfiguration(configuration, audit, by);
   };
   try {

@@ -2,7 +2,6 @@ import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
-import { redactor } from "#http/redact.ts";
 import { readJournal } from "#sync/journal.ts";
 import type { Actor } from "#sync/record.ts";
 import { openSharedAudit } from "#sync/shared/audit.ts";
@@ -19,14 +18,12 @@ export async function openSharedRecords(
   { postgres: settings, lease }: NonNullable<Configuration["shared"]>,
 ): Promise<Records> {
   const folder = daemonFolder(configuration);
-  const secrets = new Set<string>();
   await makeFolder(folder, "the daemon's folder");
   const shared = await openShared(settings, { folder, lease, retention: configuration.journal });
   try {
     await refuseOtherState(stateFolder(configuration), shared);
-    const audit = await openSharedAudit(shared.postgres, shared.node, (text) => redactor([...secrets])(text));
+    const audit = await openSharedAudit(shared.postgres, shared.node);
     const configured = async (configuration: Configuration, by: Actor): Promise<void> => {
-      for (const secret of configuration.secrets) secrets.add(secret);
       await shared.files.pull([lastConfiguration]);
       await recordConfiguration(configuration, audit, by);
       await shared.files.push([lastConfiguration]);

@@ -13,7 +13,7 @@ import type { ExitCode } from "./output.ts";
  */
 export async function validate(file: string, composition: Composition, sinks: Sinks): Promise<ExitCode> {
   const { output } = sinks;
-  const configuration = await load(file, composition, sinks);
+  const configuration = await load(file, composition);
   const { sources, targets, syncs, notifications, service } = configuration;
   const pinboards = service?.pinboards === undefined ? [] : await loadPinboards(service.pinboards);
   const names = {

@@ -8,7 +8,7 @@ import type { Loads, LoadsOptions } from "#client/loads.ts";
 import { openTarget } from "#client/target.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import { InputError, messageOf, RefusedError } from "#errors.ts";
-import { redactor } from "#http/redact.ts";
+import { redactor } from "#redact.ts";
 import { compileRules, tablesOf } from "#principals/compile.ts";
 import { compileExpectations, readersOf, tablesOfExpectations } from "#principals/expectations.ts";
 import { readTables } from "#principals/lookup.ts";
@@ -132,7 +132,7 @@ function digestOf(
 
 /** A part of the configuration as JSON, without secrets. */
 function redacted({ secrets }: Configuration, part: unknown): string {
-  return redactor(secrets)(JSON.stringify(part));
+  return redactor(secrets, { words: true })(JSON.stringify(part));
 }
 
 function sha256(text: string): string {

@@ -12,7 +12,7 @@ import { fileBody } from "./form.ts";
 import type { FileData } from "./form.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { jsonOf } from "./request.ts";
-import { presentable } from "#http/redact.ts";
+import { presentable } from "#redact.ts";
 import type { Session } from "./session.ts";
 
 /** The part of a status (specification 2.4) that a load needs. */

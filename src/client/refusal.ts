@@ -2,7 +2,7 @@ import { parseJson } from "#bounds.ts";
 import { RefusedError } from "#errors.ts";
 import { jsonIn, textOf } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
-import { presentable } from "#http/redact.ts";
+import { presentable } from "#redact.ts";
 
 /** The parts of a refusal's message. */
 export interface RefusalContext {

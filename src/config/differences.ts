@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { differingKeys } from "#values.ts";
-import { redactor } from "#http/redact.ts";
+import { redactor } from "#redact.ts";
 import type { Configuration, Setting } from "./configuration.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import type { Path } from "./problems.ts";

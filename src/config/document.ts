@@ -4,6 +4,7 @@ import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from "yam
 import type { Document, Node } from "yaml";
 import { InputError } from "#errors.ts";
 import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
+import { conceal } from "#redact.ts";
 import type { Path, Problem } from "./problems.ts";
 import { refuse, syntaxProblems } from "./problems.ts";
 import { notText, reason, substitute, verbatim } from "./substitution.ts";
@@ -148,6 +149,8 @@ export function readDocument(text: string, sources: SubstitutionSources | Fill |
         text,
       })
     : undefined;
+  // A text that somebody tries is filled in otherwise, and has no secrets of its own.
+  if (typeof sources === "object") conceal([...secrets]);
   const at = (path: Path): unknown =>
     path.reduce<unknown>(
       (found, step) =>
@@ -216,14 +219,16 @@ export function isSecretPath(path: Path): boolean {
   return isHeader || keys.some((step) => typeof step === "string" && secretKey.test(step));
 }
 
-/** Keys of URLs that may hold a password. */
-const withCredentials: ReadonlySet<unknown> = new Set(["proxy", "postgres"]);
+/** Keys of addresses. */
+const address = /(?:url|proxy|postgres|endpoint|server)$/i;
 
-/** The user and the password of a proxy or a database, as written, decoded and in base64; none without a password. */
+/** The user and the password of a URL, as written, decoded and in base64; none without a password. */
 function credentialsIn(value: unknown, path: Path): string[] {
-  if (!withCredentials.has(path.at(-1)) || typeof value !== "string") return [];
-  // The scheme may have been forgotten.
-  const written = /^(?:.*?:\/\/)?(.*:.*)@/s.exec(value)?.[1];
+  if (typeof value !== "string") return [];
+  // Its scheme may be missing or wrong. Where no address is due, there may be one by mistake.
+  const key = path.findLast((step) => typeof step === "string") ?? "";
+  const pattern = address.test(key) ? /^(?:.*?:?\/+)?(.*:.*)@/s : /^[^\s/]*\/\/(\S*:\S*)@/;
+  const written = pattern.exec(value)?.[1];
   if (written === undefined) return [];
   const password = written.slice(written.indexOf(":") + 1);
   const basic = Buffer.from(decoded(written)).toString("base64");

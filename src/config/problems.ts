@@ -1,7 +1,7 @@
 import { isScalar, visit } from "yaml";
 import type { Document, LineCounter, YAMLError } from "yaml";
 import { InputError } from "#errors.ts";
-import { redactor } from "#http/redact.ts";
+import { redactor } from "#redact.ts";
 import { pluralize } from "#text.ts";
 
 /** A value's place in the file: keys and list indexes from the top. */

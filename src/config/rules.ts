@@ -1,7 +1,7 @@
 import { stringify } from "yaml";
 import { z } from "zod";
 import { InputError } from "#errors.ts";
-import { redactor } from "#http/redact.ts";
+import { redactor } from "#redact.ts";
 import { compileRules, tablesOf } from "#principals/compile.ts";
 import { isCredential } from "#principals/credentials.ts";
 import { tablesOfExpectations } from "#principals/expectations.ts";

@@ -8,7 +8,7 @@ import type { RollcallError } from "#errors.ts";
 import { createHttpClient, jsonBody, jsonIn } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
-import { presentable } from "#http/redact.ts";
+import { presentable } from "#redact.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { controlRoot, controlRoutes, ofControl } from "#wire/routes.ts";

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { redact } from "#redact.ts";
 import { isDeepStrictEqual } from "node:util";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import { isOutOfMemory } from "#duckdb/database.ts";
@@ -139,8 +140,9 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     });
     const warnings: string[] = [];
     const warn = (message: string): void => {
-      warnings.push(message);
-      options.warn(message);
+      const shown = redact(message);
+      warnings.push(shown);
+      options.warn(shown);
     };
     const news =
       options.apply && isOrdinary(options)

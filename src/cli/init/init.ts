@@ -44,7 +44,7 @@ export interface InitOptions {
 export async function init(
   file: string,
   composition: Composition,
-  { output, log }: Sinks,
+  { output }: Sinks,
   flags: InitOptions,
 ): Promise<ExitCode> {
   await refuseEarly(file, flags.force === true);
@@ -54,7 +54,7 @@ export async function init(
   const made = asks ? await askAll(setting, read) : await fromFlags(setting, read, flags);
   const { written, kept } = await writeDraft(file, made.draft, {
     force: flags.force === true,
-    load: (temporary) => load(temporary, composition, { log, output }),
+    load: (temporary) => load(temporary, composition),
   });
   const shown = relative("", resolve(file)) || file;
   const next = ["check", "plan"].map((command) => `rollcall ${command} --config ${shown}`);

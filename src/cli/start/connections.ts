@@ -5,7 +5,7 @@ import { placeOf, syncOf } from "#cli/wiring.ts";
 import type { Configuration } from "#config/configuration.ts";
 import type { Check, Checked, CheckFinding, ConfiguredSync, Connections } from "#console/context.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
-import { redactor } from "#http/redact.ts";
+import { redactAll } from "#redact.ts";
 import { createQueue } from "#queue.ts";
 import type { Actor } from "#sync/record.ts";
 
@@ -53,7 +53,6 @@ export function createConnections({ current, embedded, log }: DaemonConnectionsO
       findings.push(...sources, ...syncs);
     }
     signal.throwIfAborted();
-    const conceal = redactor(configuration.secrets);
     const found = findings.map((finding): CheckFinding => {
       const { reached = [], principals = [], problems = [], error } = finding;
       return {
@@ -69,7 +68,7 @@ export function createConnections({ current, embedded, log }: DaemonConnectionsO
         error: error === undefined ? undefined : errorDocument(error),
       };
     });
-    return JSON.parse(conceal(JSON.stringify(found))) as CheckFinding[];
+    return redactAll(found);
   };
 
   const check = async (what: Checked, name: string, waiting: Check): Promise<void> => {

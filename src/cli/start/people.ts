@@ -6,7 +6,7 @@ import { openStoredChanges } from "#cli/stored-changes.ts";
 import { openConfiguredTarget, openSync, placeOf, syncOf } from "#cli/wiring.ts";
 import type { People } from "#console/context.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
-import { redactor } from "#http/redact.ts";
+import { redactAll } from "#redact.ts";
 import { createQueue } from "#queue.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import { explain } from "#sync/explain/explain.ts";
@@ -81,14 +81,13 @@ export function createPeople({ current, embedded, coordinator, warn }: DaemonPeo
       const signal = AbortSignal.any([stop.signal, left]);
       return explaining(async () => {
         const configuration = current();
-        const conceal = redactor(configuration.secrets);
         const found: Awaited<ReturnType<People["explain"]>>[number][] = [];
         for (const sync of syncsTo(configuration, target)) {
           const each = await explainOne(configuration, sync, wanted, signal).catch((error: unknown) => {
             signal.throwIfAborted();
             return { sync, error: errorDocument(error) };
           });
-          found.push(JSON.parse(conceal(JSON.stringify(each))) as typeof each);
+          found.push(redactAll(each));
         }
         return found;
       }, signal);

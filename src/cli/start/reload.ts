@@ -36,10 +36,8 @@ export function createReload({
   take,
   ...rest
 }: ReloadOptions): (by: Actor) => Promise<Reloaded> {
-  const { logger } = sinks.log;
+  const { log: logger } = sinks;
   let { running } = rest;
-  /** Of every configuration so far: a run may still be using any of them. */
-  const secrets = new Set(running.secrets);
   const reloads = createQueue();
 
   const refuse = (message: string, problems: readonly string[]): Reloaded => {
@@ -49,11 +47,10 @@ export function createReload({
   const reload = async (by: Actor): Promise<Reloaded> => {
     let next: Configuration;
     try {
-      next = await load(file, composition, sinks, [...secrets]);
+      next = await load(file, composition);
     } catch (error) {
       return refuse(messageOf(error), error instanceof InputError ? error.problems : []);
     }
-    for (const secret of next.secrets) secrets.add(secret);
     const fixed = keysForRestart(running, next);
     if (fixed.length > 0) {
       return refuse(

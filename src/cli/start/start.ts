@@ -35,12 +35,12 @@ const signaller: Actor = { name: "rollcall", from: "signal" };
 /** `rollcall start`: the service and the daemon in this process, until SIGINT or SIGTERM. */
 export async function start(file: string, composition: Composition, sinks: Sinks, only?: Only): Promise<ExitCode> {
   const signals = listenToSignals();
-  const configuration = await load(file, composition, sinks).catch((error: unknown) => {
+  const configuration = await load(file, composition).catch((error: unknown) => {
     signals.end();
     throw error;
   });
   const { output } = sinks;
-  const log = sinks.log.logger;
+  const log = sinks.log;
   let begun: BegunService | undefined;
   let lock: Lock | undefined;
   let records: Records | undefined;
@@ -153,7 +153,7 @@ async function openMetrics(version: string): Promise<Metrics> {
 async function startService(
   configuration: Configuration,
   begun: BegunService,
-  { log: { logger: log } }: Sinks,
+  { log }: Sinks,
   metrics: Metrics,
   hooks: Pick<ServiceStart, "routes" | "probes">,
 ): Promise<RunningService> {

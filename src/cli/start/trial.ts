@@ -9,7 +9,7 @@ import { loadConfiguration } from "#config/load.ts";
 import { changeRules } from "#config/rules.ts";
 import type { Trial, TrialOrder } from "#console/context.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
-import { redactor } from "#http/redact.ts";
+import { redactAll } from "#redact.ts";
 import { explainTwice, planTwice } from "#sync/explain/try.ts";
 import type { Side } from "#sync/explain/try.ts";
 import type { Stage } from "#sync/sync.ts";
@@ -45,23 +45,21 @@ export async function serveTrial(composition: Composition): Promise<number> {
   });
   const { promise, resolve } = Promise.withResolvers<TrialTask>();
   process.once("message", resolve);
-  let conceal = redactor([]);
-  const send = (message: TrialMessage): Promise<void> =>
-    new Promise((sent) => {
-      process.send?.(JSON.parse(conceal(JSON.stringify(message))), () => {
-        sent();
-      });
-    });
   const result = await attempt(await promise, composition, {
     signal: stop.signal,
     send: (message) => void send(message),
-    conceal: (secrets) => {
-      conceal = redactor(secrets);
-    },
   }).catch((error: unknown) => ({ error: errorDocument(error) }));
   await send({ type: "result", result });
   process.disconnect?.();
   return 0;
+}
+
+function send(message: TrialMessage): Promise<void> {
+  return new Promise((sent) => {
+    process.send?.(redactAll(message), () => {
+      sent();
+    });
+  });
 }
 
 /** When the daemon is gone, nobody asks for the result. While a rule is evaluated, only another thread can find that out. */
@@ -76,22 +74,13 @@ function endWithParent(): void {
 async function attempt(
   { file, configuration: text, sync: name, text: rules, name: wanted }: TrialTask,
   composition: Composition,
-  {
-    signal,
-    send,
-    conceal,
-  }: {
-    readonly signal: AbortSignal;
-    readonly send: (message: TrialMessage) => void;
-    readonly conceal: (secrets: readonly string[]) => void;
-  },
+  { signal, send }: { readonly signal: AbortSignal; readonly send: (message: TrialMessage) => void },
 ): Promise<Pick<Trial, "explained" | "planned">> {
   const { connectors, readTable } = composition;
   const load = (path: string, folder: string) => composition.loadConnector(path, folder);
   const configuration = await loadConfiguration(file, { connectors, load, readTable, text });
-  conceal(configuration.secrets);
   const changed = await changeRules(configuration, name, rules);
-  const { logger: log } = await openLog({ level: "silent", destination: 2 });
+  const log = await openLog({ level: "silent", destination: 2 });
   const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
   const { before, after } = await openBoth(configuration, changed, name, embedded);
   let side: Side = "before";

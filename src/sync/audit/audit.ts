@@ -8,6 +8,7 @@ import { makeFolder, unwritable } from "#files/disk.ts";
 import { syncFolder } from "#files/durable.ts";
 import { messageOf } from "#errors.ts";
 import { createQueue } from "#queue.ts";
+import { redact } from "#redact.ts";
 import {
   auditFiles,
   beginning,
@@ -40,8 +41,6 @@ export interface Audit {
 export interface AuditOptions {
   /** The last entry that is known to have been written, as `readHead` gives it. */
   readonly expected?: Head | undefined;
-  /** Removes secrets from the words of people and other systems: reasons, errors, findings. */
-  readonly redact?: (text: string) => string;
   /** Called with what is wrong with the file, when it is opened or later. */
   readonly warn?: (message: string) => void;
   /** A file of this many bytes is full, and the next one begins. Default: 4 MiB, about 7,000 entries. */
@@ -58,13 +57,13 @@ const free: ReadonlySet<string> = new Set(["reason", "error", "finding", "differ
  * @throws {InputError} when a file cannot be read or written
  */
 export async function openAudit(folder: string, options: AuditOptions = {}): Promise<Audit> {
-  const { redact = (text) => text, warn, fullAt = 4 * 1024 * 1024 } = options;
+  const { warn, fullAt = 4 * 1024 * 1024 } = options;
   const path = join(folder, currentName);
   await makeFolder(folder, "the daemon's folder");
   let opened = await openFile(folder, options.expected);
 
   const write = async (entry: AuditEntry): Promise<void> => {
-    const { line, head } = sealed(redacted(entry, redact), opened.head, new Date());
+    const { line, head } = sealed(redacted(entry), opened.head, new Date());
     const bytes = Buffer.from(`${line}\n`);
     try {
       await opened.handle.appendFile(bytes);
@@ -130,7 +129,7 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
 }
 
 /** The entry without secrets in the words of others. */
-export function redacted(entry: AuditEntry, redact: (text: string) => string): AuditEntry {
+export function redacted(entry: AuditEntry): AuditEntry {
   const facts = Object.entries(entry).map(([key, value]: [string, unknown]) => {
     if (!free.has(key)) return [key, value];
     if (typeof value === "string") return [key, redact(value)];

@@ -3,7 +3,7 @@ import type { Mail, SMTPSentMessageInfo, SMTPTransportOptions } from "nodemailer
 import { firstLineOf } from "#errors.ts";
 import { isLoopback } from "#http/listening.ts";
 import { requestProblem } from "#http/errors.ts";
-import { redactor } from "#http/redact.ts";
+import { presentable } from "#redact.ts";
 import { formatDuration } from "#text.ts";
 import type { Attempt, Sender } from "./delivery.ts";
 import type { EmailChannel } from "./options.ts";
@@ -24,7 +24,7 @@ const usualTimeouts: MailTimeouts = { connect: 10_000, silence: 30_000, whole: 9
 export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usualTimeouts): Sender {
   const { server, from, to } = channel;
   const place = `${server.host}:${server.port}`;
-  const redact = redactor(secretsOf(channel));
+  const said = (text: string): string => presentable(text, channel.password === undefined ? [] : [channel.password]);
 
   /** Opens a connection for `work`: mail is too rare to keep one open. */
   async function connected(
@@ -53,7 +53,7 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
       const { problem, again } = limit.aborted
         ? { problem: `the server did not accept it within ${formatDuration(timeouts.whole)}`, again: true }
         : problemOf(error, channel, timeouts);
-      return { problem: `${place}: ${redact(problem)}`, again };
+      return { problem: `${place}: ${said(problem)}`, again };
     } finally {
       either.removeEventListener("abort", onAbort);
       transport.close();
@@ -65,7 +65,7 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
       connected(signal, async (transport, signal) => {
         const { response, accepted, rejected } = await transport.sendMail({ ...mailOf(message, from, to), signal });
         return {
-          accepted: `${place} for ${accepted.map(String).join(", ")} (${redact(response)})`,
+          accepted: `${place} for ${accepted.map(String).join(", ")} (${said(response)})`,
           warning: rejected.length === 0 ? undefined : `${place} refused ${rejected.map(String).join(", ")}`,
         };
       }),
@@ -129,16 +129,6 @@ function mailOf(message: Message, from: string, to: readonly string[]) {
     disableFileAccess: true,
     disableUrlAccess: true,
   };
-}
-
-/** The forms in which a server may repeat the password. */
-function secretsOf({ username, password }: EmailChannel): string[] {
-  if (password === undefined) return [];
-  return [password, base64(password), base64(`\0${username ?? ""}\0${password}`)];
-}
-
-function base64(text: string): string {
-  return Buffer.from(text).toString("base64");
 }
 
 /** The parts of nodemailer's errors that are used; any of them may be missing. */

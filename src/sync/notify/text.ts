@@ -124,11 +124,12 @@ export function teamsMessage(message: Message, host: string): object {
   }
 }
 
+/** Text as it is, without Markdown. */
+function run(text: string, look: object = {}): object {
+  return { type: "RichTextBlock", inlines: [{ type: "TextRun", text: asCalledAnywhere(text), ...look }] };
+}
+
 function cardOf({ parts, rest }: ReturnType<typeof chatLines>, host: string): object {
-  const run = (text: string, look: object = {}) => ({
-    type: "RichTextBlock",
-    inlines: [{ type: "TextRun", text: asCalledAnywhere(text), ...look }],
-  });
   const written = ({ kind, text }: ChatLine, index: number): object => ({
     ...run(kind === "detail" ? `• ${text}` : text, looks[kind]),
     ...(index === 0 ? { spacing: "medium" } : { spacing: "small" }),

@@ -6,7 +6,7 @@ import { messageOf } from "#errors.ts";
 import { bytesBody, createHttpClient } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import type { ProxySetting } from "#http/proxy.ts";
-import { redactor } from "#http/redact.ts";
+import { presentable } from "#redact.ts";
 import { retryAfter } from "#http/retries.ts";
 import { visible } from "#text.ts";
 import type { Attempt, Sender } from "./delivery.ts";
@@ -108,7 +108,7 @@ export async function request(
   const ca = await readCertificates(wanted.ca);
   signal.throwIfAborted();
   if (typeof ca === "object") return ca;
-  const redact = redactor([...secretsIn(url), ...(wanted.secrets ?? [])]);
+  const secrets = [...secretsIn(url), ...(wanted.secrets ?? [])].filter((secret) => secret !== "");
   const client = createHttpClient({
     owner: "channel",
     ca,
@@ -119,7 +119,7 @@ export async function request(
     const content = body === undefined ? undefined : bytesBody(body);
     return await client.exchange(
       { url, method, headers, body: content },
-      (answer) => judge(answer, url, redact),
+      (answer) => judge(answer, url, secrets),
       signal,
     );
   } catch (error) {
@@ -128,7 +128,7 @@ export async function request(
   }
 }
 
-async function judge(answer: Answer, url: URL, redact: (text: string) => string): Promise<Attempt> {
+async function judge(answer: Answer, url: URL, secrets: readonly string[]): Promise<Attempt> {
   const { status, headers } = answer;
   if (status >= 200 && status < 300) return { accepted: `${url.origin} (${status})` };
   if (status >= 300 && status < 400) {
@@ -141,13 +141,13 @@ async function judge(answer: Answer, url: URL, redact: (text: string) => string)
   }
   const again = status >= 500 || [408, 425, 429].includes(status);
   const after = retryAfter(headers["retry-after"], Date.now());
-  const said = await excerpt(answer.body, redact);
+  const said = await excerpt(answer.body, secrets);
   const advice = again ? "" : "; look at the address and what the receiver expects";
   return { problem: `${url.origin} answered ${status}${said === "" ? "" : ` (${said})`}${advice}`, again, after };
 }
 
 /** The beginning of an answer's text, without what it may repeat of the request. */
-async function excerpt(body: AsyncIterable<Buffer>, redact: (text: string) => string): Promise<string> {
+async function excerpt(body: AsyncIterable<Buffer>, secrets: readonly string[]): Promise<string> {
   let text = "";
   try {
     const decoder = new TextDecoder();
@@ -159,7 +159,7 @@ async function excerpt(body: AsyncIterable<Buffer>, redact: (text: string) => st
     // What came until then will do.
   }
   const plain = text.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
-  return redact(visible(plain.trim())).slice(0, 200);
+  return visible(presentable(plain, secrets)).slice(0, 200);
 }
 
 /** Everything after the host may be a secret. */

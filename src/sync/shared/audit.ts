@@ -25,15 +25,8 @@ export const auditSchema: Schema = {
   ],
 };
 
-/**
- * The audit log of several processes. The database lets one append at a time.
- * @param redact removes secrets from the words of people and other systems
- */
-export async function openSharedAudit(
-  postgres: Postgres,
-  node: Pick<Node, "fenced" | "now">,
-  redact: (text: string) => string,
-): Promise<Audit> {
+/** The audit log of several processes. The database lets one append at a time. */
+export async function openSharedAudit(postgres: Postgres, node: Pick<Node, "fenced" | "now">): Promise<Audit> {
   let head = await sharedHead(postgres);
   const queue = createQueue();
   return {
@@ -41,7 +34,7 @@ export async function openSharedAudit(
       queue(async () => {
         head = await node.fenced(async (transaction) => {
           const [last] = await transaction.rows<HeadRow>("SELECT sequence, hash FROM rollcall.audit_head FOR UPDATE");
-          const next = sealed(redacted(entry, redact), headOf(last), new Date(node.now()));
+          const next = sealed(redacted(entry), headOf(last), new Date(node.now()));
           await transaction.rows("INSERT INTO rollcall.audit (sequence, line) VALUES ($1, $2)", [
             next.head.sequence,
             next.line,

@@ -96,7 +96,10 @@ _Rollcall on ${hostname()}_`,
 function cardIn(body: string): { readonly message: object; readonly texts: readonly string[] } {
   const message = JSON.parse(body);
   const { body: blocks } = message.attachments[0].content;
-  return { message, texts: blocks.flatMap(({ inlines }: any) => inlines.map(({ text }: { text: string }) => text)) };
+  return {
+    message,
+    texts: blocks.flatMap(({ inlines }: { inlines: { text: string }[] }) => inlines.map(({ text }) => text)),
+  };
 }
 
 test("a chat in Teams gets an Adaptive Card, whose texts are neither Markdown nor links", async () => {

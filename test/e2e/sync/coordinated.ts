@@ -39,7 +39,7 @@ export async function coordinated(
 ): Promise<Coordinated> {
   const folder = join(staff.folder(), "daemon");
   const journal = await openJournal(folder, { keep: 90 * 86_400_000, runs: 100, lists: options.lists ?? 20 });
-  const audit = await openAudit(folder, { redact: (text: string) => text, warn: () => {} });
+  const audit = await openAudit(folder, { warn: () => {} });
   opened.push(audit);
   let ahead = 0;
   const events: SyncEvent[] = [];

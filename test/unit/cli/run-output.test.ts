@@ -17,7 +17,6 @@ function listen(json: boolean): { readonly output: Output; readonly heard: strin
     width: 100,
     write,
     say,
-    conceal: () => {},
     progress: () => {},
   };
   return { output, heard };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { isSecretPath } from "#config/document.ts";
-import { redactor } from "#http/redact.ts";
+import { redactor } from "#redact.ts";
 import { failure } from "./support.ts";
 
 const secret = "Tr0ub4dor&3";
@@ -74,6 +74,29 @@ test("no problem contains the value of a password, whatever is wrong with it", a
     expect(error.problems.length).toBeGreaterThan(0);
     for (const line of [error.message, ...error.problems]) expect(line).not.toMatch(/Tr0ub|b4dor|1234567890/);
   }
+});
+
+test.each([
+  "http//u:SECRET@host/x",
+  "https:/u:SECRET@host",
+  "ldapx://u:SECRET@host",
+  "ldaps://u:SECRET@host",
+  "u:SECRET@host",
+  "https://u:SEC/RET@host:x",
+  "https://u:SEC%52ET@host:x",
+])("no problem holds the password of an address that is wrong: %s", async (url) => {
+  const text = `service: { engine: { postgres: "${url}" } }
+targets: { far: { url: "${url}", username: u, password: p, proxy: "${url}" } }
+sources:
+  corp: { connector: ldap, url: ["${url}"], base: "${url}" }
+  idp: { connector: scim, url: "${url}", auth: { oauth: { tokenUrl: "${url}", clientId: x, clientSecret: y } } }
+notifications:
+  mail: { by: email, server: "${url}", from: a, to: [b] }
+  chat: { by: chat, url: "${url}" }
+`;
+  const error = await failure(text);
+  expect(error.problems.length).toBeGreaterThan(4);
+  for (const line of [error.message, ...error.problems]) expect(line).not.toMatch(/SEC/);
 });
 
 test("a redactor replaces secrets, also as JSON and in URLs, the longest first", () => {

@@ -1,0 +1,47 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { presentable, redactor } from "#redact.ts";
+
+const secret = "p&ß<w'ord>/+ 1\"";
+
+describe("a secret is replaced", () => {
+  const bytes = Buffer.from(secret);
+  test.each([
+    ["as it is", secret],
+    ["in JSON", JSON.stringify(secret)],
+    ["in JSON within JSON", JSON.stringify(JSON.stringify(secret))],
+    ["in JSON of ASCII", JSON.stringify(secret).replace("ß", "\\u00df")],
+    ["in a URL", encodeURIComponent(secret)],
+    ["in a URL, in small letters", encodeURIComponent(secret).toLowerCase()],
+    ["in a form", new URLSearchParams({ p: secret }).toString()],
+    ["in HTML", "p&amp;ß&lt;w&#39;ord&gt;/+ 1&quot;"],
+    ["in base64", bytes.toString("base64")],
+    ["in hexadecimal", bytes.toString("hex")],
+  ])("%s", (_, text) => {
+    expect(redactor([secret])(`before ${text} after`)).toMatch(
+      /^before .{0,3}\*\*\*.{0,3} after$|^before p=\*\*\* after$/,
+    );
+  });
+
+  test("in base64 wherever it stands in what is encoded", () => {
+    fc.assert(
+      fc.property(fc.string({ maxLength: 9 }), fc.string({ maxLength: 9 }), (before, after) => {
+        const found = redactor(["S3cret-of-all"])(Buffer.from(`${before}S3cret-of-all${after}`).toString("base64"));
+        expect(Buffer.from(found.replaceAll("***", ""), "base64").toString()).not.toContain("cret-of-al");
+      }),
+    );
+  });
+});
+
+test("a secret that is an ordinary word does not hide every message", () => {
+  const text = "sync staff: the sync is held; Synced, resync, async";
+  expect(redactor(["sync", "Held", "1", "abc"])(text)).toBe(text);
+});
+
+test("of what a server says, words are replaced as well, and nothing controls a terminal", () => {
+  expect(presentable("bind of admin with sync failed (async) \u001B[31mred\u001B[0m\0", ["sync"])).toBe(
+    "bind of admin with *** failed (async) [31mred [0m",
+  );
+  expect(presentable("c3luYw== 73796e63", ["sync"])).toBe("***== ***");
+  expect(presentable("(a.b) a.b", ["a.b"])).toBe("(***) ***");
+});
