@@ -100,6 +100,21 @@ function sourcesOf(document: ConfigurationDocument, sync: Path): Path[] {
   });
 }
 
+/** Whether every attribute of a sync's records is one text, by what its sources say. */
+export function readsTexts(
+  document: ConfigurationDocument,
+  sources: Configuration["sources"],
+): (sync: string) => boolean {
+  return (sync) => {
+    const names = sourcesOf(document, ["syncs", sync]).map((place) => document.at(place));
+    return areTexts(names.map(String), sources);
+  };
+}
+
+export function areTexts(names: readonly string[], sources: Configuration["sources"]): boolean {
+  return names.length > 0 && names.every((name) => sources[name]?.connector.onlyTexts === true);
+}
+
 function checkSync(document: ConfigurationDocument, path: Path): Problem[] {
   const places = sourcesOf(document, path);
   const names = places.map((place) => document.at(place));
@@ -238,17 +253,18 @@ async function missing(path: string, kind: Kind): Promise<string | undefined> {
   }
 }
 
-/** What is wrong with the expressions of every sync, at its place in the expression if that is known. */
+/**
+ * What is wrong with the expressions of every sync, at its place in the expression if that is known.
+ * @param onlyTexts whether every attribute of a sync's records is one text
+ */
 export async function checkSyncRules(
   document: ConfigurationDocument,
   folder: string,
-  sources: Configuration["sources"],
+  onlyTexts: (sync: string) => boolean,
   readTable?: TableReader,
 ): Promise<Problem[]> {
   const problems = keysOf(document, ["syncs"]).map(async (sync) => {
     const base = ["syncs", sync];
-    const from = sourcesOf(document, base).map((place) => sources[String(document.at(place))]);
-    const onlyTexts = from.length > 0 && from.every((source) => source?.connector.onlyTexts === true);
     const rules: Rules = {
       join: texts(document, [...base, "join"], ["users", "groups"]),
       users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
@@ -259,8 +275,8 @@ export async function checkSyncRules(
     const files = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
     const tables = readTable && (await readTables(files, folder, readTable));
     const problems: (Omit<RuleProblem, "path"> & { path: Path })[] = [
-      ...checkRules(rules, undefined, tables, onlyTexts),
-      ...checkExpectations(expectations, tables, onlyTexts).map(({ index, ...problem }) =>
+      ...checkRules(rules, undefined, tables, onlyTexts(sync)),
+      ...checkExpectations(expectations, tables, onlyTexts(sync)).map(({ index, ...problem }) =>
         Object.assign(problem, { path: [...(places[index] ?? []), "expect"] }),
       ),
     ];

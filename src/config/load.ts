@@ -1,7 +1,7 @@
 import type { BuiltInConnector, Connector } from "#connector.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import { build } from "./build.ts";
-import { checkReferences, checkSyncRules } from "./checks.ts";
+import { checkReferences, checkSyncRules, readsTexts } from "./checks.ts";
 import type { Configuration } from "./configuration.ts";
 import { readConfiguration } from "./document.ts";
 import type { TextOptions } from "./document.ts";
@@ -34,7 +34,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     ...validated.problems,
     ...checked.problems,
     ...(await checkReferences(document, folder)),
-    ...(await checkSyncRules(document, folder, checked.sources, options.readTable)),
+    ...(await checkSyncRules(document, folder, readsTexts(document, checked.sources), options.readTable)),
   ];
   if (problems.length > 0 || validated.value === undefined) return refuse(file, problems, document.secrets);
   return build(validated.value, {

@@ -8,7 +8,7 @@ import { tablesOfExpectations } from "#principals/expectations.ts";
 import { readTables } from "#principals/lookup.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import { buildRules } from "./build.ts";
-import { checkReferences, checkSyncRules } from "./checks.ts";
+import { areTexts, checkReferences, checkSyncRules } from "./checks.ts";
 import type { Configuration, SyncConfiguration } from "./configuration.ts";
 import { keysOf, readDocument } from "./document.ts";
 import type { ConfigurationDocument, Fill } from "./document.ts";
@@ -92,7 +92,7 @@ export async function changeRules(
   const problems = [
     ...validated.problems,
     ...(await checkReferences(document, folder)),
-    ...(await checkSyncRules(document, folder, configuration.sources, readTable)),
+    ...(await checkSyncRules(document, folder, () => areTexts(own.from, configuration.sources), readTable)),
   ];
   const changed = validated.value?.syncs[sync];
   if (problems.length + document.problems.length > 0 || changed === undefined) return fail(problems);

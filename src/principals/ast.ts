@@ -77,6 +77,7 @@ const ownNames: Readonly<Record<string, string>> = {
   in: "In",
   has: "Has",
   int: "Int",
+  timestamp: "Timestamp",
 };
 
 /** How tightly operators bind. */
@@ -102,7 +103,8 @@ const tightest = 8;
  * - `has` is a macro that takes null, which is what a missing attribute is here, for a value; and it refuses
  *   `has(entry["employee number"])`;
  * - `matches` takes JavaScript's regular expressions, which can take forever;
- * - `size(entry.x)` counts characters, or else values, whichever the record has; `int("")` is 0;
+ * - `size(entry.x)` counts characters, or else values, whichever the record has; `int("")` is 0; `timestamp` takes
+ *   `12/11/2024 10:00:00 AM` for a day in November, in the zone of the machine;
  * - `now()` is a value that is given.
  * Its nodes are those of the original in the same order, see `counterparts`.
  */
@@ -141,7 +143,7 @@ function calledBy(name: string, args: readonly ASTNode[]): string {
   const [first] = args;
   if (first === undefined || args.length > 1) return name;
   if (name === "size") return namedBy(first) === undefined ? name : "Size";
-  return name === "has" || name === "int" ? (ownNames[name] ?? name) : name;
+  return Object.hasOwn(ownNames, name) ? (ownNames[name] ?? name) : name;
 }
 
 /** Finds the node of an expression as written for one of what `own` makes of it, by where that one is. */

@@ -126,6 +126,7 @@ const wording: readonly (readonly [RegExp, string])[] = [
   [/\bMatches\(/g, "matches("],
   [/\bInt\(/g, "int("],
   [/\bSize\(/g, "size("],
+  [/\bTimestamp\(/g, "timestamp("],
   [/google\.protobuf\.Timestamp/g, "date"],
   [/google\.protobuf\.Duration/g, "duration"],
   [/^Unexpected token: EOF$/, "unexpected end of the expression"],

@@ -77,14 +77,19 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
 };
 
 /**
- * What CEL's functions become, see `own`. Its `int("")` is 0; and `size(entry.x)` is the number of characters where the
- * attribute has one value, and the number of values where it has several.
+ * What CEL's functions become, see `own`.
  */
 const ownFunctions: Readonly<Record<string, (...values: never[]) => unknown>> = {
   "Int(int): int": (value: bigint) => value,
   "Int(uint): int": (value: unknown) => wholeNumber("int", String(value), int64),
   "Int(double): int": (value: number) => wholeNumber("int", Number.isFinite(value) ? Math.trunc(value) : "", int64),
   "Int(string): int": (value: string) => wholeNumber("int", value, int64),
+  "Timestamp(int): google.protobuf.Timestamp": (value: bigint) => new Date(Number(value) * 1000),
+  "Timestamp(string): google.protobuf.Timestamp": (value: string) => {
+    const moment = /^\d{4}-.+T.+(?:Z|[+-]\d\d:?\d\d)$/i.test(value) ? momentOf(value) : undefined;
+    if (moment instanceof Date) return moment;
+    throw new EvaluationError(`timestamp() needs a date like 2024-01-31T12:00:00Z, not ${describeValue(value)}`);
+  },
   "Size(dyn): int": (value: unknown) => {
     if (typeof value === "string") return BigInt(Array.from(value).length);
     if (Array.isArray(value)) throw new EvaluationError({ code: sizeOfValues, message: "there are several values" });
