@@ -1,47 +1,14 @@
-import { stat, statfs } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { dirname } from "node:path";
-import type { DuckDBConnection, DuckDBInstance, DuckDBResult, DuckDBValue } from "@duckdb/node-api";
+import { setTimeout as delay } from "node:timers/promises";
+import type { DuckDBInstance } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
 import { isDiskFull } from "#files/disk.ts";
 import { createWhole } from "#files/durable.ts";
-import type { readRows } from "./chunk.ts";
+import { Checkpoints, isInvalidated } from "./checkpoints.ts";
+import { Connected, ReopeningError, unusable } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 
-/** A value bound to `?` or `$name` in a statement. */
-export type Parameter = DuckDBValue;
-
-/** One connection: statements run one after the other, and a transaction is its own. */
-export interface Connection {
-  /** Runs one or more statements and ignores what they return. */
-  run(sql: string, parameters?: readonly Parameter[]): Promise<void>;
-  /** All rows as objects by column name, for results known to be small. BIGINT gives `bigint`, a list an array. */
-  rows<Row extends object>(sql: string, parameters?: readonly Parameter[]): Promise<Row[]>;
-  /** The rows in batches of up to 2,048, as they are computed. Stopping early stops the query. */
-  batches<Row extends object>(sql: string, parameters?: readonly Parameter[]): AsyncIterable<Row[]>;
-  /** Runs `work` in a transaction: committed when it returns, rolled back when it throws. */
-  transaction<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Stops the statement that is running: it fails with an error that says `interrupted`. */
-  interrupt(): void;
-  /** Gives back to the system what DuckDB no longer uses, at once: by itself that takes some ten seconds. */
-  returnMemory(): Promise<void>;
-  close(): void;
-  /** The library's own connection, for bulk inserts and results with their own types. */
-  readonly raw: DuckDBConnection;
-}
-
-/** An open DuckDB database. */
-export interface Database {
-  connect(): Promise<Connection>;
-  /**
-   * Frees what DuckDB remembers of buffers that are gone, and what it has in memory of its files. Of each kind of buffer
-   * it lists some 30,000 as candidates for eviction before it looks which of them still exist, and until then keeps a
-   * piece of memory for each: in a process that lives long, these pieces lie scattered among everything else. Tables that
-   * are in memory only move to disk until they are read. Does nothing while the disk has little room.
-   */
-  trim(): Promise<void>;
-  /** Closes the file once all its connections are closed. */
-  close(): void;
-}
+export type { Connection, Parameter } from "./connection.ts";
 
 export interface DatabaseOptions {
   /** A file, created when it is missing, or `:memory:`. Its lock is held until `close`. */
@@ -56,6 +23,13 @@ export interface DatabaseOptions {
   readonly folders?: readonly string[] | undefined;
   /** The files of all attached databases, in one folder, at the moment of the call. */
   readonly attached?: () => readonly string[];
+  /** A checkpoint has failed in the process before this one. */
+  readonly hasFailed?: boolean | undefined;
+  /**
+   * Is called when DuckDB refuses everything until the files are opened again. Absent: they are opened again here, which is not
+   * for databases that are attached.
+   */
+  readonly onInvalidated?: ((error: unknown) => void) | undefined;
 }
 
 /**
@@ -64,42 +38,177 @@ export interface DatabaseOptions {
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   if (options.path !== ":memory:" && options.readOnly !== true) await createDatabase(options.path);
-  const { DuckDBInstance, readRows } = await loadLibrary();
-  const memoryLimit = `${Math.floor(options.memory / 1024)}KiB`;
+  const { path, readOnly, attached = (): string[] => [path] } = options;
+  const isWritten = options.attached !== undefined || (path !== ":memory:" && readOnly !== true);
+  const checkpoints = isWritten ? new Checkpoints(attached, options.hasFailed) : undefined;
+  return new Database(options, checkpoints, await openInstance(options, checkpoints));
+}
+
+async function openInstance(options: DatabaseOptions, checkpoints: Checkpoints | undefined): Promise<DuckDBInstance> {
+  const { DuckDBInstance } = await loadLibrary();
   const instance = await DuckDBInstance.create(options.path, {
-    memory_limit: memoryLimit,
+    memory_limit: limitOf(options),
     // Otherwise a process keeps whatever a statement has taken once, until it ends.
     allocator_background_threads: "true",
     temp_directory: options.spill,
     access_mode: options.readOnly === true ? "READ_ONLY" : "AUTOMATIC",
     autoinstall_known_extensions: "false",
     autoload_known_extensions: "false",
+    ...(checkpoints === undefined ? {} : { checkpoint_threshold: checkpoints.threshold() }),
   });
   if (options.folders !== undefined) await confine(instance, options.folders);
-  const { path, attached = (): string[] => [path] } = options;
-  const isWritten = options.attached !== undefined || (path !== ":memory:" && options.readOnly !== true);
-  const beforeCommit = isWritten ? delayCheckpoints(attached) : undefined;
-  return {
-    connect: async () => connection(await instance.connect(), { read: readRows, memoryLimit, beforeCommit }),
-    trim: async () => {
-      // What is in memory only moves to the disk.
-      if (await hasRoom(attached())) await trim(instance, memoryLimit);
-    },
-    close: () => {
-      instance.closeSync();
-    },
-  };
+  return instance;
 }
 
-/** To get below a limit that it cannot reach, DuckDB goes through the whole list. It refuses that limit, and keeps its own. */
-async function trim(instance: DuckDBInstance, memoryLimit: string): Promise<void> {
-  const connection = await instance.connect();
-  try {
-    await connection.run("SET memory_limit = '0KiB'").catch(() => undefined);
-    await connection.run(`SET memory_limit = '${memoryLimit}'`);
-  } finally {
-    connection.closeSync();
+function limitOf({ memory }: DatabaseOptions): string {
+  return `${Math.floor(memory / 1024)}KiB`;
+}
+
+/** How often work is begun again when the database is opened again meanwhile. */
+const attempts = 3;
+
+/** How long calls wait for a database that is being opened again, in milliseconds. */
+const patience = 5000;
+
+/** Between two attempts to open it again, in milliseconds: the first, and the longest. */
+const pauses = { first: 100, longest: 2000 };
+
+/** An open DuckDB database. When DuckDB refuses it after a failed write, its file is closed and opened again. */
+export class Database {
+  readonly #options: DatabaseOptions;
+  readonly #checkpoints: Checkpoints | undefined;
+  #instance: DuckDBInstance;
+  /** Those of the instance. */
+  readonly #connections = new Set<Connected>();
+  readonly #connecting = new Set<Promise<Connection>>();
+  #reopening: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(options: DatabaseOptions, checkpoints: Checkpoints | undefined, instance: DuckDBInstance) {
+    this.#options = options;
+    this.#checkpoints = checkpoints;
+    this.#instance = instance;
   }
+
+  /**
+   * What runs on it fails when the database is opened again, with a `ReopeningError` at the latest.
+   * @throws {ReopeningError} when the database cannot be opened again yet
+   */
+  async connect(): Promise<Connection> {
+    if (this.#reopening !== undefined) await inTime(this.#reopening);
+    const connecting = this.#connect();
+    this.#connecting.add(connecting);
+    try {
+      return await connecting;
+    } finally {
+      this.#connecting.delete(connecting);
+    }
+  }
+
+  async #connect(): Promise<Connection> {
+    const { readRows } = await loadLibrary();
+    const connected = new Connected(await this.#instance.connect(), {
+      read: readRows,
+      memoryLimit: limitOf(this.#options),
+      checkpoints: this.#checkpoints,
+      onInvalidated: (cause) => {
+        this.#invalidated(cause);
+      },
+      onClosed: () => this.#connections.delete(connected),
+    });
+    this.#connections.add(connected);
+    return connected.connection;
+  }
+
+  /**
+   * Runs `work` with a connection of its own; from its beginning, when the database is opened again meanwhile. Running it twice
+   * must leave what running it once does.
+   */
+  async use<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
+    for (let attempt = 1; ; attempt++) {
+      const connection = await this.connect();
+      try {
+        return await work(connection);
+      } catch (error) {
+        if (isInvalidated(error)) this.#invalidated(error);
+        if (attempt === attempts || !connection.isLost()) throw error;
+      } finally {
+        connection.close();
+      }
+    }
+  }
+
+  /** Why it cannot be used, or not for long, for a person; undefined: it can. */
+  async problem(): Promise<string | undefined> {
+    if (this.#reopening !== undefined) return unusable;
+    return (await this.#checkpoints?.isStuck()) === true ? stuck : undefined;
+  }
+
+  /**
+   * Frees what DuckDB remembers of buffers that are gone, and what it has in memory of its files. Of each kind of buffer
+   * it lists some 30,000 as candidates for eviction before it looks which of them still exist, and until then keeps a
+   * piece of memory for each: in a process that lives long, these pieces lie scattered among everything else. Tables that
+   * are in memory only move to disk until they are read. Does nothing while the disk has little room.
+   */
+  async trim(): Promise<void> {
+    // What is in memory only moves to the disk.
+    if (this.#reopening !== undefined || (await this.#checkpoints?.canGrow()) === false) return;
+    await this.use(async (connection) => {
+      // To get below a limit that it cannot reach, DuckDB goes through the whole list. It refuses that limit, and keeps its own.
+      await connection.run("SET memory_limit = '0KiB'").catch(() => undefined);
+      await connection.returnMemory();
+    });
+  }
+
+  /** Closes the file once all its connections are closed. */
+  close(): void {
+    this.#isClosed = true;
+    if (this.#reopening === undefined) this.#instance.closeSync();
+  }
+
+  #invalidated(cause: unknown): void {
+    if (this.#isClosed || this.#reopening !== undefined || this.#checkpoints === undefined) return;
+    this.#checkpoints.fail();
+    const { onInvalidated } = this.#options;
+    if (onInvalidated === undefined) {
+      for (const connected of this.#connections) connected.lose();
+      this.#reopening = this.#reopen().finally(() => {
+        this.#reopening = undefined;
+      });
+    } else onInvalidated(cause);
+  }
+
+  async #reopen(): Promise<void> {
+    await Promise.allSettled(this.#connecting);
+    await Promise.all([...this.#connections].map((connected) => connected.end()));
+    // Two instances must not have the file at once, and closing a file ends all locks that the process has on it.
+    this.#instance.closeSync();
+    for (let pause = pauses.first; !this.#isClosed; pause = Math.min(pause * 2, pauses.longest)) {
+      try {
+        this.#instance = await openInstance(this.#options, this.#checkpoints);
+        if (this.#isClosed) this.#instance.closeSync();
+        return;
+      } catch {
+        await delay(pause, undefined, { ref: false });
+      }
+    }
+  }
+}
+
+/** It can be read, and written to as long as its log can grow. */
+const stuck =
+  "the database cannot grow: its disk is full, or a quota or a limit on the size of files is reached. Make room; it is tried again by itself";
+
+/** @throws {ReopeningError} when that takes too long */
+async function inTime(reopening: Promise<void>): Promise<void> {
+  const over = new AbortController();
+  const late = delay(patience, undefined, { signal: over.signal }).then(() => {
+    throw new ReopeningError(unusable);
+  });
+  late.catch(() => undefined);
+  await Promise.race([reopening, late]).finally(() => {
+    over.abort();
+  });
 }
 
 /** Loaded with the first database: it takes 50 MB and a fifth of a second, and a daemon at rest has none open. */
@@ -142,64 +251,6 @@ async function confine(instance: DuckDBInstance, folders: readonly string[]): Pr
   await connection.run(`SET allowed_directories = [${folders.map(literal).join(", ")}]`);
   await connection.run("SET enable_external_access = false");
   connection.closeSync();
-}
-
-function connection(
-  raw: DuckDBConnection,
-  {
-    read,
-    memoryLimit,
-    beforeCommit = async () => {},
-  }: {
-    readonly read: typeof readRows;
-    readonly memoryLimit: string;
-    readonly beforeCommit?: BeforeCommit | undefined;
-  },
-): Connection {
-  async function* batchesOf<Row extends object>(result: DuckDBResult): AsyncGenerator<Row[]> {
-    const [names, types] = [result.deduplicatedColumnNames(), result.columnTypes()];
-    for await (const chunk of result) yield read(chunk, names, types) as Row[];
-  }
-
-  return {
-    raw,
-    run: async (sql, parameters) => {
-      await beforeCommit(raw, false);
-      await raw.run(sql, parameters === undefined ? undefined : [...parameters]);
-    },
-    rows: async <Row extends object>(sql: string, parameters?: readonly Parameter[]) => {
-      const result = await raw.run(sql, parameters === undefined ? undefined : [...parameters]);
-      const batches: Row[][] = [];
-      for await (const batch of batchesOf<Row>(result)) batches.push(batch);
-      return batches.flat();
-    },
-    batches: async function* <Row extends object>(sql: string, parameters?: readonly Parameter[]) {
-      yield* batchesOf<Row>(await raw.stream(sql, parameters === undefined ? undefined : [...parameters]));
-    },
-    transaction: async (work) => {
-      await raw.run("BEGIN TRANSACTION");
-      try {
-        const result = await work();
-        await beforeCommit(raw, true);
-        await raw.run("COMMIT");
-        return result;
-      } catch (error) {
-        // A failed COMMIT has rolled back already; then there is nothing left to end.
-        await raw.run("ROLLBACK").catch(() => undefined);
-        throw error;
-      }
-    },
-    interrupt: () => {
-      raw.interrupt();
-    },
-    returnMemory: async () => {
-      // DuckDB does so whenever its limit is set.
-      await raw.run(`SET memory_limit = '${memoryLimit}'`);
-    },
-    close: () => {
-      raw.closeSync();
-    },
-  };
 }
 
 /**
@@ -264,59 +315,4 @@ export async function useThreads(connection: Connection, toCome = 0): Promise<vo
   );
   const threads = Math.max(largest?.rows ?? 0, toCome) < rowsWorthThreads ? 1 : availableParallelism();
   await connection.run(`SET threads = ${threads}`);
-}
-
-/**
- * Called before a commit, or a statement that may be one.
- * @param isLarge the transaction may just have filled much of the disk
- */
-export type BeforeCommit = (connection: DuckDBConnection, isLarge: boolean) => Promise<void>;
-
-/** The size of the log at which DuckDB moves it into its file: the default, and one that is never reached. */
-const thresholds = { usual: "16MiB", never: "1024GiB" };
-
-/** What must be free, in bytes: as much as the databases have, in case all of it is rewritten, at most this; plus a rest. */
-const reserve = { most: 2 ** 30, rest: 16 * 2 ** 20 };
-
-/** How long the result of the last check is used, in milliseconds. */
-const checkInterval = 1000;
-
-/**
- * On a commit DuckDB moves a large log into the database's file. If the disk fills up while it does, all databases of the
- * instance are unusable until the process ends. So while there is little room it does not: the log grows, and a commit that
- * does not fit is rolled back.
- * @param files the current files of the databases, all in one folder
- */
-function delayCheckpoints(files: () => readonly string[]): BeforeCommit {
-  let checked = -Infinity;
-  let current: string | undefined;
-  return async (connection, isLarge) => {
-    const now = performance.now();
-    if (!isLarge && now - checked < checkInterval) return;
-    checked = now;
-    const wanted = (await hasRoom(files())) ? thresholds.usual : thresholds.never;
-    if (wanted === current) return;
-    await connection.run(`SET GLOBAL checkpoint_threshold = '${wanted}'`);
-    current = wanted;
-  };
-}
-
-async function hasRoom(files: readonly string[]): Promise<boolean> {
-  const [first] = files;
-  if (first === undefined) return true;
-  const sizes = await Promise.all(files.flatMap((file) => [sizeOf(file), sizeOf(`${file}.wal`)]));
-  const all = sizes.reduce((sum, size) => sum + size, 0);
-  // If the folder is gone, the write itself will say so.
-  const free = await statfs(dirname(first)).then(
-    ({ bavail, bsize }) => bavail * bsize,
-    () => Infinity,
-  );
-  return free >= Math.min(all, reserve.most) + reserve.rest;
-}
-
-async function sizeOf(file: string): Promise<number> {
-  return stat(file).then(
-    ({ size }) => size,
-    () => 0,
-  );
 }

@@ -15,8 +15,6 @@ export type Obstacle = "full" | "read-only" | "handles";
 export function obstacleOf(error: unknown): Obstacle | undefined {
   const code = codeOf(error);
   const message = messageOf(error);
-  // It was written: what DuckDB could not do is to move it to another place.
-  if (/COMMIT succeeded and is durable/.test(message)) return undefined;
   if (codes.full.has(code) || words.full.test(message)) return "full";
   if (code === codes.readOnly || words.readOnly.test(message)) return "read-only";
   if (codes.handles.has(code) || words.handles.test(message)) return "handles";

@@ -27,18 +27,15 @@ export interface Records {
 }
 
 /** The records in the service's own database, which no other process has. */
-export async function openEmbeddedRecords(database: Database): Promise<Records> {
-  const connection = await database.connect();
+export function openEmbeddedRecords(database: Database): Records {
   return {
-    create: (sql) => connection.run(sql),
-    rows: (sql, values = []) => connection.rows(sql, bound(values)),
-    run: (sql, values = []) => connection.run(sql, bound(values)),
+    create: (sql) => database.use((connection) => connection.run(sql)),
+    rows: (sql, values = []) => database.use((connection) => connection.rows(sql, bound(values))),
+    run: (sql, values = []) => database.use((connection) => connection.run(sql, bound(values))),
     table: (name) => name,
     now: () => Date.now(),
     areShared: false,
-    close: () => {
-      connection.close();
-    },
+    close: () => undefined,
   };
 }
 

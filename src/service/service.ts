@@ -178,6 +178,8 @@ async function open(options: ServiceOptions): Promise<Service> {
       async () =>
         (await isInPlace()) ? undefined : "the data folder is gone, or another one is in its place: bring it back",
       () => progress.stalled(),
+      () => database.problem(),
+      () => worker.problem(),
       ...(options.probes ?? []),
     ],
   });

@@ -78,7 +78,7 @@ export async function openStores(
   { lostAfter, log }: { readonly lostAfter: number; readonly log: Logger },
 ): Promise<Stores> {
   if (engine === "duckdb") {
-    const [directory, records] = [await openEmbeddedStore(database), await openEmbeddedRecords(database)];
+    const [directory, records] = [await openEmbeddedStore(database), openEmbeddedRecords(database)];
     return {
       directory,
       records,
@@ -123,15 +123,12 @@ export async function openStores(
 async function refuseOtherEngine(database: Database, postgres: Postgres): Promise<void> {
   const [there] = await postgres.rows("SELECT FROM rollcall.users LIMIT 1");
   if (there !== undefined) return;
-  const connection = await database.connect();
-  try {
-    const [here] = await connection.rows(
+  const [here] = await database.use((connection) =>
+    connection.rows(
       "FROM duckdb_tables() WHERE schema_name = 'directory' AND table_name = 'users' AND estimated_size > 0",
-    );
-    if (here === undefined) return;
-  } finally {
-    connection.close();
-  }
+    ),
+  );
+  if (here === undefined) return;
   throw new InputError(
     `the data folder has the users of a service with the engine duckdb, and the database ${postgres.place} has none: ` +
       "copy them with `rollcall engine copy`, or give this service another `service.data`",

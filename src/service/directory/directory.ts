@@ -38,7 +38,7 @@ export interface Administrator {
 export interface DirectoryOptions {
   readonly store: DirectoryStore;
   /** Where lists are read, compared and written out. */
-  readonly database: Database;
+  readonly database: Pick<Database, "use" | "trim">;
   /** The service's folder. Answers on their way out are in `answers` below it, which is emptied now. */
   readonly folder: string;
   readonly administrator: Administrator;
@@ -78,13 +78,11 @@ export async function openDirectory({
 
   function withConnection<Result>(what: string, work: (connection: Connection) => Promise<Result>): Promise<Result> {
     return progress.watch(what, patience, async (moved) => {
-      const connection = await database.connect();
       underWay++;
       untilTrim--;
       try {
-        return await work(reporting(connection, moved));
+        return await database.use((connection) => work(reporting(connection, moved)));
       } finally {
-        connection.close();
         underWay--;
         if (untilTrim <= 0 && underWay === 0) {
           untilTrim = callsUntilTrim;

@@ -11,25 +11,27 @@ const lookupOf = (name: string): string => `md5_number_lower(${name})`;
  * Opens the users and groups in the service's own database. One process has it, and its calls of `user/sync` queue: nobody
  * else can write between a read and a write.
  */
-export async function openEmbeddedStore(database: Database): Promise<DirectoryStore> {
-  const lookups = await database.connect();
-  await createTables(lookups);
+export async function openEmbeddedStore(database: Pick<Database, "use">): Promise<DirectoryStore> {
+  await database.use(createTables);
   // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too.
   const queue = createQueue();
+  const look = <Found>(find: (connection: Connection) => Promise<Found>): Promise<Found> =>
+    queue(() => database.use(find));
   // Every request asks for its caller: waiting for a turn behind statements on everybody, most would take a multiple of their time.
-  const accounts = remember((name) => queue(() => findAccount(lookups, name)));
-  const memberships = remember((name) => queue(() => findEffectiveGroups(lookups, name)));
+  const accounts = remember((name) => look((connection) => findAccount(connection, name)));
+  const memberships = remember((name) => look((connection) => findEffectiveGroups(connection, name)));
   const forget = (): void => {
     accounts.forget();
     memberships.forget();
   };
   return {
     // Nobody else can create the administrator meanwhile.
-    setUp: (administrator, password) => setUp(lookups, administrator, password?.hash).finally(forget),
+    setUp: (administrator, password) =>
+      database.use((connection) => setUp(connection, administrator, password?.hash)).finally(forget),
     account: accounts.find,
-    nameOf: (id) => queue(() => findName(lookups, id)),
+    nameOf: (id) => look((connection) => findName(connection, id)),
     effectiveGroups: memberships.find,
-    state: () => queue(() => stateOf(lookups)),
+    state: () => look(stateOf),
     // This process is the only one, and has its own queue.
     inTurn: (work) => work(),
     read: async (connection) => {
@@ -38,10 +40,7 @@ export async function openEmbeddedStore(database: Database): Promise<DirectorySt
         CREATE TEMP VIEW actual_groups AS FROM directory.groups`);
       return { write: (signal) => write(connection, signal).finally(forget) };
     },
-    close: async () => {
-      await queue.idle();
-      lookups.close();
-    },
+    close: () => queue.idle(),
   };
 }
 

@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { makeFolders } from "#files/disk.ts";
+import { makeFolders, obstacleOf } from "#files/disk.ts";
 import { InputError, messageOf } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
-import type { Connection } from "#duckdb/database.ts";
+import type { Connection, DatabaseOptions } from "#duckdb/database.ts";
 import type { Stage } from "./engine.ts";
 import { createStages, stagePrefix } from "./stage.ts";
 
@@ -23,6 +23,8 @@ export interface Databases {
    * @throws {InputError} if the name is not valid
    */
   create(name: string): Promise<void>;
+  /** Why nothing large can be written, for a person; undefined: it can. */
+  problem(): Promise<string | undefined>;
   /** Call it only when all connections are closed. */
   close(): void;
 }
@@ -41,12 +43,14 @@ const reserved = new Set(["main", "memory", "system", "temp", "pg_catalog", "inf
  * @param options.files other folders whose files SQL may use: those that loads read from
  * @throws {InputError} naming a file that cannot be opened
  */
-export async function openDatabases(options: {
-  readonly folder: string;
-  readonly memory: number;
-  readonly defaultSchema: string;
-  readonly files: readonly string[];
-}): Promise<Databases> {
+export async function openDatabases(
+  options: {
+    readonly folder: string;
+    readonly memory: number;
+    readonly defaultSchema: string;
+    readonly files: readonly string[];
+  } & Pick<DatabaseOptions, "hasFailed" | "onInvalidated">,
+): Promise<Databases> {
   const folder = resolve(options.folder);
   const spill = join(folder, ".spill");
   await makeFolders(folder, 0o700);
@@ -62,6 +66,8 @@ export async function openDatabases(options: {
     spill,
     folders: [folder, ...options.files.map((path) => resolve(path))],
     attached: () => [...byName.values()].map((name) => join(folder, fileName(name))),
+    hasFailed: options.hasFailed,
+    onInvalidated: options.onInvalidated,
   });
   const making = createQueue();
 
@@ -82,7 +88,11 @@ export async function openDatabases(options: {
     await connection.run(`CREATE SCHEMA IF NOT EXISTS ${identifier(name)}.${identifier(options.defaultSchema)}`);
     const ledger = `${identifier(name)}.main.${identifier(ledgerName)}`;
     await connection.run(`CREATE TABLE IF NOT EXISTS ${ledger} (load VARCHAR, written TIMESTAMP)`);
-    await connection.run(`DELETE FROM ${ledger} WHERE written < now()::TIMESTAMP - INTERVAL 60 DAY`);
+    const old = `DELETE FROM ${ledger} WHERE written < now()::TIMESTAMP - INTERVAL 60 DAY`;
+    await connection.run(old).catch((error: unknown) => {
+      // A full disk is no reason not to read.
+      if (obstacleOf(error) === undefined) throw error;
+    });
     byName.set(name.toLowerCase(), name);
   };
 
@@ -90,6 +100,8 @@ export async function openDatabases(options: {
   const make = async (connection: Connection, name: string): Promise<void> => {
     const path = join(folder, fileName(name));
     if (!existsSync(path)) {
+      // Of an attempt that failed: the disk was full.
+      for (const left of ["", ".wal"]) await rm(path + halfMade + left, { force: true });
       const temporary = identifier(`${name}${halfMade}`);
       await connection.run(`ATTACH ${literal(path + halfMade)} AS ${temporary}`);
       await connection.run(`CREATE SCHEMA ${temporary}.${identifier(options.defaultSchema)}`);
@@ -121,7 +133,10 @@ export async function openDatabases(options: {
     find: (name) => byName.get(name.toLowerCase()),
     names: () => [...byName.values()],
     create: (name) => making(() => createOnce(name)),
-    close: instance.close,
+    problem: () => instance.problem(),
+    close: () => {
+      instance.close();
+    },
   };
 }
 

@@ -24,6 +24,10 @@ export interface DuckDbOptions {
   readonly schemaAliases?: Readonly<Record<string, string>>;
   /** The folders that loads read and write. SQL can use no other files. */
   readonly files?: readonly string[];
+  /** A checkpoint has failed in the process before this one. */
+  readonly hasFailed?: boolean | undefined;
+  /** Is called when a database must be opened again, with all others, before it can be used. */
+  readonly onInvalidated?: ((error: unknown) => void) | undefined;
 }
 
 /**
@@ -38,6 +42,8 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     memory: options.memory,
     defaultSchema,
     files: options.files ?? [],
+    hasFailed: options.hasFailed,
+    onInvalidated: options.onInvalidated,
   });
   const schemaOf = (name: string | undefined): string =>
     name === undefined ? defaultSchema : (aliases[name.toLowerCase()] ?? name);
@@ -115,6 +121,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     },
     list: () => databases.use((connection) => connection.transaction(() => listTables(connection, databases.names()))),
     revision: async () => "",
+    problem: databases.problem,
     openStage: databases.openStage,
     write: async ({ connection }, table, writing, signal) => {
       await inTurn(table, async () => {

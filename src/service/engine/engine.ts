@@ -177,6 +177,8 @@ export interface Engine {
    * where no other process can.
    */
   revision(): Promise<string>;
+  /** Why nothing large can be written, for a person; undefined: it can. */
+  problem(): Promise<string | undefined>;
   /** Opens a stage for a load. */
   openStage(): Promise<Stage>;
   /**

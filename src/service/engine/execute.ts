@@ -47,11 +47,13 @@ export async function execute(
     checkStatement(statement);
     try {
       await withinReach(connection, namedDatabases(statement, databases), defaultSchema, async () => {
-        const result = await connection.raw.stream(statement.sql);
-        mayDefine ||= !plain.has(result.statementType);
-        // DuckDB returns a column `Count` even for statements that return nothing.
-        await sink.begin(result.returnType === ResultReturnType.NOTHING ? [] : result.columnNames());
-        rows = await convert(result, maxRows, sink);
+        await connection.watch(async () => {
+          const result = await connection.raw.stream(statement.sql);
+          mayDefine ||= !plain.has(result.statementType);
+          // DuckDB returns a column `Count` even for statements that return nothing.
+          await sink.begin(result.returnType === ResultReturnType.NOTHING ? [] : result.columnNames());
+          rows = await convert(result, maxRows, sink);
+        });
       });
     } catch (error) {
       const meaning = meaningOf(error);

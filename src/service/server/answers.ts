@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { ReopeningError } from "#duckdb/connection.ts";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { obstacleOf } from "#files/disk.ts";
 import type { Obstacle } from "#files/disk.ts";
@@ -49,7 +50,7 @@ export async function authenticating<Result>(work: () => Promise<Result>): Promi
   try {
     return await work();
   } catch (cause) {
-    if (cause instanceof HttpError || obstacleOf(cause) !== undefined) throw cause;
+    if (cause instanceof HttpError || cause instanceof ReopeningError || obstacleOf(cause) !== undefined) throw cause;
     throw new HttpError(500, [dataTexts.noAuthentication], { cause });
   }
 }
@@ -70,6 +71,8 @@ export function httpErrorOf(error: unknown, incident: string): HttpError {
   }
   const obstacle = obstacleOf(error);
   const later = obstacle === "full" ? 507 : 503;
+  if (error instanceof ReopeningError)
+    return new HttpError(503, [error.message], { headers: { "retry-after": "5" }, cause: error });
   if (error instanceof UnavailableError) return new HttpError(later, [error.message], { cause: error });
   if (obstacle !== undefined) return new HttpError(later, [obstacles[obstacle]], { cause: error });
   const status = typeof error === "object" && error !== null && "statusCode" in error ? Number(error.statusCode) : 500;

@@ -1,6 +1,7 @@
 // Every engine reads with it: it is loaded before the service says which.
 import "@duckdb/node-api";
 import { setTimeout as delay } from "node:timers/promises";
+import { isInvalidated } from "#duckdb/checkpoints.ts";
 import { lockHolder } from "#duckdb/database.ts";
 import type { Engine, RowSink } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
@@ -69,7 +70,7 @@ function tell(message: FromWorker): void {
 async function openEngine({ engine, ...options }: WorkerSettings): Promise<Engine> {
   if (engine === "duckdb") {
     const { openDuckDbEngine } = await import("#service/engine/duckdb.ts");
-    return openDuckDbEngine(options);
+    return openDuckDbEngine({ ...options, onInvalidated: invalidated });
   }
   const { openPostgresEngine } = await import("#service/engine/postgres/postgres.ts");
   return openPostgresEngine({ ...options, postgres: engine, isExpected: true });
@@ -95,6 +96,13 @@ async function open(settings: WorkerSettings): Promise<void> {
   }
 }
 
+let isInvalid = false;
+
+function invalidated(error: unknown): void {
+  if (!isInvalid) tell({ type: "invalidated", error: sent(error) });
+  isInvalid = true;
+}
+
 async function run(id: number, task: Task): Promise<void> {
   const { promise: over, resolve } = Promise.withResolvers<void>();
   const state: Running = { stop: new AbortController(), over };
@@ -102,7 +110,10 @@ async function run(id: number, task: Task): Promise<void> {
   try {
     tell({ type: "result", id, result: await work(id, task, state) });
   } catch (error) {
-    tell({ type: "error", id, error: sent(error) });
+    if (isInvalidated(error)) {
+      invalidated(error);
+      tell({ type: "lost", id });
+    } else tell({ type: "error", id, error: sent(error) });
   } finally {
     running.delete(id);
     resolve();
@@ -121,6 +132,7 @@ async function work(id: number, task: Task, state: Running): Promise<Results[key
   if (kind === "find") return open.find(task.name);
   if (kind === "tables") return open.list();
   if (kind === "revision") return open.revision();
+  if (kind === "problem") return open.problem();
   if (kind === "preview") return preview(task.job, open, signal);
   if (kind === "load") return load(task.job, open, signal);
   return kind === "execute"

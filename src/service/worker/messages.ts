@@ -12,6 +12,7 @@ export type Task =
   | { readonly kind: "find"; readonly name: TableName }
   | { readonly kind: "tables" }
   | { readonly kind: "revision" }
+  | { readonly kind: "problem" }
   | { readonly kind: "preview"; readonly job: PreviewJob }
   | { readonly kind: "load"; readonly job: LoadJob }
   | { readonly kind: "execute"; readonly database: string | undefined; readonly sql: string; readonly file: string }
@@ -23,6 +24,7 @@ export interface Results {
   readonly find: Table | undefined;
   readonly tables: readonly ListedTable[];
   readonly revision: string;
+  readonly problem: string | undefined;
   readonly preview: Preview;
   readonly load: Outcome;
   readonly execute: WrittenRows;
@@ -47,6 +49,8 @@ export interface WorkerSettings {
   readonly folder: string;
   readonly memory: number;
   readonly files: readonly string[];
+  /** A database could not be written to in the process before. */
+  readonly hasFailed?: boolean | undefined;
 }
 
 export type ToWorker =
@@ -62,6 +66,10 @@ export type FromWorker =
   | { readonly type: "failed"; readonly error: SentError }
   | { readonly type: "result"; readonly id: number; readonly result: Results[keyof Results] }
   | { readonly type: "error"; readonly id: number; readonly error: SentError }
+  /** A database has to be opened again. Tasks that end meanwhile end as usual. */
+  | { readonly type: "invalidated"; readonly error: SentError }
+  /** The task has failed for that. */
+  | { readonly type: "lost"; readonly id: number }
   /** An answer grows by so many bytes. */
   | { readonly type: "room"; readonly id: number; readonly bytes: number };
 

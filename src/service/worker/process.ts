@@ -26,6 +26,8 @@ export interface WorkerProcess {
    * @throws {LostError} when the process ends before the task; the signal's reason; what the task throws
    */
   run<T extends Task>(task: T, signal: AbortSignal, options?: RunOptions): Promise<Results[T["kind"]]>;
+  /** After a database could not be written to: why that is so still, for a person. */
+  problem(): Promise<string | undefined>;
   /** Ends the process for good. What is still under way is stopped. */
   close(): Promise<void>;
 }
@@ -42,8 +44,8 @@ export interface RunOptions {
 /** The process has ended before its tasks were done. */
 export class LostError extends Error {
   override readonly name = "LostError";
-  /** What it was killed for; `crash`: it ended by itself. */
-  readonly reason: "memory" | "time" | "crash";
+  /** What it was killed for; `disk`: a database has to be opened again; `crash`: it ended by itself. */
+  readonly reason: "memory" | "time" | "disk" | "crash";
   /** The tasks that are to blame: one that had to be stopped, or else all queries, or else all. */
   readonly blamed: ReadonlySet<Task>;
 
@@ -78,6 +80,8 @@ const restartShare = 0.75;
 /** How long the process may take to close the databases, and to stop what is still under way then, in milliseconds. */
 const longestClose = { idle: 5_000, busy: 2_000 };
 
+const none = new AbortController().signal;
+
 export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
   const { idle, limit, onLost } = options;
   let current: Promise<Running> | undefined;
@@ -88,6 +92,8 @@ export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
   let { forked } = options;
   let rest: NodeJS.Timeout | undefined;
   let isClosed = false;
+  /** A checkpoint has failed, and there may be no room yet for another. */
+  let hasFailed = false;
 
   async function start(): Promise<Running> {
     if (isClosed) throw new UnavailableError("the service is stopping");
@@ -95,7 +101,8 @@ export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
       const starting = ending.then(() => {
         const first = forked;
         forked = undefined;
-        return open(first ?? forkWorker(), options.settings, (lost) => {
+        return open(first ?? forkWorker(), { ...options.settings, hasFailed }, (lost) => {
+          hasFailed ||= lost.reason === "disk";
           if (current !== starting) return;
           current = undefined;
           onLost(lost);
@@ -132,25 +139,39 @@ export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
     await ending;
   }
 
-  return {
-    run: async <T extends Task>(task: T, signal: AbortSignal, runOptions: RunOptions = {}) => {
+  async function run<T extends Task>(
+    task: T,
+    signal: AbortSignal,
+    runOptions: RunOptions = {},
+  ): Promise<Results[T["kind"]]> {
+    signal.throwIfAborted();
+    clearTimeout(rest);
+    active += 1;
+    let running: Running | undefined;
+    try {
+      running = await start();
       signal.throwIfAborted();
-      clearTimeout(rest);
-      active += 1;
-      let running: Running | undefined;
-      try {
-        running = await start();
-        signal.throwIfAborted();
-        return (await send(running, ++lastId, task, signal, runOptions)) as Results[T["kind"]];
-      } finally {
-        active -= 1;
-        if (active === 0 && current !== undefined) {
-          // What large results leave fragmented is given back by a new process, which takes a fifth of a second.
-          const isLarge = running !== undefined && memoryOf(running.child) > limit * restartShare;
-          rest = setTimeout(() => void stop(), isLarge ? 0 : idle);
-          rest.unref();
-        }
+      return (await send(running, ++lastId, task, signal, runOptions)) as Results[T["kind"]];
+    } finally {
+      active -= 1;
+      if (active === 0 && current !== undefined) {
+        // What large results leave fragmented is given back by a new process, which takes a fifth of a second.
+        const isLarge = running !== undefined && memoryOf(running.child) > limit * restartShare;
+        rest = setTimeout(() => void stop(), isLarge ? 0 : idle);
+        rest.unref();
       }
+    }
+  }
+
+  return {
+    run,
+    problem: async () => {
+      const running = await current?.catch(() => undefined);
+      if (running?.lost?.reason === "disk") return running.lost.message;
+      if (!hasFailed) return undefined;
+      const problem = await run({ kind: "problem" }, none);
+      hasFailed = problem !== undefined;
+      return problem;
     },
     close: () => {
       isClosed = true;
@@ -186,6 +207,7 @@ async function open(
       isOpen = true;
       opened.resolve();
     } else if (message.type === "failed") opened.reject(received(message.error));
+    else if (message.type === "invalidated") endInvalidated(running, received(message.error));
     else receive(running, message);
   });
   tell(child, { type: "open", settings });
@@ -206,11 +228,15 @@ function tell(child: ChildProcess, message: ToWorker): void {
   if (child.connected) child.send(message, () => undefined);
 }
 
-function receive({ child, pending }: Running, message: Exclude<FromWorker, { type: "opened" | "failed" }>): void {
+function receive(
+  { child, pending, lost }: Running,
+  message: Exclude<FromWorker, { type: "opened" | "failed" | "invalidated" }>,
+): void {
   const { id } = message;
   const task = pending.get(id);
   if (message.type === "result") task?.outcome.resolve(message.result);
   else if (message.type === "error") task?.outcome.reject(received(message.error));
+  else if (message.type === "lost") task?.outcome.reject(lost);
   else void grant(child, id, task?.room?.(message.bytes));
 }
 
@@ -260,6 +286,7 @@ async function send(
     signal.removeEventListener("abort", abort);
     for (const timer of timers) clearTimeout(timer);
     pending.delete(id);
+    if (running.lost?.reason === "disk" && pending.size === 0) kill(running, running.lost);
   }
 }
 
@@ -269,6 +296,18 @@ const longestTimer = 2 ** 31 - 1;
 function kill(running: Running, lost: LostError): void {
   running.lost ??= lost;
   running.child.kill("SIGKILL");
+}
+
+/** Lets what does not need the database end, gives it no more tasks, and kills it. */
+function endInvalidated(running: Running, cause: Error): void {
+  const lost = new LostError(
+    "a database could not be written to, and has to be opened again: there may be no room on its disk",
+    "disk",
+    tasksOf(running),
+    cause,
+  );
+  running.lost ??= lost;
+  setTimeout(kill, running.pending.size === 0 ? 0 : longestClose.busy, running, lost).unref();
 }
 
 function killForMemory(running: Running): void {

@@ -60,6 +60,8 @@ export interface Worker {
    * another process did it.
    */
   revision(): Promise<string>;
+  /** After a database could not be written to: why that is so still, for a person. */
+  problem(): Promise<string | undefined>;
   /** Stops what is still under way. */
   close(): Promise<void>;
 }
@@ -154,6 +156,12 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
   /** What is said of a query that was under way when the process was lost. */
   function explain(task: Task, lost: LostError): UnavailableError {
     const options = { cause: lost };
+    if (lost.reason === "disk")
+      return new UnavailableError(
+        "it was stopped because a database could not be written to: there may be no room on its disk. Look what was done, " +
+          "and run the rest again",
+        options,
+      );
     if (!lost.blamed.has(task))
       return new UnavailableError("it was stopped because another query had to be: try again", options);
     if (lost.reason === "memory") {
@@ -264,8 +272,9 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
             if (isOutOfMemory(error)) throw lackOfMemory(error);
             if (!(error instanceof LostError)) throw error;
             // What ended it may have come from outside.
-            if (error.reason === "crash" && attempt < attempts.suspect) continue;
-            if (error.blamed.has(task)) pause(query.sql);
+            const mayGoWell = error.reason === "crash" || error.reason === "disk";
+            if (mayGoWell && attempt < attempts.suspect) continue;
+            if (error.blamed.has(task) && error.reason !== "disk") pause(query.sql);
             throw error.reason === "time" && error.blamed.has(task)
               ? new UnavailableError(tookTooLong(query.timeout), { cause: error })
               : explain(task, error);
@@ -273,6 +282,7 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
         }
       }, signal),
     revision: async () => `${revision} ${await revisionElsewhere()}`,
+    problem: () => worker.problem(),
     close: () => worker.close(),
   };
 }

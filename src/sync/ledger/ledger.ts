@@ -1,6 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { isDetached, thresholds } from "#duckdb/checkpoints.ts";
 import { createDatabase, literal, lockHolder, openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { firstLineOf, InputError, UnavailableError } from "#errors.ts";
@@ -91,13 +92,15 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   let kept: string | undefined;
   try {
     if (mode === "write") {
-      await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (sync VARCHAR NOT NULL, ${columns})`);
-      await createHistory(connection);
-      await connection.run(`CREATE TABLE IF NOT EXISTS owned.by_hand (sync VARCHAR NOT NULL, ${membershipColumns})`);
-      await connection.run("CREATE TABLE IF NOT EXISTS owned.settled (sync VARCHAR NOT NULL, run VARCHAR NOT NULL)");
+      await writing(connection, async () => {
+        await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (sync VARCHAR NOT NULL, ${columns})`);
+        await createHistory(connection);
+        await connection.run(`CREATE TABLE IF NOT EXISTS owned.by_hand (sync VARCHAR NOT NULL, ${membershipColumns})`);
+        await connection.run("CREATE TABLE IF NOT EXISTS owned.settled (sync VARCHAR NOT NULL, run VARCHAR NOT NULL)");
+        await connection.run("CREATE TABLE IF NOT EXISTS owned.kept (sync VARCHAR NOT NULL, content VARCHAR NOT NULL)");
+      });
       const [last] = await connection.rows<{ run: string }>(`SELECT run FROM owned.settled WHERE sync = ${sync}`);
       settled = last?.run;
-      await connection.run("CREATE TABLE IF NOT EXISTS owned.kept (sync VARCHAR NOT NULL, content VARCHAR NOT NULL)");
       const [found] = await connection.rows<{ content: string }>(`SELECT content FROM owned.kept WHERE sync = ${sync}`);
       kept = found?.content;
     }
@@ -114,7 +117,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   if (mode === "read") return { ...closed, history };
   const share = async (): Promise<void> => {
     if (options.saved === undefined) return;
-    await connection.run("DETACH owned");
+    await detach(connection);
     await options.saved();
     await attach(connection, file, options);
   };
@@ -122,22 +125,26 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     await connection.run(`DELETE FROM owned.kept WHERE sync = ${sync}`);
     if (content !== undefined) await connection.run(`INSERT INTO owned.kept VALUES (${sync}, ${literal(content)})`);
   };
+  const inTransaction = (work: () => Promise<void>): Promise<void> =>
+    writing(connection, () => connection.transaction(work));
   return {
     history,
     settled,
     kept,
     claim: async () => {
-      await connection.run(`
+      await writing(connection, () =>
+        connection.run(`
         DELETE FROM owned.kept WHERE sync = ${sync};
         INSERT INTO owned.principal
         SELECT ${sync}, s.* FROM (${origins}) s ANTI JOIN ledger USING (kind, name) SEMI JOIN managed USING (kind, name);
-        INSERT INTO owned.by_hand SELECT ${sync}, k.* FROM kept_by_hand k ANTI JOIN by_hand USING (kind, name, grp)`);
+        INSERT INTO owned.by_hand SELECT ${sync}, k.* FROM kept_by_hand k ANTI JOIN by_hand USING (kind, name, grp)`),
+      );
       // DuckDB syncs its files, but not the folder with a new one.
       await syncFolder(folder);
       await share();
     },
     settle: async ({ run, keep, ...addition }) => {
-      await connection.transaction(async () => {
+      await inTransaction(async () => {
         // Rows that stay are not written again: most runs change little or nothing.
         await connection.run(`
           CREATE OR REPLACE TEMP TABLE ledger_change AS
@@ -167,13 +174,33 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
       await share();
     },
     keep: async (content) => {
-      await connection.transaction(() => replaceKept(content));
+      await inTransaction(() => replaceKept(content));
       await share();
     },
-    close: async () => {
-      await connection.run("DETACH owned");
-    },
+    close: () => detach(connection),
   };
+}
+
+/** Closes the file. Where its log cannot be moved into it, that lies beside it, and is part of it. */
+async function detach(connection: Connection): Promise<void> {
+  try {
+    await connection.run("DETACH owned");
+  } catch (error) {
+    if (!isDetached(error)) throw error;
+  }
+}
+
+/**
+ * Runs what writes to the ledger. DuckDB would not use the file any more if it failed to move its log there in between: it does
+ * so when the ledger is closed.
+ */
+async function writing(connection: Connection, work: () => Promise<void>): Promise<void> {
+  await connection.run(`SET GLOBAL checkpoint_threshold = '${thresholds.never}'`);
+  try {
+    await work();
+  } finally {
+    await connection.run("RESET GLOBAL checkpoint_threshold");
+  }
 }
 
 function ledgerFile({ folder, place }: Pick<LedgerOptions, "folder" | "place">): string {
@@ -212,9 +239,10 @@ export async function copyLedger(
 /** Forgets what a run of a rehearsal applied, so that it does not count against the limits of the next. */
 export async function forgetApplied(connection: Connection, options: LedgerOptions): Promise<void> {
   await attach(connection, ledgerFile(options), options);
-  await connection.run(
-    `DELETE FROM owned.applied WHERE sync = ${literal(options.sync)} AND moment = ${options.now ?? 0}; DETACH owned`,
+  await writing(connection, () =>
+    connection.run(`DELETE FROM owned.applied WHERE sync = ${literal(options.sync)} AND moment = ${options.now ?? 0}`),
   );
+  await detach(connection);
 }
 
 /** A ledger of an earlier release, which is only read, may not have it. */

@@ -18,7 +18,7 @@ describe("why a disk cannot be written to", () => {
     ["handles", withCode("EMFILE")],
     ["handles", withCode("ENFILE")],
     ["handles", new Error('IO Error: Cannot open file "x.csv": Too many open files')],
-    [undefined, new Error("Transaction COMMIT succeeded and is durable, but …: No space left on device")],
+    ["full", new Error('Database "d" has been invalidated …: Transaction COMMIT succeeded …: No space left on device')],
     [undefined, withCode("EACCES")],
     [undefined, new Error("Out of Memory Error: could not allocate block")],
     [undefined, "full"],

@@ -113,6 +113,7 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
       ),
     find: async (name) => (await findTable(postgres, name, naming))?.table,
     revision: () => readRevision(postgres),
+    problem: async () => undefined,
     list: () =>
       postgres.transaction((transaction) => listTables(transaction, naming), { readOnly: true, isRepeatable: true }),
     openStage: createStages(instance),

@@ -21,20 +21,19 @@ let trims: number;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-embedded-"));
   database = await openDatabase({ path: ":memory:", memory: 2 ** 28, spill: join(folder, "spill") });
-  const counting: Database = {
-    ...database,
+  const counting: Pick<Database, "use" | "trim"> = {
     trim: async () => {
       trims++;
       await database.trim();
     },
-    connect: async () => {
-      const connection = await database.connect();
-      const rows: typeof connection.rows = (sql, parameters) => {
-        if (/WHERE lookup = /.test(sql)) lookups++;
-        return connection.rows(sql, parameters);
-      };
-      return { ...connection, rows };
-    },
+    use: (work) =>
+      database.use((connection) => {
+        const rows: typeof connection.rows = (sql, parameters) => {
+          if (/WHERE lookup = /.test(sql)) lookups++;
+          return connection.rows(sql, parameters);
+        };
+        return work({ ...connection, rows });
+      }),
   };
   const store = await openEmbeddedStore(counting);
   const administrator = { name: "admin", password: "correct horse battery staple" };

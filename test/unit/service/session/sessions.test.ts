@@ -19,7 +19,7 @@ function open(): Promise<Sessions> {
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ["Date"], now: 1_700_000_000_000 });
   database = await openDatabase({ path: ":memory:", memory: 128 * 2 ** 20, spill: "" });
-  records = await openEmbeddedRecords(database);
+  records = openEmbeddedRecords(database);
 });
 
 afterEach(() => {
