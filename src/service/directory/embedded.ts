@@ -12,7 +12,7 @@ const lookupOf = (name: string): string => `md5_number_lower(${name})`;
  * else can write between a read and a write.
  */
 export async function openEmbeddedStore(database: Pick<Database, "use">): Promise<DirectoryStore> {
-  await database.use(createTables);
+  await database.use((connection) => createTables(connection));
   // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too.
   const queue = createQueue();
   const look = <Found>(find: (connection: Connection) => Promise<Found>): Promise<Found> =>
