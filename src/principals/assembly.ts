@@ -296,7 +296,8 @@ export async function summarizeQuarantined(connection: Connection, most = shown)
     FROM (
       SELECT *, rowid AS place, if(regexp_matches(reason, '${sharing}'),
         regexp_replace(reason, '${sharing}.*', '\\1 is that of several records'),
-        regexp_replace(reason, '${quoted}', '"…"', 'g')) AS shape
+        array_to_string(list_transform(regexp_extract_all(reason, '${tokens}'),
+          lambda token: if(regexp_full_match(token, '${quoted}'), '"…"', token)), '')) AS shape
       FROM quarantined)
     GROUP BY shape, kind ORDER BY count(*) DESC, min(place) LIMIT ${most.reasons}`);
   const reasons = rows.map(({ reason, kind, count, examples }) => ({
@@ -311,4 +312,6 @@ export async function summarizeQuarantined(connection: Connection, most = shown)
 
 /** A quoted value in a reason, and what reasons of records say that share an id, a name or a key (see quarantine.ts). */
 const quoted = String.raw`"(?:[^"\\]|\\.)*"`;
+/** A quoted value, the code that a reason advises to write, and what is between. */
+const tokens = `(?s)${quoted}|\`[^\`]*\`|[^"\`]+|.`;
 const sharing = `(${quoted}) (?:is also that of|may also mean)`;

@@ -177,8 +177,8 @@ function asDate(name: string, value: unknown): Date | null {
   if (text === null || text === "") return null;
   const moment = momentOf(text);
   if (moment !== undefined) return moment;
-  const formats = formatsOfDate(text).map((format) => `date(x, "${format}")`);
-  const hint = formats.length === 0 ? 'write its format as in date(x, "%d.%m.%Y")' : `write ${formats.join(" or ")}`;
+  const formats = formatsOfDate(text).map((format) => `\`date(x, "${format}")\``);
+  const hint = formats.length === 0 ? 'write its format as in `date(x, "%d.%m.%Y")`' : `write ${formats.join(" or ")}`;
   throw new EvaluationError(
     `${name}() needs a date like 2024-01-31, 2024-01-31T12:00:00Z or 20240131120000Z, or a FILETIME, not ${describeValue(text)}; ${hint}`,
   );
@@ -190,7 +190,7 @@ function dateIn(format: string, value: unknown): Date | null {
   if (text === undefined || text === "") return null;
   const moment = momentIn(format, text);
   if (moment !== undefined) return moment;
-  throw new EvaluationError(`date() needs a date like ${exampleOf(format)} ("${format}"), not ${describeValue(text)}`);
+  throw new EvaluationError(`date() needs a date like ${exampleOf(format)} (${format}), not ${describeValue(text)}`);
 }
 
 function ordered(one: Date | null, other: Date | null): boolean {

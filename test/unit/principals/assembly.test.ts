@@ -521,6 +521,19 @@ describe("quarantine", () => {
     });
   });
 
+  test("is counted by reason, whose advice stays as it is", async () => {
+    const leaves = ["31.12.2020", "30.06.2020", "3`1.12.2020"];
+    const { assembly } = await assembleAll(
+      connection(),
+      { s: leaves.map((value, i) => user(`${i}`, { attributes: { name: `u${i}`, leaves: value } })) },
+      { ...plainRules, users: { ...plainRules.users, include: "isAfter(entry.leaves, now())" } },
+    );
+    expect(assembly.quarantined.reasons).toMatchObject([
+      { reason: expect.stringMatching(/not "…"; write `date\(x, "%d\.%m\.%Y"\)`$/), count: 2 },
+      { reason: expect.stringContaining('not "3`1.12.2020"; write its format'), count: 1 },
+    ]);
+  });
+
   test("takes those of whom a reference may mean either: unknown is not absent", async () => {
     const result = await assembleAll(connection(), {
       s: [

@@ -222,13 +222,13 @@ describe("dates", () => {
   });
 
   test.each([
-    ["%d.%m.%Y", "12/31/2024", 'date() needs a date like 31.01.2024 ("%d.%m.%Y"), not "12/31/2024"'],
+    ["%d.%m.%Y", "12/31/2024", 'date() needs a date like 31.01.2024 (%d.%m.%Y), not "12/31/2024"'],
     ["%d.%m.%Y", "31.02.2024", expect.stringContaining('not "31.02.2024"')],
     ["%d.%m.%Y", "31.12.24", expect.stringContaining('not "31.12.24"')],
     ["%d.%m.%Y", "31.12.2024 10:00", expect.stringContaining('not "31.12.2024 10:00"')],
     ["%d.%m.%Y", "2024-12-31", expect.stringContaining('not "2024-12-31"')],
     ["%m/%d/%Y", "31/12/2024", expect.stringContaining('not "31/12/2024"')],
-    ["%d %b %Y", "31 Dez 2024", 'date() needs a date like 31 Jan 2024 ("%d %b %Y"), not "31 Dez 2024"'],
+    ["%d %b %Y", "31 Dez 2024", 'date() needs a date like 31 Jan 2024 (%d %b %Y), not "31 Dez 2024"'],
     ["%d.%m.%Y %I %p", "31.12.2024 13 PM", expect.stringContaining("needs a date like 31.01.2024 03 PM")],
   ])("in the format %s, %s is none", (format, one, message) => {
     let found = "";
@@ -248,13 +248,13 @@ describe("dates", () => {
   });
 
   test.each([
-    ["31.12.2020", 'write date(x, "%d.%m.%Y")'],
-    ["31/12/2020", 'write date(x, "%d/%m/%Y")'],
-    ["12/31/2020", 'write date(x, "%m/%d/%Y")'],
-    ["11/12/2020", 'write date(x, "%d/%m/%Y") or date(x, "%m/%d/%Y")'],
-    ["2020/12/31", 'write date(x, "%Y/%m/%d")'],
-    ["31.12.20", 'write date(x, "%d.%m.%y")'],
-    ["soon", 'write its format as in date(x, "%d.%m.%Y")'],
+    ["31.12.2020", 'write `date(x, "%d.%m.%Y")`'],
+    ["31/12/2020", 'write `date(x, "%d/%m/%Y")`'],
+    ["12/31/2020", 'write `date(x, "%m/%d/%Y")`'],
+    ["11/12/2020", 'write `date(x, "%d/%m/%Y")` or `date(x, "%m/%d/%Y")`'],
+    ["2020/12/31", 'write `date(x, "%Y/%m/%d")`'],
+    ["31.12.20", 'write `date(x, "%d.%m.%y")`'],
+    ["soon", 'write its format as in `date(x, "%d.%m.%Y")`'],
   ])("how %s is read is said", (leaves, advice) => {
     expect(() => isTrue("isAfter(entry.leaves, now())", { leaves })).toThrow(`not "${leaves}"; ${advice}`);
     expect(() => isTrue("date(entry.leaves) == null", { leaves })).toThrow(advice);
