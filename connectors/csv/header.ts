@@ -42,6 +42,7 @@ export function headerOf(row: Row, file: string, rules: HeaderRules = strictHead
   const comparable = (name: string): string => (rules.ignoreCase ? plain(name).toLowerCase() : plain(name));
   assertColumns(row.fields, at(place));
   const byName = new Map<string, Column>();
+  const lastNumbers = new Map<string, number>();
   for (const [index, field] of row.fields.entries()) {
     let name = plain(field);
     if (name === "") continue;
@@ -56,7 +57,7 @@ export function headerOf(row: Row, file: string, rules: HeaderRules = strictHead
       }
       if (rules.duplicateColumns === "first") continue;
       if (rules.duplicateColumns === "numbered")
-        name = numbered(name, (candidate) => byName.has(comparable(candidate)));
+        name = numbered(name, lastNumbers, (candidate) => byName.has(comparable(candidate)));
     }
     byName.set(comparable(name), { name, index });
   }
@@ -79,8 +80,12 @@ export function headerOf(row: Row, file: string, rules: HeaderRules = strictHead
   };
 }
 
-function numbered(name: string, isTaken: (candidate: string) => boolean): string {
-  for (let number = 2; ; number++) if (!isTaken(`${name}_${number}`)) return `${name}_${number}`;
+/** @param last the number that each name got last: beginning at 2 again would take minutes with thousands of them */
+function numbered(name: string, last: Map<string, number>, isTaken: (candidate: string) => boolean): string {
+  for (let number = (last.get(name) ?? 1) + 1; ; number++) {
+    last.set(name, number);
+    if (!isTaken(`${name}_${number}`)) return `${name}_${number}`;
+  }
 }
 
 function plain(name: string): string {

@@ -12,6 +12,8 @@ import type { Place, Row } from "./rows.ts";
 
 /** More is a source of its own, which rules join. */
 const mostRows = 100_000;
+/** Fields, and characters in them: a table is held in memory. */
+const most = { fields: 10_000_000, characters: 64 * 1024 * 1024 };
 
 /**
  * The table in a CSV file: its first column is the key. It is UTF-8, or UTF-16 with a byte order mark; its fields are
@@ -50,6 +52,7 @@ async function tableOf(file: OpenFile, signal: AbortSignal): Promise<LookupTable
   const rows = new Map<string, readonly string[]>();
   const lines = new Map<string, number>();
   const hash = createHash("sha256");
+  let characters = 0;
   for await (const found of rowsOf(text, dialect, place)) {
     for (const each of found) {
       if (columns === undefined) {
@@ -69,6 +72,11 @@ async function tableOf(file: OpenFile, signal: AbortSignal): Promise<LookupTable
       if (rows.size === mostRows)
         throw new InputError(
           `${here}: more than ${formatNumber(mostRows)} rows are too many to look up in; read the file as a source, and join it`,
+        );
+      characters += fields.reduce((sum, field) => sum + field.length, 0);
+      if (characters > most.characters || rows.size * columns.length > most.fields)
+        throw new InputError(
+          `${here}: the table is too large to look up in (at most 10 million fields, 64 Mi characters); leave out columns that no rule reads`,
         );
       lines.set(key, row.line);
       rows.set(key, fields);

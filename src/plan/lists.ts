@@ -1,8 +1,9 @@
 import { createReadStream } from "node:fs";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
-import { literal, useThreads } from "#duckdb/database.ts";
+import { isOutOfMemory, literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { hasType, keepCarried, ownFields } from "./carried.ts";
+import { formatNumber } from "#text.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 
 /** The six arrays in the answer of `user/sync` (2.8), each with the action and the kind that it stands for. */
@@ -18,6 +19,9 @@ export const syncArrays = [
 /** The fields of a principal that hold text (specification 2.7); the other one is `groupNames`. */
 const textFields = ["name", "displayName", "description", "mail", "principalTypeEnum", "password"] as const;
 const fields = [...textFields, "groupNames"] as const;
+
+/** What no principal has, and what would take all of DuckDB's memory. */
+const [deepestElement, mostElementValues] = [250_000, 1_000_000];
 
 /** The longest element of the first attempt, in bytes. DuckDB reads twice as much at once, its least. */
 const usualElement = 16 * 1024 * 1024;
@@ -38,6 +42,7 @@ async function readArray(file: string, load: (reader: string) => Promise<void>):
   if (checked.status === "rejected") throw checked.reason as Error;
   if (loaded.status === "fulfilled") return;
   let failure: unknown = loaded.reason;
+  if (isOutOfMemory(failure)) throw notJson(failure);
   const isTooLong = messageOf(failure).includes('"maximum_object_size"');
   const isMalformed = messageOf(failure).includes("Malformed JSON");
   if (!isTooLong && !(isMalformed && checked.value.bytes > 2 * usualElement)) throw notJson(failure);
@@ -65,6 +70,8 @@ async function checkStrictly(file: string): Promise<{ readonly longest: number; 
   let depth = 0;
   let elementAt = 0;
   let longest = 0;
+  let elements = 0;
+  let values = 0;
   let isBegun = false;
   let isString = false;
   let isEscape = false;
@@ -74,6 +81,8 @@ async function checkStrictly(file: string): Promise<{ readonly longest: number; 
   function endElement(at: number): void {
     longest = Math.max(longest, at - elementAt);
     elementAt = at;
+    values = 0;
+    elements++;
   }
 
   /** @throws {InputError} at the first byte that JSON does not have there */
@@ -95,12 +104,13 @@ async function checkStrictly(file: string): Promise<{ readonly longest: number; 
         if (byte === quote) {
           isString = true;
         } else if (byte === openBrace || byte === openBracket) {
-          depth++;
+          if (++depth > deepestElement) throw tooMuch("arrays and objects inside each other", deepestElement, elements);
         } else if (byte === closeBrace || byte === closeBracket) {
           if (last === comma) throw notJsonAt(offset + at, "a key or a value");
           depth--;
         } else if (byte === comma) {
           if (depth === 1) endElement(offset + at);
+          else if (++values > mostElementValues) throw tooMuch("values", mostElementValues, elements);
         } else if (isOfNoNumber(byte, last)) {
           throw notJsonAt(offset + at, "true, false, null or a number");
         }
@@ -140,6 +150,10 @@ function isOfNoNumber(byte: number, last: number): boolean {
   return (last === smallN || last === letterN) && (byte | 0x20) === smallA;
 }
 
+function tooMuch(what: string, most: number, element: number): InputError {
+  return new InputError(`principals[${element}]: has more than ${formatNumber(most)} ${what}`);
+}
+
 function notJsonAt(byte: number, expected: string): InputError {
   return new InputError(`principals: not valid JSON at byte ${byte}: expected ${expected}`);
 }
@@ -147,6 +161,10 @@ function notJsonAt(byte: number, expected: string): InputError {
 /** An error without the list, which DuckDB quotes in some messages. DuckDB counts elements from 2. */
 function notJson(error: unknown): unknown {
   const message = messageOf(error);
+  if (isOutOfMemory(error))
+    return new InputError(
+      "principals: reading the list takes more memory than DuckDB may use; raise its memory, or send smaller objects",
+    );
   const [, record, reason] = /Malformed JSON in file .* in record\/value (\d+): ([^.]*)\./.exec(message) ?? [];
   if (reason === undefined) return error;
   return new InputError(`principals: not valid JSON at principals[${Number(record) - 2}]: ${reason}`);

@@ -177,6 +177,17 @@ test("B.5 depth is no matter", async () => {
   expect(rows).toEqual(Array.from({ length: 4 }, () => ({ kind: "", name: "", group_names: [] })));
 });
 
+test.each([
+  ["[".repeat(250_001), "principals[1]: has more than 250,000 arrays and objects inside each other"],
+  [
+    "[".repeat(5_000_000) + "]".repeat(5_000_000),
+    "principals[1]: has more than 250,000 arrays and objects inside each other",
+  ],
+  [`[${"0,".repeat(1_000_001)}0]`, "principals[1]: has more than 1,000,000 values"],
+])("B.5 what would take all memory is refused (%#)", async (value, message) => {
+  expect(await read(`[{"name":"a"},{"visibility":${value}}]`)).toBe(message);
+});
+
 test("B.9 of a target's list, the text of an element is kept only where it says more than the interface knows", async () => {
   const user = '"name":"a","displayName":"A","mail":"","principalTypeEnum":"LOCAL_USER","groupNames":["g"]';
   const group = '"name":"g","displayName":"G","principalTypeEnum":"LOCAL_GROUP","groupNames":[]';

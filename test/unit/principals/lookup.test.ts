@@ -22,6 +22,17 @@ async function tablesWith(rules: Rules, files: Readonly<Record<string, string | 
   return readTables(tablesOf(rules), folder, readTable);
 }
 
+test("a table has as many columns as a sheet of Excel at the most, and is refused at once", async () => {
+  const header = Array.from({ length: 100_000 }, (_, index) => `c${index}`).join(",");
+  const rules = withMail('lookup("wide.csv", entry.uid).c1');
+  const tables = await tablesWith(rules, { "wide.csv": `${header}\n` });
+  expect(tables.get("wide.csv")).toMatchObject({
+    message: expect.stringMatching(/^wide\.csv:1: the header has 100,000 columns, and 16,384 are the most;/),
+  });
+  const most = Array.from({ length: 16_384 }, (_, index) => `c${index}`).join(",");
+  expect((await tablesWith(rules, { "wide.csv": `${most}\n` })).get("wide.csv")).not.toBeInstanceOf(Error);
+});
+
 const withMail = (mail: string): Rules => ({ users: { name: "entry.uid", displayName: "entry.uid", mail } });
 
 /** What the rule `mail` gives for the attributes. */
