@@ -9,7 +9,7 @@ import type { Verification } from "#sync/audit/verify.ts";
 import { actorOf, breakWords, entryWords, verdictWords } from "#sync/audit/words.ts";
 import type { Actor } from "#sync/record.ts";
 import { pluralize, visible } from "#text.ts";
-import { readableState } from "./data-folder.ts";
+import { readingAudit } from "./data-folder.ts";
 import { exactly } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
@@ -20,12 +20,11 @@ export interface AuditOptions extends Pick<AuditFilter, "since" | "run"> {
 }
 
 /** `rollcall audit`: lists the audit log. Only reads, also while a daemon runs. */
-export async function audit(
-  configuration: StateConfiguration,
-  output: Output,
-  { since, run, from = 0 }: AuditOptions,
-): Promise<ExitCode> {
-  const folder = await readableState(configuration, { audit: true });
+export function audit(configuration: StateConfiguration, output: Output, options: AuditOptions): Promise<ExitCode> {
+  return readingAudit(configuration, (folder) => list(folder, output, options));
+}
+
+async function list(folder: string, output: Output, { since, run, from = 0 }: AuditOptions): Promise<ExitCode> {
   let shown = 0;
   const isChosen = matching({ since, run });
   const show = (entry: Sealed, line: Buffer): Promise<void> | undefined => {
@@ -45,12 +44,20 @@ export async function audit(
 }
 
 /** `rollcall audit verify`: checks that every entry is as it was written. Only reads, also while a daemon runs. */
-export async function auditVerify(
+export function auditVerify(
   configuration: StateConfiguration,
   output: Output,
-  { head, from = 1 }: { readonly head?: Head; readonly from?: number },
+  options: VerifyOptions,
 ): Promise<ExitCode> {
-  const folder = await readableState(configuration, { audit: true });
+  return readingAudit(configuration, (folder) => verify(folder, output, options));
+}
+
+interface VerifyOptions {
+  readonly head?: Head;
+  readonly from?: number;
+}
+
+async function verify(folder: string, output: Output, { head, from = 1 }: VerifyOptions): Promise<ExitCode> {
   // First: the log, read later, has at least that entry.
   const expected = head ?? (await readHead(folder));
   const result = await verifyAudit(folder, { from, expected });

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { readFile, stat } from "node:fs/promises";
+import { readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
@@ -41,6 +41,19 @@ export async function readableState(
   // Only loaded where it is used, with its driver.
   const { copyShared } = await import("#sync/shared/copies.ts");
   return copyShared(shared.postgres, folder, wanted);
+}
+
+/** Reads the audit log in its folder, or in a copy of the one that several daemons share, which goes afterwards. */
+export async function readingAudit<Result>(
+  configuration: Pick<Configuration, "data" | "shared">,
+  work: (folder: string) => Promise<Result>,
+): Promise<Result> {
+  const folder = await readableState(configuration, { audit: true });
+  try {
+    return await work(folder);
+  } finally {
+    if (configuration.shared !== undefined) await rm(folder, { recursive: true, force: true });
+  }
 }
 
 /** What a plan, or the reason of one, is made of besides sources and target. */

@@ -12,7 +12,7 @@ import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import { exists } from "#files/disk.ts";
 import type { Actor } from "#sync/record.ts";
 import { quarantinedRecords } from "#sync/plans/quarantined.ts";
-import { daemonFolder, readableState } from "#cli/data-folder.ts";
+import { daemonFolder, readingAudit } from "#cli/data-folder.ts";
 import { readableStore } from "#cli/stored-changes.ts";
 import type { Embedded } from "#cli/embedded.ts";
 import { verifyAccount } from "#cli/wiring.ts";
@@ -158,8 +158,9 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
           const { verifyAudit } = await import("#sync/audit/verify.ts");
           if (!isShared) return verifyAudit(folder, { ...options, expected: audited() });
           const { readHead } = await import("#sync/audit/head.ts");
-          const copies = await readableState(configuration, { audit: true });
-          return verifyAudit(copies, { ...options, expected: await readHead(copies) });
+          return readingAudit(configuration, async (copy) =>
+            verifyAudit(copy, { ...options, expected: await readHead(copy) }),
+          );
         },
         reload: async (by) => {
           const { problems } = await reload(by);

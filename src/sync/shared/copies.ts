@@ -6,6 +6,7 @@ import { openPostgres } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import type { JournalDocument } from "#sync/journal.ts";
+import { writeHead } from "#sync/audit/head.ts";
 import { lostRecord } from "#sync/record.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
 import { sharedHead, writeAuditFile } from "./audit.ts";
@@ -18,7 +19,7 @@ export interface Wanted {
   readonly files?: readonly string[];
   /** `journal.json`; a run whose process has ended is shown as such. */
   readonly journal?: boolean;
-  /** `audit.jsonl`, and `journal.json` with its end: in a folder of their own, since other copies may not be as new. */
+  /** `audit.jsonl`, and its end: in a folder of their own, since other copies may not be as new. */
   readonly audit?: boolean;
 }
 
@@ -26,7 +27,7 @@ export interface Wanted {
  * Copies of what daemons share, in the layout of a daemon's folder: for whatever only reads it. The files of the daemon's
  * folder itself belong to its process.
  * @param daemonFolder the copies are in its folder `copies`
- * @returns their folder
+ * @returns their folder; whoever asked for `audit` removes it
  * @throws {UnavailableError} when PostgreSQL does not answer
  */
 export async function copyShared(
@@ -35,36 +36,57 @@ export async function copyShared(
   { files = [], journal = false, audit = false }: Wanted,
 ): Promise<string> {
   const copies = join(daemonFolder, "copies");
-  const folder = audit ? join(copies, `audit-${randomUUID()}`) : copies;
   const postgres = await openPostgres(settings);
   try {
     await migrateShared(postgres);
+    await makeFolder(copies, "the daemon's folder");
     if (audit) await removeOldAudits(copies);
-    await makeFolder(folder, "the daemon's folder");
-    if (files.length > 0) await openSharedFiles(postgres, folder).pull(files);
-    await postgres.transaction(
+    if (files.length > 0) {
+      await openSharedFiles(postgres, copies).pull(files);
+      await removeEndedRuns(postgres, copies);
+    }
+    return await postgres.transaction(
       async (transaction) => {
-        if (journal || audit) await copyJournal(transaction, folder, (run) => lostRecord(run));
-        if (audit) await writeAuditFile(transaction, folder);
+        if (journal) await copyJournal(transaction, copies, (run) => lostRecord(run));
+        return audit ? await copyAudit(transaction, copies) : copies;
       },
       { readOnly: true, snapshot: true },
     );
-    return folder;
   } finally {
     await postgres.close();
   }
 }
 
-/** How long somebody may still be reading a copy of the audit log, in milliseconds. */
+/** A copy for whoever reads it now, and removes it then. */
+async function copyAudit(transaction: Transaction, copies: string): Promise<string> {
+  const folder = join(copies, `audit-${randomUUID()}`);
+  await makeFolder(folder, "the daemon's folder");
+  await writeAuditFile(transaction, folder);
+  await writeHead(folder, await sharedHead(transaction));
+  return folder;
+}
+
+/** How long somebody may be reading a copy of the audit log, in milliseconds. A process that was killed leaves its one. */
 const longestReading = 600_000;
 
 async function removeOldAudits(copies: string): Promise<void> {
-  for (const name of await readdir(copies).catch(() => [])) {
+  for (const name of await readdir(copies)) {
     const path = join(copies, name);
     const changed = name.startsWith("audit-") ? await stat(path).catch(() => undefined) : undefined;
     if (changed !== undefined && changed.mtimeMs < Date.now() - longestReading)
       await rm(path, { recursive: true, force: true });
   }
+}
+
+/** Removes the copies of runs whose plans are not stored any more. */
+async function removeEndedRuns(postgres: Postgres, copies: string): Promise<void> {
+  const here = await readdir(join(copies, "runs")).catch(() => []);
+  if (here.length === 0) return;
+  const there = await postgres.rows<{ run: string }>(
+    "SELECT DISTINCT split_part(path, '/', 2) AS run FROM rollcall.files WHERE starts_with(path, 'runs/')",
+  );
+  const stored = new Set(there.map(({ run }) => run));
+  for (const run of here) if (!stored.has(run)) await rm(join(copies, "runs", run), { recursive: true, force: true });
 }
 
 /**

@@ -7,7 +7,7 @@ import { verifyAudit } from "#sync/audit/verify.ts";
 import type { Verification } from "#sync/audit/verify.ts";
 import { openSharedAudit } from "#sync/shared/audit.ts";
 import { copyShared } from "#sync/shared/copies.ts";
-import { readJournal } from "#sync/journal.ts";
+import { readHead } from "#sync/audit/head.ts";
 import { endLease, sharedDatabaseOfEachTest, thrown } from "./support.ts";
 
 const shared = sharedDatabaseOfEachTest();
@@ -17,7 +17,7 @@ const entry = (reason: string): AuditEntry => ({ event: "rejected", by, sync: "s
 /** The log as whoever reads it gets it, and whether it is whole. */
 async function verified(folder: string): Promise<Verification> {
   const copies = await copyShared(options.parse({ postgres: shared.url }), folder, { audit: true });
-  return verifyAudit(copies, { expected: (await readJournal(copies)).audit! });
+  return verifyAudit(copies, { expected: (await readHead(copies))! });
 }
 
 test("several processes append to one chain, which is whole for whoever reads it meanwhile", async () => {

@@ -2,6 +2,9 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rm, stat, truncate, writeFile, rename, symlink, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
+import { readingAudit } from "#cli/data-folder.ts";
+import { postgres as options } from "#postgres/options.ts";
+import { copyShared } from "#sync/shared/copies.ts";
 import { openSharedFiles } from "#sync/shared/files.ts";
 import type { SharedFiles } from "#sync/shared/files.ts";
 import type { Node } from "#sync/shared/nodes.ts";
@@ -207,4 +210,21 @@ test("several processes of a machine bring the same files at the same time while
   }
   const versions = new Set(Array.from({ length: 6 }, (_, number) => version(number).toString("base64")));
   for (const content of seen) expect(versions.has(content)).toBe(true);
+});
+
+test("copies for readers go with what they are copies of, and those of the audit log with their reader", async () => {
+  const { write, files } = await machine();
+  const reader = await shared.folder();
+  const settings = options.parse({ postgres: shared.url });
+  for (const run of ["one", "two"]) await write(`runs/${run}/plan.json`, run);
+  await files.push(["runs/"]);
+  await copyShared(settings, reader, { files: ["runs/one/"] });
+  await copyShared(settings, reader, { files: ["runs/two/"] });
+  await files.prune("runs", (name) => name === "two");
+  await copyShared(settings, reader, { files: ["runs/two/"] });
+  expect(await readdir(join(reader, "copies/runs"))).toEqual(["two"]);
+  const configuration = { data: join(reader, "data"), shared: { postgres: settings } } as never;
+  const seen = await readingAudit(configuration, async (folder) => [folder, await readdir(folder)] as const);
+  expect(seen[1]).toContain("audit.jsonl");
+  await expect(readdir(seen[0])).rejects.toThrow("ENOENT");
 });
