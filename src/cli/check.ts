@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { openConfiguredTarget, openParts, openSource, syncOf } from "./wiring.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadPinboards } from "#config/pinboards.ts";
@@ -17,7 +16,7 @@ import { quarantineNotes, withSubjects } from "#sync/planning/notes.ts";
 import type { SyncSource } from "#sync/sync.ts";
 import { formatNumber, formatSizes, visible } from "#text.ts";
 import type { Context } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { workFolder } from "./data-folder.ts";
 import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 
@@ -243,7 +242,7 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
   const { configuration, log, signal, progress } = context;
   const { sources, rules, expectations = [] } = await openParts(configuration, name);
   const { memory } = configuration;
-  const workbench = await openWorkbench({ folder: join(daemonFolder(configuration), "work"), memory });
+  const workbench = await openWorkbench({ folder: await workFolder(configuration), memory });
   const { connection } = workbench;
   const counted = sources.map((each): SyncSource => {
     const read = (reading: ReadContext) =>

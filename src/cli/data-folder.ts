@@ -36,6 +36,8 @@ export async function readableState(
 ): Promise<string> {
   const { shared } = configuration;
   const folder = daemonFolder(configuration);
+  // What needs ledgers or plans also needs a workbench.
+  if (wanted.files !== undefined) await workFolder(configuration);
   if (shared === undefined) return folder;
   await refuseForeignFolder(configuration.data);
   // Only loaded where it is used, with its driver.
@@ -96,17 +98,32 @@ export async function dataFolderInUse(
  * @param own the uid of this process; undefined on a system without uids
  * @throws {InputError} when this is root, and the data folder belongs to another account
  */
-export async function refuseForeignFolder(data: string, own: number | undefined = process.getuid?.()): Promise<void> {
+export async function refuseForeignFolder(
+  data: string,
+  { own = process.getuid?.(), what = "data folder" }: { own?: number | undefined; what?: string } = {},
+): Promise<void> {
   if (own !== 0) return;
-  const files = [join("service", "service.duckdb"), join("daemon", "journal.json"), join("daemon", "lock.sqlite")];
+  const files = ["", "service", "daemon", "service/service.duckdb", "daemon/journal.json", "daemon/lock.sqlite"];
   for (const file of files.map((path) => join(data, path))) {
     const owner = await stat(file).catch(() => undefined);
     if (owner === undefined || owner.uid === own) continue;
     throw new InputError(
-      `the data folder ${data} belongs to account ${owner.uid}, which could not read files written by root: ` +
-        "run this command as that account, or while the service is running, which then does the work itself",
+      `the ${what} ${data} belongs to account ${owner.uid}, which could not read files written by root: ` +
+        `run this command as that account (sudo -u '#${owner.uid}' …)` +
+        `${what === "data folder" ? ", or while the service is running, which then does the work itself" : ""}; ` +
+        "or make the folder root's own with chown",
     );
   }
+}
+
+/**
+ * The folder for workbenches, which are removed after use: so root may use one that is there, whoever it belongs to.
+ * @throws {InputError} when root would make it for another account
+ */
+export async function workFolder(configuration: Pick<Configuration, "data" | "shared">): Promise<string> {
+  const folder = join(daemonFolder(configuration), "work");
+  if (!existsSync(folder)) await refuseForeignFolder(configuration.data);
+  return folder;
 }
 
 /** A lock of the data folder. The kernel releases it however the process ends. */

@@ -1,5 +1,6 @@
 import { command } from "#commands.ts";
 import {
+  chownSync,
   closeSync,
   existsSync,
   fsyncSync,
@@ -8,6 +9,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -20,7 +22,7 @@ import type { ExportOptions, TableExport } from "#exports/export.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { RunResult } from "#sync/run.ts";
 import { chosenSyncs } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { daemonFolder, workFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -213,7 +215,7 @@ async function exportTarget(
       list: async (destination, signal) => {
         await target.list(destination, signal);
       },
-      folder: join(daemonFolder(configuration), "work"),
+      folder: await workFolder(configuration),
       memory: configuration.memory,
       signal: interruption.stop,
       abandon: interruption.abandon,
@@ -279,6 +281,9 @@ export function exportRecord(configuration: Configuration, place: string): Expor
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
       const temporary = `${file}.${process.pid}`;
       writeFileSync(temporary, JSON.stringify([...new Set([...read(), key(into)])]));
+      // Root may export while the service runs as another account, which must be able to read it.
+      const { uid, gid } = statSync(daemonFolder(configuration));
+      if (process.getuid?.() === 0) for (const path of [dirname(file), temporary]) chownSync(path, uid, gid);
       renameSync(temporary, file);
     },
     invalidate: () => {

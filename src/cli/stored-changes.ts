@@ -8,7 +8,7 @@ import { openStore } from "#sync/plans/stored.ts";
 import type { Store } from "#sync/plans/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { ReadingContext } from "./context.ts";
-import { daemonFolder, readableState } from "./data-folder.ts";
+import { daemonFolder, readableState, workFolder } from "./data-folder.ts";
 
 /** Reads the stored changes of runs. */
 export interface StoredChanges {
@@ -40,9 +40,8 @@ export function readableStore(configuration: StateConfiguration): Pick<Store, "f
 export async function openStoredChanges({
   configuration,
 }: Pick<ReadingContext, "configuration">): Promise<StoredChanges> {
-  const folder = daemonFolder(configuration);
   const store = readableStore(configuration);
-  const workbench = await openWorkbench({ folder: join(folder, "work"), memory: configuration.memory });
+  const workbench = await openWorkbench({ folder: await workFolder(configuration), memory: configuration.memory });
   const originals = new Map<string, string>();
   return {
     connection: workbench.connection,

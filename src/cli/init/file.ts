@@ -4,6 +4,7 @@ import { basename, dirname, join, parse, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { stringify } from "yaml";
 import { InputError } from "#errors.ts";
+import { refuseForeignFolder } from "#cli/data-folder.ts";
 import { exists, makeFolder, unwritable } from "#files/disk.ts";
 import { modeForOthers } from "#files/private.ts";
 import type { Draft, Secret } from "./draft.ts";
@@ -107,6 +108,7 @@ export async function writeDraft(
   options: { readonly force: boolean; readonly load: (file: string) => Promise<unknown> },
 ): Promise<Written> {
   const folder = dirname(resolve(file));
+  await refuseForeignFolder(folder, { what: "folder" });
   await makeFolder(folder, "the configuration's folder");
   const temporary = join(folder, `.rollcall-init-${process.pid}.yaml`);
   const made: string[] = [];

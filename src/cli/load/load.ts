@@ -2,8 +2,7 @@ import type { Context } from "#cli/context.ts";
 import { flagsOf, loadFormatOf } from "./options.ts";
 import type { LoadOptions } from "./options.ts";
 import { findInputs } from "./inputs.ts";
-import { join } from "node:path";
-import { daemonFolder } from "#cli/data-folder.ts";
+import { workFolder } from "#cli/data-folder.ts";
 import { confirmed } from "#cli/run-output.ts";
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
@@ -99,7 +98,7 @@ async function formatFor(
   const { guessFormat } = await import("./guess.ts");
   const { openWorkbench } = await import("#duckdb/workbench.ts");
   const workbench = await openWorkbench({
-    folder: join(daemonFolder(configuration), "work"),
+    folder: await workFolder(configuration),
     memory: configuration.memory,
   });
   try {

@@ -1,4 +1,4 @@
-import { chown, cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { chown, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -80,4 +80,83 @@ test.skipIf(process.getuid?.() !== 0)("root leaves nothing in another account's 
     });
   }
   expect(await readFile(owned)).toEqual(before);
+});
+
+test.skipIf(process.getuid?.() !== 0)("root leaves nothing in an empty data folder of another account", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-runtime-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await writeFile(
+    join(folder, "rollcall.yaml"),
+    `service: { listen: 127.0.0.1:0, data: data, administrator: { name: admin, password: "Admin-12345-secret" } }
+targets: { analytics: embedded, far: { url: "http://127.0.0.1:1", username: u, password: p } }
+sources: { company: { connector: csv, users: { file: people.csv, id: id } } }
+syncs:
+  staff: { from: [company], to: analytics, users: { name: entry.id, displayName: entry.id } }
+  other: { from: [company], to: far, users: { name: entry.id, displayName: entry.id } }
+notifications: { hook: { by: webhook, url: "http://127.0.0.1:1/", secret: 0123456789abcdef } }
+`,
+  );
+  await writeFile(join(folder, "people.csv"), "id\n1\n");
+  const data = join(folder, "data");
+  await mkdir(data);
+  await chown(data, 54_321, 54_321);
+  const commands = [
+    ["start"],
+    ["start", "--only", "daemon"],
+    ["start", "--only", "service"],
+    ["plan", "staff"],
+    ["plan", "other"],
+    ["apply", "staff"],
+    ["apply", "other"],
+    ["export", "staff", "--to", join(folder, "tables")],
+    ["explain", "1"],
+    ["check"],
+    ["sql", "SELECT 1"],
+    ["notify", "test"],
+    ["status"],
+    ["runs"],
+    ["audit"],
+  ];
+  for (const command of commands) {
+    await rollcall(command, { cwd: folder });
+    expect.soft(await readdir(data), command.join(" ")).toEqual([]);
+  }
+  for (const command of commands.slice(0, 7)) {
+    const { code, stderr, stdout } = await rollcall(command, { cwd: folder });
+    expect.soft({ code, said: stderr + stdout }, command.join(" ")).toEqual({
+      code: 1,
+      said: expect.stringMatching(
+        /belongs to account 54321, .* run this command as that account \(sudo -u '#54321' …\)/,
+      ),
+    });
+  }
+  const home = join(folder, "home");
+  await mkdir(home);
+  await chown(home, 54_321, 54_321);
+  const made = await rollcall(
+    [
+      "init",
+      "--config",
+      join(home, "rollcall.yaml"),
+      "--yes",
+      "--source",
+      "csv",
+      "--users",
+      join(folder, "people.csv"),
+      "--id",
+      "id",
+      "--login",
+      "id",
+    ],
+    {
+      cwd: folder,
+    },
+  );
+  expect(made).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`the folder ${home} belongs to account 54321`),
+  });
+  expect(await readdir(home)).toEqual([]);
+  await chown(data, 0, 0);
+  expect(await rollcall(["apply", "staff"], { cwd: folder })).toMatchObject({ code: 0 });
 });
