@@ -85,6 +85,7 @@ const layers: Record<string, readonly string[]> = {
     "principals/lookup",
     "duckdb",
     "postgres/options",
+    "postgres/primary",
     "files",
   ],
 };

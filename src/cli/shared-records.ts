@@ -2,6 +2,7 @@ import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
+import { startPatiently } from "#postgres/primary.ts";
 import { readJournal } from "#sync/journal.ts";
 import type { Actor } from "#sync/record.ts";
 import { openSharedAudit } from "#sync/shared/audit.ts";
@@ -13,7 +14,14 @@ import { lastConfiguration, recordConfiguration } from "./records.ts";
 import type { Records } from "./records.ts";
 
 /** The journal and the audit log of the daemons that share their state in PostgreSQL. @throws as `openRecords` does */
-export async function openSharedRecords(
+export function openSharedRecords(
+  configuration: Configuration,
+  shared: NonNullable<Configuration["shared"]>,
+): Promise<Records> {
+  return startPatiently(() => open(configuration, shared), shared.lease);
+}
+
+async function open(
   configuration: Configuration,
   { postgres: settings, lease }: NonNullable<Configuration["shared"]>,
 ): Promise<Records> {

@@ -77,6 +77,21 @@ export function isAway(error: unknown): boolean {
   return cause instanceof Error && !isCrowded(error);
 }
 
+/**
+ * Whether an error means that a server was reached that is away now: it said so, or broke the connection. Where nothing listens or a
+ * name is unknown, the URL may be wrong.
+ */
+export function isGoing(error: unknown): boolean {
+  if (!isAway(error)) return false;
+  const { cause } = error as UnavailableError;
+  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  return (
+    sqlState(cause) !== undefined ||
+    /^(?:ECONNRESET|EPIPE)$/.test(code) ||
+    messageOf(cause).startsWith("Connection terminated")
+  );
+}
+
 /** Whether an error means that all connections of the pool were in use, which says nothing of the server. */
 export function isCrowded(error: unknown): boolean {
   const cause = error instanceof UnavailableError ? error.cause : error;

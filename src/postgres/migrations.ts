@@ -27,19 +27,22 @@ export async function migrate(postgres: Postgres, schemas: readonly Schema[]): P
   // Most starts change nothing, and should not wait for each other.
   if (await isCurrent(postgres, schemas)) return;
   try {
-    await postgres.transaction(async (transaction) => {
-      await transaction.lock("migrations");
-      await createHistory(transaction);
-      const versions = await readVersions(transaction);
-      refuseNewer(postgres, schemas, versions);
-      for (const { part, migrations } of schemas) {
-        for (const [index, sql] of migrations.entries()) {
-          if (index < (versions.get(part) ?? 0)) continue;
-          await transaction.run(sql);
-          await transaction.rows("INSERT INTO rollcall.migrations (part, number) VALUES ($1, $2)", [part, index + 1]);
+    await postgres.transaction(
+      async (transaction) => {
+        await transaction.lock("migrations");
+        await createHistory(transaction);
+        const versions = await readVersions(transaction);
+        refuseNewer(postgres, schemas, versions);
+        for (const { part, migrations } of schemas) {
+          for (const [index, sql] of migrations.entries()) {
+            if (index < (versions.get(part) ?? 0)) continue;
+            await transaction.run(sql);
+            await transaction.rows("INSERT INTO rollcall.migrations (part, number) VALUES ($1, $2)", [part, index + 1]);
+          }
         }
-      }
-    });
+      },
+      { isRepeatable: true },
+    );
   } catch (error) {
     if (sqlState(error) !== "42501") throw error;
     throw new RefusedError(

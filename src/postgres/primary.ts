@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, Pool } from "pg";
 import type { ClientBase, ClientConfig, Connection, PoolClient } from "pg";
-import { isAway, isCrowded, meaningOf, StandbyError } from "./errors.ts";
+import { isAway, isCrowded, isGoing, meaningOf, StandbyError } from "./errors.ts";
 
 /** A connection to the primary. */
 export interface Reached {
@@ -141,6 +141,8 @@ export function openPrimary({ configs, poolSize, place, waiting }: PrimaryOption
           failed ??= now;
           if (isAway(meaning)) {
             missed ??= now;
+            // It is there, and going down, or not yet up.
+            wasThere ||= isGoing(meaning);
             // Others may find it there while this never works.
             if (!wasThere || now - Math.min(missed, failed) > patience || !mayRepeat(meaning)) throw meaning;
           } else if (!isCrowded(meaning) || now - failed > patience) {
@@ -159,6 +161,25 @@ export function openPrimary({ configs, poolSize, place, waiting }: PrimaryOption
       await Promise.all(hosts.map(({ pool }) => pool.end()));
     },
   };
+}
+
+/**
+ * A step of a start, which is done again from its beginning while a server is away that was reached: nothing has been promised
+ * yet, and each step finds out what an earlier attempt has written.
+ * @param patience for how long, in milliseconds
+ */
+export async function startPatiently<Result>(step: () => Promise<Result>, patience = 30_000): Promise<Result> {
+  let wasThere = false;
+  for (let missed: number | undefined; ;) {
+    try {
+      return await step();
+    } catch (error) {
+      missed ??= performance.now();
+      wasThere ||= isGoing(error);
+      if (!wasThere || !isAway(error) || performance.now() - missed > patience) throw error;
+    }
+    await delay(pause);
+  }
 }
 
 /** All of them, from one on. */

@@ -23,8 +23,11 @@ export interface PostgresServer {
   connect(database?: string): Promise<Client>;
   /** Turns TLS on, beside plain connections. */
   encrypt(certificate: Certificate): Promise<void>;
-  /** Stops the server and leaves its files; `start` brings it back. */
-  halt(): Promise<void>;
+  /**
+   * Stops the server and leaves its files; `start` brings it back.
+   * @param signal SIGTERM: it waits for its clients, and lets no others in. Default: SIGINT, it does not wait
+   */
+  halt(signal?: "SIGINT" | "SIGTERM"): Promise<void>;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -91,14 +94,13 @@ export async function startPostgres({
     await promise;
   };
   const killed = (): void => void running?.kill("SIGQUIT");
-  const halt = async (): Promise<void> => {
+  const halt = async (signal: "SIGINT" | "SIGTERM" = "SIGINT"): Promise<void> => {
     const server = running;
     running = undefined;
     process.off("exit", killed);
     if (server === undefined || server.exitCode !== null) return;
     const ended = once(server, "exit");
-    // A fast shutdown: it does not wait for clients.
-    server.kill("SIGINT");
+    server.kill(signal);
     await ended;
   };
   await start();

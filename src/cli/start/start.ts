@@ -62,7 +62,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
       lock = await holdLock(configuration);
       const { openRecords } = await import("#cli/records.ts");
       records = await openRecords(configuration, log);
-      await records.audit.append({ event: "started", by: localActor(), process: process.pid });
+      await recordStart(records);
       const { version } = composition;
       const { createDaemonApi } = await import("./api.ts");
       api = await createDaemonApi({ configuration, version, log, embedded, besides: addMetrics, probes });
@@ -142,6 +142,13 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     await records?.close();
     lock?.release();
   }
+}
+
+async function recordStart({ audit, shared }: Records): Promise<void> {
+  const record = (): Promise<void> => audit.append({ event: "started", by: localActor(), process: process.pid });
+  if (shared === undefined) return record();
+  const { startPatiently } = await import("#postgres/primary.ts");
+  return startPatiently(record);
 }
 
 /** Imported only here: no other command needs it. */

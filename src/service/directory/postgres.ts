@@ -75,7 +75,7 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
 
   return {
     setUp: (administrator, password) =>
-      postgres.transaction((transaction) => setUp(transaction, administrator, password)),
+      postgres.transaction((transaction) => setUp(transaction, administrator, password), { isRepeatable: true }),
     account: async (name) => {
       if (name.includes("\0")) return undefined;
       const [account] = await postgres.rows<Account>(
@@ -162,7 +162,10 @@ async function setUp(
   password: FirstPassword | undefined,
 ): Promise<boolean> {
   await lock(transaction);
-  const there = await transaction.rows("SELECT FROM rollcall.users WHERE name = $1", [administrator]);
+  const there = await transaction.rows<{ mine: boolean | null }>(
+    "SELECT password_hash = $2 AS mine FROM rollcall.users WHERE name = $1",
+    [administrator, password?.hash ?? null],
+  );
   const isCreated = password !== undefined && there.length === 0;
   if (password?.isGenerated === false && !isCreated) {
     await transaction.rows("UPDATE rollcall.users SET password_hash = $2 WHERE name = $1", [
@@ -183,7 +186,8 @@ async function setUp(
     [lastingGroups],
   );
   if (isCreated || created > 0) await countUp(transaction);
-  return isCreated;
+  // An earlier attempt has created it, whose answer was lost.
+  return isCreated || there[0]?.mine === true;
 }
 
 async function countUp(transaction: Transaction): Promise<void> {

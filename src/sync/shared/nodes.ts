@@ -52,6 +52,9 @@ export const nodesSchema: Schema = {
 /** The claim of the process that begins the runs of schedules and tells people of them. */
 export const leadership = "leader";
 
+/** Doing it twice leaves what doing it once does. */
+const again = { isRepeatable: true } as const;
+
 /** The pauses before a claim that another node has is asked for again, each twice as long; in milliseconds. */
 const pauses = { first: 50, longest: 1000 } as const;
 
@@ -120,12 +123,14 @@ export async function openNode(postgres: Postgres, lease: number, renewals = pos
   };
   const join = async (): Promise<void> => {
     // It may have been renewed just before it counted as lost here: nobody else has to wait for its end.
-    await postgres.rows("DELETE FROM rollcall.nodes WHERE id = $1", [id]);
+    await postgres.rows("DELETE FROM rollcall.nodes WHERE id = $1", [id], again);
     const asked = performance.now();
+    // A row of an attempt whose answer was lost claims nothing, and ends with its time.
     const [row] = await postgres.rows<{ id: bigint; now: number }>(
       `INSERT INTO rollcall.nodes (name, expires) VALUES ($1, clock_timestamp() + $2 * interval '1 millisecond')
        RETURNING id, (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now`,
       [name, lease],
+      again,
     );
     if (row === undefined) throw new Error("PostgreSQL has returned no row");
     id = row.id;
@@ -227,5 +232,7 @@ async function removeEnded(postgres: Pick<Postgres, "rows">): Promise<void> {
   await postgres.rows(
     `DELETE FROM rollcall.nodes WHERE id IN (
        SELECT id FROM rollcall.nodes WHERE expires <= clock_timestamp() ORDER BY id FOR UPDATE SKIP LOCKED)`,
+    [],
+    again,
   );
 }

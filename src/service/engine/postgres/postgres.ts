@@ -61,7 +61,9 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
   const postgres = await openPostgres(options.postgres, { isExpected: options.isExpected });
   try {
     await migrate(postgres, [schema]);
-    await postgres.rows("DELETE FROM rollcall.loads WHERE written_at < now() - INTERVAL '60 days'");
+    await postgres.rows("DELETE FROM rollcall.loads WHERE written_at < now() - INTERVAL '60 days'", [], {
+      isRepeatable: true,
+    });
     return await engineOf(postgres, options);
   } catch (error) {
     await postgres.close();
