@@ -173,6 +173,15 @@ test("a file is dropped on a table, looked at, corrected, and loaded; with and w
   const first = `${part("file", '; filename="x.csv"', "1,x\n")}\r\n--b--\r\n`;
   for (const forged of [whole("wrong"), first]) expect(await begin(forged, forged.length).status).toBe(403);
   expect(await stored()).toHaveLength(1);
+  // What is no table of text is named.
+  const workbook = { name: "people.xlsx", mimeType: "", buffer: Buffer.from("PK\x03\x04[Content_Types].xml xl/") };
+  await page.goto("/loads/table?database=hr&schema=core_default_schema&table=people");
+  await page.getByLabel("A file of").setInputFiles(workbook);
+  await page.getByRole("button", { name: "Look at it" }).click();
+  await page.getByText("people.xlsx is an Excel workbook (.xlsx), not CSV or delimited text").waitFor();
+  forget(window, 400);
+  expect(await stored()).toHaveLength(1);
+  await page.goto("/loads");
   const broken = `${part("token", "", token)}\r\n${part("file", '; filename="x.csv"', "1,x\n".repeat(50_000))}`;
   const sending = begin(broken, broken.length + 1000);
   await expect.poll(async () => (await stored()).length).toBe(3);

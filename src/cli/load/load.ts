@@ -14,7 +14,7 @@ import { exitCodes } from "#cli/output.ts";
 import type { ExitCode, Output } from "#cli/output.ts";
 import { openConfiguredLoads } from "#cli/wiring.ts";
 import type { Loaded, Progress } from "#client/loads.ts";
-import { inBytes, pluralize, visible } from "#text.ts";
+import { inBytes, pluralize, quote, visible } from "#text.ts";
 
 /** How many rejected rows are shown; `--json` has them all. */
 const shownErrors = 10;
@@ -68,6 +68,8 @@ export async function loadCommand(context: Context, files: readonly string[], fl
       const told = loaded.errors.findIndex((error) => message.includes(error));
       const errors = told === 0 ? loaded.errors.slice(1) : loaded.errors;
       output.say(`${notesOf({ ...loaded, errors })}Nothing was loaded; the table is unchanged.`);
+      const separation = await unseparated(options, inputs, columns);
+      if (separation !== undefined) output.say(separation);
       if (flags.guess === undefined && !output.interactive)
         output.say("`--guess` guesses the format from the file, and shows the options that say the same.");
     }
@@ -76,6 +78,18 @@ export async function loadCommand(context: Context, files: readonly string[], fl
     meter?.end();
     await loads.close();
   }
+}
+
+/** That the separator is not in the first line, if so: what every row lacks begins there. */
+async function unseparated(
+  { field_separator: separator = "," }: LoadOptions,
+  { samples }: LoadInputs,
+  columns: readonly TableColumn[] = [],
+): Promise<string | undefined> {
+  const sample = columns.length < 2 ? undefined : await samples[0]?.(4096);
+  const line = firstLine(sample?.sample ?? Buffer.alloc(0));
+  if (line === "" || line.includes(separator)) return undefined;
+  return `The first line has no separator ${quote(separator)}: ${quote(line)}. --field_separator says what separates its fields.`;
 }
 
 /** The options with those of the format that are guessed; undefined: the person at the terminal does not want that. */

@@ -166,6 +166,7 @@ describe("load", () => {
     expect(failed.stderr.match(/row 1, column/g)).toHaveLength(1);
     expect(failed.stderr).toContain("  row 2, column");
     expect(failed.stderr).toContain("`--guess` guesses the format from the file");
+    expect(failed.stderr).toContain('The first line has no separator ",": "id;name". --field_separator says');
     for (const [name, told] of [
       ["d.tt", 'there is no table d.tt; did you mean "d.t"?'],
       ["x.t", 'there is no table x.t; did you mean "d.t"?'],
