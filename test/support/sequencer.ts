@@ -16,6 +16,7 @@ const longest = [
   "test/slow/queries-worker.test.ts",
   "test/slow/drill.test.ts",
   "test/slow/remote.test.ts",
+  "test/slow/failed-checkpoint.test.ts",
   "test/slow/approvals.test.ts",
   "test/slow/causes.test.ts",
   "test/slow/cli/export.test.ts",
