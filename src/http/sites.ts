@@ -2,7 +2,9 @@ import type { IncomingMessage } from "node:http";
 import { TLSSocket } from "node:tls";
 
 /** What a request of another site is told. */
-export const otherSite = "the request comes from a page of another site";
+export const otherSite =
+  "the request comes from a page of another site, or through a proxy that does not pass the browser's Host header on " +
+  "(nginx: proxy_set_header Host $http_host;)";
 
 /** The methods that change nothing. A browser sends OPTIONS to ask first; nobody answers it with leave. */
 const reading = new Set<string | undefined>(["GET", "HEAD", "OPTIONS"]);

@@ -638,5 +638,6 @@ function asText(value: unknown): string | undefined {
 }
 
 function unexpected(value: unknown, rule: RuleName): Error {
-  return new Error(`gives ${describeValue(value)}, but ${accepted[rule].wanted} is needed`);
+  const hint = Array.isArray(value) ? "; first(…) takes the first of them" : "";
+  return new Error(`gives ${describeValue(value)}, but ${accepted[rule].wanted} is needed${hint}`);
 }
