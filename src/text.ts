@@ -26,6 +26,59 @@ export function visibleLines(text: string): string {
   return text.split("\n").map(visible).join("\n");
 }
 
+/**
+ * Invisible characters that belong to a text: in emoji, after signs that have two forms, and joiners in the scripts that
+ * need them.
+ */
+const belonging =
+  /\p{RGI_Emoji}|(?<=\p{Extended_Pictographic})[\u{FE0E}\u{FE0F}]|(?<=\p{Script=Han})[\u{E0100}-\u{E01EF}]|(?<=[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gurmukhi}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Khmer}\p{Script=Mongolian}])[\u{200C}\u{200D}]/gv;
+
+/** What cannot be seen, or looks like a space and is another character. The Arabic signs of numbers can be seen. */
+const unseen =
+  /[[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Z}\u{2800}\u{FFF9}-\u{FFFC}]--[\u{20}\u{3000}\u{600}-\u{605}\u{6DD}\u{70F}\u{890}\u{891}\u{8E2}]]/v;
+const allUnseen = new RegExp(unseen.source, "gv");
+const ends = new RegExp(`^[\\s${unseen.source}]+|[\\s${unseen.source}]+$`, "gv");
+
+/** Most keys and names are such. */
+const plain = /^[!-~](?:[ -~]*[!-~])?$/;
+
+/** The text with an ordinary letter in the place of each character that only looks like one to object to. */
+function masked(text: string): string {
+  return text.replaceAll(belonging, (found) => "x".repeat(found.length));
+}
+
+/**
+ * What is wrong with a text that has to equal another one, such as an id, a key or a name: nobody can see why it does not.
+ * Undefined when nothing is.
+ */
+export function objectionToKey(text: string): string | undefined {
+  if (plain.test(text) || text === "") return undefined;
+  const found = unseen.exec(masked(text))?.[0];
+  if (found !== undefined)
+    return `has an invisible character (U+${(found.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")})`;
+  if (/^\s/u.test(text)) return "begins with white space";
+  return /\s$/u.test(text) ? "ends with white space" : undefined;
+}
+
+/** The text without white space and invisible characters at either end. */
+export function trimmed(text: string): string {
+  if (plain.test(text)) return text;
+  const spans = [...masked(text).matchAll(ends)];
+  const [start = 0] = spans.filter(({ index }) => index === 0).map(([found]) => found.length);
+  const end = spans.findLast(({ index }) => index > 0)?.index ?? text.length;
+  return start >= text.length ? "" : text.slice(start, end);
+}
+
+/** The text without invisible characters, and without white space at either end. */
+export function withoutUnseen(text: string): string {
+  const kept = masked(text);
+  const places = [...kept.matchAll(allUnseen)];
+  let result = text;
+  for (const { 0: found, index } of places.toReversed())
+    result = `${result.slice(0, index)}${/\p{Zs}/u.test(found) ? " " : ""}${result.slice(index + found.length)}`;
+  return result.trim();
+}
+
 /** Line breaks, tabs and the colours of our own output. */
 // eslint-disable-next-line no-control-regex -- that is what a colour begins with
 const ofTheOutput = /\r\n|[\n\t]|\u001B\[(?:[012]|22|3\d|9\d)m/v;

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { InputError } from "#errors.ts";
+import { InputError, messageOf } from "#errors.ts";
 import { openFiles } from "#files/source-file.ts";
 import type { OpenFile } from "#files/source-file.ts";
 import { lookupKey } from "#principals/lookup.ts";
@@ -64,7 +64,7 @@ async function tableOf(file: OpenFile, signal: AbortSignal): Promise<LookupTable
       if (row === undefined) continue;
       const fields = row.fields.map((field) => nfc(field.trim()));
       const here = at({ file: name, line: row.line });
-      const key = lookupKey(fields[0] ?? "");
+      const key = keyIn(fields[0] ?? "", here);
       if (key === "") throw new InputError(`${here}: the key (column ${quote(columns[0] ?? "")}) is empty`);
       const earlier = lines.get(key);
       if (earlier !== undefined)
@@ -85,6 +85,14 @@ async function tableOf(file: OpenFile, signal: AbortSignal): Promise<LookupTable
   }
   if (columns === undefined) throw new InputError(`${name} is empty; its first line names the columns, the key first`);
   return { columns, rows, digest: hash.digest("hex") };
+}
+
+function keyIn(field: string, here: string): string {
+  try {
+    return lookupKey(field);
+  } catch (error) {
+    throw new InputError(`${here}: ${messageOf(error)}; remove it`, { cause: error });
+  }
 }
 
 /** How the file is encoded, and the delimiter that its first line has most often. */

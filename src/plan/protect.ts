@@ -1,5 +1,6 @@
 import { InputError } from "#errors.ts";
 import { keptBits, ownSource, ruleSource } from "#principals/tables.ts";
+import { withoutHidden } from "#principals/quarantine.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { foreignGroups, takenNames } from "./carried.ts";
@@ -55,7 +56,12 @@ export async function freeze(
       CASE k WHEN 'user' THEN ${matches("n", protection.users)} ELSE ${matches("n", protection.groups)} END;
     CREATE OR REPLACE TEMP TABLE in_doubt AS
     SELECT kind, name FROM quarantined WHERE name IS NOT NULL
-    UNION SELECT l.kind, l.name FROM ledger l JOIN quarantined q USING (kind, source, source_id);
+    UNION SELECT l.kind, l.name FROM ledger l JOIN quarantined q USING (kind, source, source_id)
+    -- An id with an invisible character is unknown, not absent.
+    UNION SELECT l.kind, l.name FROM ledger l
+    JOIN (SELECT kind, source, source_id AS id, ${withoutHidden("source_id")} AS source_id FROM quarantined) q USING (kind, source, source_id)
+    ANTI JOIN assembled s ON s.kind = l.kind AND s.source = l.source AND s.source_id = l.source_id
+    WHERE q.id <> l.source_id;
     CREATE OR REPLACE TEMP TABLE frozen AS
     SELECT kind, name, 'protected' AS reason FROM actual WHERE is_protected(kind, name);
     INSERT INTO frozen

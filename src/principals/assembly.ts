@@ -6,7 +6,7 @@ import type { CompiledRules } from "./compile.ts";
 import { giveNames } from "./names.ts";
 import type { KnownNames, Numbered } from "./names.ts";
 import type { Kind } from "./principal.ts";
-import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
+import { createHeld, holdAmbiguous, holdAmbiguousJoins, holdHiddenReferences } from "./quarantine.ts";
 import { createLinks, findCutLists, unresolvedLinks } from "./references.ts";
 import type { CutLists, Unresolved } from "./references.ts";
 import { addMissedMembers, collectSaid, countUnlisted } from "./scope.ts";
@@ -169,6 +169,7 @@ async function resolve(
   if (judgesLate) await holdAmbiguousJoins(connection);
   await createLinks(connection, keepLinks);
   await holdAmbiguous(connection, groupQuestions !== undefined);
+  await holdHiddenReferences(connection);
   const unresolved = await unresolvedLinks(connection, shown.reasons);
   const cutLists = await findCutLists(connection);
   await connection.run(`

@@ -1,6 +1,6 @@
 import { createContext, Script } from "node:vm";
 import { InputError, messageOf } from "#errors.ts";
-import { describeValue, formatDuration, nfc, quote } from "#text.ts";
+import { describeValue, formatDuration, nfc, objectionToKey, quote, visible } from "#text.ts";
 import { objectionToName } from "./principal.ts";
 import type { Kind } from "./principal.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
@@ -439,6 +439,8 @@ function joinKeyOf(
   if (expression === undefined) return undefined;
   try {
     const key = asOptionalText(expression.evaluate(attributes));
+    const objection = key ? objectionToKey(key) : undefined;
+    if (objection !== undefined) throw new Error(hiddenIn(key ?? "", objection));
     return key ? { key } : {};
   } catch (error) {
     return { reason: `join.${kind}: ${messageOf(error)}` };
@@ -493,7 +495,7 @@ function sourceNameOf(group: Entry, rules: KindJudge | undefined): string | unde
   const { attributes } = group;
   if (rules !== undefined) {
     try {
-      return asName(rules.expressions.name?.evaluate(attributes));
+      return known(asName(rules.expressions.name?.evaluate(attributes)));
     } catch {
       const { include, exclude } = rules.expressions;
       const evaluate = (rule: Expression | undefined): unknown => {
@@ -507,7 +509,12 @@ function sourceNameOf(group: Entry, rules: KindJudge | undefined): string | unde
     }
   }
   const usual = usualNames.flatMap((name) => attributeOf(attributes, name) ?? []);
-  return nfc(String(usual[0] ?? group.id));
+  return known(nfc(String(usual[0] ?? group.id)));
+}
+
+/** A group's name that looks like another one is not known. */
+function known(name: string): string | undefined {
+  return objectionToKey(name) === undefined ? name : undefined;
 }
 
 function groupAttributeOf(name: GroupFunction): string {
@@ -536,14 +543,15 @@ function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, known?: 
   if (evaluate(judging, "include", asBoolean) === false) return { verdict: "excluded" };
   if (evaluate(judging, "exclude", asBoolean) === true) return { verdict: "excluded" };
   const given = evaluate(judging, "name", asName);
-  const name = given === undefined || key === "users" ? given : rules.groupName(given);
+  const name = seen(judging, "name", given === undefined || key === "users" ? given : rules.groupName(given));
   const displayName =
     rules.absence.displayName === undefined
       ? evaluate(judging, "displayName", asName)
       : orAbsence(judging, "displayName", evaluate(judging, "displayName", asOptionalName), name);
   const description = orAbsence(judging, "description", evaluate(judging, "description", asOptionalText));
   const mail = orAbsence(judging, "mail", evaluate(judging, "mail", asOptionalText));
-  const groups = evaluate(judging, "groups", asGroups) ?? [];
+  const groups = (evaluate(judging, "groups", asGroups) ?? []).map(rules.groupName);
+  for (const group of groups) seen(judging, "groups", group);
   if (judging.reasons.length > 0 || name === undefined || displayName === undefined) {
     return { verdict: "quarantined", name, reason: judging.reasons.join("; ") };
   }
@@ -553,7 +561,7 @@ function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, known?: 
     displayName,
     description: description || undefined,
     mail: mail || undefined,
-    groups: groups.map(rules.groupName),
+    groups,
     kept: judging.kept,
   };
 }
@@ -577,6 +585,19 @@ function evaluate<Result>(
     reasons.push(`${key}.${rule}: ${messageOf(error)}`);
     return undefined;
   }
+}
+
+/** The name; undefined where nobody could see what it is: it would be another principal beside one that looks the same. */
+function seen({ key, reasons }: Judging, rule: RuleName, name: string | undefined): string | undefined {
+  const objection = name === undefined ? undefined : objectionToKey(name);
+  if (objection === undefined) return name;
+  reasons.push(`${key}.${rule}: ${hiddenIn(name ?? "", objection)}`);
+  return undefined;
+}
+
+/** Says what cannot be seen, and what to do. */
+function hiddenIn(text: string, objection: string): string {
+  return `${visible(quote(text))} ${objection}; correct the source, or use trim(…) or replace(…) in the rule`;
 }
 
 /**

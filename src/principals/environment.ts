@@ -1,4 +1,5 @@
 import { Environment, EvaluationError } from "@marcbachmann/cel-js";
+import { messageOf } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
 import { registerComparisons } from "./comparison.ts";
 import { isUnreadable } from "./entry.ts";
@@ -71,7 +72,11 @@ function lookUp(file: string, value: unknown): LookupRow {
   const table = lookupTables?.get(file);
   if (table === undefined || table instanceof Error) throw new EvaluationError(`the table ${quote(file)} was not read`);
   const key = asText("lookup", value);
-  return new LookupRow(table.columns, key === null ? undefined : table.rows.get(lookupKey(key)));
+  try {
+    return new LookupRow(table.columns, key === null ? undefined : table.rows.get(lookupKey(key)));
+  } catch (error) {
+    throw new EvaluationError(`lookup: ${messageOf(error)}`);
+  }
 }
 
 /** All users, or all groups: they can be counted, and nothing else. */

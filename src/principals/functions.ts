@@ -3,7 +3,7 @@ import type { Environment } from "@marcbachmann/cel-js";
 import anyAscii from "any-ascii";
 import { RE2JS } from "re2js";
 import { firstLineOf } from "#errors.ts";
-import { describeValue } from "#text.ts";
+import { describeValue, trimmed } from "#text.ts";
 import type { Macro } from "./ast.ts";
 import { isNull } from "./comparison.ts";
 import { exampleOf, formatsOfDate, momentIn, momentOf } from "./dates.ts";
@@ -19,8 +19,8 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
   "lower(dyn): dyn": (value: unknown) => withText("lower", value, (text) => text.toLowerCase()),
   /** In upper case. */
   "upper(dyn): dyn": (value: unknown) => withText("upper", value, (text) => text.toUpperCase()),
-  /** Without white space at either end. */
-  "trim(dyn): dyn": (value: unknown) => withText("trim", value, (text) => text.trim()),
+  /** Without white space and invisible characters at either end. */
+  "trim(dyn): dyn": (value: unknown) => withText("trim", value, trimmed),
   /** Every occurrence of a text replaced by another one. */
   "replace(dyn, string, string): dyn": (value: unknown, search: string, replacement: string) =>
     withText("replace", value, (text) => text.replaceAll(search, () => replacement)),

@@ -1,4 +1,4 @@
-import { nfc } from "#text.ts";
+import { nfc, objectionToKey, quote, visible } from "#text.ts";
 
 /** A table that rules look values up in: a CSV file beside the configuration. */
 export interface LookupTable {
@@ -38,9 +38,15 @@ export async function readTables(
   return tables;
 }
 
-/** Keys are compared without surrounding spaces and in Unicode form NFC. */
+/**
+ * Keys are compared without surrounding spaces and in Unicode form NFC.
+ * @throws {Error} when nobody can see what the key is
+ */
 export function lookupKey(text: string): string {
-  return nfc(text.trim());
+  const key = nfc(text.trim());
+  const objection = objectionToKey(key);
+  if (objection !== undefined) throw new Error(`the key ${visible(quote(key))} ${objection}`);
+  return key;
 }
 
 /** A row as CEL sees it, which reads the fields of a `Map` through `get`. Where no row has the key, every field is null. */

@@ -1,5 +1,6 @@
 import type { Connection } from "#duckdb/database.ts";
-import { entryKeys } from "./tables.ts";
+import { quote, visible, withoutUnseen } from "#text.ts";
+import { assemblyTables, entryKeys } from "./tables.ts";
 
 /** How many of the other entries a reason names. */
 const named = 3;
@@ -53,6 +54,50 @@ export async function holdAmbiguous(connection: Connection, asksGroups: boolean)
     SEMI JOIN (SELECT source, lost_kind, lost_key FROM link WHERE lost_state = 'several' ${asksGroups ? asked : ""}) l
       ON l.source = k.source AND l.lost_kind = k.kind AND l.lost_key = k.key`,
   );
+}
+
+/** What may have to be compared without invisible characters, for RE2: `withoutUnseen` says exactly. */
+const hidden = String.raw`[\p{Cc}\p{Cf}\x{a0}\x{34f}\x{115f}\x{1160}\x{1680}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{2000}-\x{200f}\x{2028}-\x{202f}\x{205f}-\x{206f}\x{2800}\x{3164}\x{fe00}-\x{fe0f}\x{ffa0}\x{fff0}-\x{fffc}\x{e0000}-\x{e0fff}]`;
+const mayHide = String.raw`'^\s|\s$|${hidden}'`;
+
+/** SQL of an id without what may hide in it. */
+export function withoutHidden(column: string): string {
+  return `trim(regexp_replace(${column}, '${hidden}', '', 'g'))`;
+}
+
+/**
+ * Adds entries to `held` whose references lead nowhere, but would lead somewhere without invisible characters: whether they
+ * are members is in doubt, so what the target has of them stays.
+ */
+export async function holdHiddenReferences(connection: Connection): Promise<void> {
+  await connection.run(`CREATE OR REPLACE TEMP TABLE hidden_key (${assemblyTables.hidden_key})`);
+  const lost = "link WHERE lost_key IS NOT NULL AND lost_state IS NULL";
+  const [any] = await connection.rows(`SELECT true FROM ${lost} LIMIT 1`);
+  if (any === undefined) return;
+  const found = await connection.rows<{ source: number; key: string }>(`
+    SELECT DISTINCT source, key FROM (SELECT source, lost_key AS key FROM ${lost} UNION ALL SELECT source, key FROM ${entryKeys})
+    WHERE regexp_matches(key, ${mayHide})`);
+  for (const { source, key } of found) {
+    const meant = withoutUnseen(key);
+    if (meant !== key)
+      await connection.run("INSERT INTO hidden_key VALUES (?, ?, ?, ?)", [source, key, meant, visible(quote(key))]);
+  }
+  const [hides] = await connection.rows("SELECT true FROM hidden_key LIMIT 1");
+  if (hides === undefined) return;
+  await connection.run(`
+    INSERT INTO held
+    WITH lost AS (
+      SELECT l.source, coalesce(l.member, l.grp) AS seq, l.lost_kind, l.lost_key, coalesce(h.meant, l.lost_key) AS meant, h.shown
+      FROM (FROM ${lost}) l LEFT JOIN hidden_key h ON h.source = l.source AND h.key = l.lost_key
+      WHERE coalesce(l.member, l.grp) IS NOT NULL),
+    known AS (
+      SELECT k.source, k.kind, k.key, coalesce(h.meant, k.key) AS meant, h.shown
+      FROM ${entryKeys} k LEFT JOIN hidden_key h ON h.source = k.source AND h.key = k.key)
+    SELECT DISTINCT l.seq, 'the reference ' || coalesce(l.shown, ${inMessage("l.lost_key")}) || ' may mean the ' || k.kind || ' '
+      || coalesce(k.shown, ${inMessage("k.key")}) || ': they differ in white space or invisible characters'
+    FROM lost l JOIN known k ON k.source = l.source AND k.meant = l.meant AND k.key <> l.lost_key
+      AND (l.lost_kind IS NULL OR l.lost_kind = k.kind)
+    WHERE l.shown IS NOT NULL OR k.shown IS NOT NULL`);
 }
 
 /** Adds the rows of `relation (seq, origin, shared, said)` to `held`, each naming the origins of others that share with it. */

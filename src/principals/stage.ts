@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { openRows } from "#duckdb/insert.ts";
 import type { Rows } from "#duckdb/insert.ts";
 import { messageOf, RollcallError } from "#errors.ts";
-import { nfc, quote } from "#text.ts";
+import { nfc, objectionToKey, quote, visible } from "#text.ts";
 import type { CompiledRules, JoinKey, Verdict } from "./compile.ts";
 import type { Entry, MembershipLines, SourceGroups, SourceRecord } from "./entry.ts";
 import type { Kind } from "./principal.ts";
@@ -256,8 +256,8 @@ function createStager(
 
   const addEntry = (entry: Entry): void => {
     seq += 1;
-    const joinKey = rules.joinKey(entry);
-    const verdict = joinKey === undefined ? rules.judge(entry) : undefined;
+    const joinKey = doubted(entry, rules.joinKey(entry));
+    const verdict = joinKey === undefined ? doubtedVerdict(entry, rules.judge(entry)) : undefined;
     const isExcluded = verdict?.verdict === "excluded";
     if (asksGroups && entry.kind === "group") rows.append("staged_group", seq, rules.sourceName(entry) ?? null);
     if (takesReferences && (joinKey !== undefined || keyIsId(entry) === 0)) {
@@ -338,6 +338,30 @@ const pairsOfLines = `
 /** 1 where an entry has one key, its id; otherwise 0. */
 function keyIsId({ id, keys }: Entry): 0 | 1 {
   return keys.length === 1 && keys[0] === id ? 1 : 0;
+}
+
+/** What cannot be seen in the id of an entry; undefined: nothing. */
+function hiddenInId({ id }: Entry): string | undefined {
+  const objection = objectionToKey(id);
+  return objection === undefined ? undefined : `the id ${visible(quote(id))} ${objection}; correct the source`;
+}
+
+/** An entry is in doubt where its id looks like another one. */
+function doubtedVerdict(entry: Entry, verdict: Verdict): Verdict {
+  if (verdict.verdict === "excluded") return verdict;
+  const reason = hiddenInId(entry);
+  if (reason === undefined) return verdict;
+  return {
+    verdict: "quarantined",
+    ...(verdict.name === undefined ? {} : { name: verdict.name }),
+    reason: verdict.verdict === "quarantined" ? `${reason}; ${verdict.reason}` : reason,
+  };
+}
+
+function doubted(entry: Entry, joinKey: JoinKey | undefined): JoinKey | undefined {
+  if (joinKey === undefined) return undefined;
+  const reason = joinKey.reason ?? hiddenInId(entry);
+  return reason === undefined ? joinKey : { reason };
 }
 
 /** A lone surrogate is not valid JSON. */

@@ -151,6 +151,8 @@ export const assemblyTables = {
    */
   link: `source INTEGER, origin VARCHAR, told_by VARCHAR, member INTEGER, grp INTEGER, lost_key VARCHAR,
     lost_kind VARCHAR, lost_state VARCHAR`,
+  /** Keys and lost references that are others without invisible characters. `holdHiddenReferences` only. */
+  hidden_key: "source INTEGER, key VARCHAR, meant VARCHAR, shown VARCHAR",
   /** The memberships that count. Made and read by `assemble`. */
   membership: "member INTEGER, grp INTEGER",
   /** Groups that rules would make and cannot describe. Made by `createRuleGroups`, read by `assemble`. */

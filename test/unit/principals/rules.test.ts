@@ -474,8 +474,8 @@ describe("B.5 what the service would refuse the whole list for is quarantined he
     }
   });
 
-  test("nothing is trimmed", () => {
-    expect(judge({}, { uid: " ann " })).toMatchObject({ name: " ann " });
+  test("nothing is trimmed: a name with white space at its ends is in doubt", () => {
+    expect(judge({}, { uid: " ann " })).toMatchObject({ verdict: "quarantined", name: undefined });
   });
 });
 
