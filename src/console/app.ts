@@ -150,8 +150,15 @@ const titles: ReadonlyMap<number, string> = new Map([
   [503, "Not available now"],
 ]);
 
-/** Sign in and out. */
+/** What answers GET and is nowhere to go to. */
+const notPages: ReadonlySet<string> = new Set(["/sign-in", "/assets/:file", "/events"]);
+
+/** Sign in and out. Called before the pages are added, which it gets to know. */
 function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send): void {
+  const pages = new Set<string>();
+  app.addHook("onRoute", ({ method, url }) => {
+    if (method === "GET" && !notPages.has(url)) pages.add(url);
+  });
   const page = (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -166,13 +173,13 @@ function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send):
 
   app.get("/sign-in", async (request, reply) => {
     const { next, unsent } = request.query as { next?: unknown; unsent?: unknown };
-    if ((await accounts.find(request, true)) !== undefined) return reply.redirect(ownPath(next), 303);
-    return page(request, reply, { next: ownPath(next), problem: unsent === undefined ? undefined : "ended" });
+    if ((await accounts.find(request, true)) !== undefined) return reply.redirect(ownPath(next, pages), 303);
+    return page(request, reply, { next: ownPath(next, pages), problem: unsent === undefined ? undefined : "ended" });
   });
   app.post("/sign-in", async (request, reply) => {
     const form = formOf(request);
     const [username, password] = [form.get("username") ?? "", form.get("password") ?? ""];
-    const [target, next] = [form.get("target") ?? "", ownPath(form.get("next"))];
+    const [target, next] = [form.get("target") ?? "", ownPath(form.get("next"), pages)];
     const retry = { next, username, target };
     const result = await accounts.signIn(request, { username, password, target }).catch((error: unknown) => {
       const { status, document } = answerOf(error);
@@ -239,10 +246,20 @@ function afterwards({ method, url, headers }: FastifyRequest): string {
   return `?${new URLSearchParams({ next, unsent: "yes" }).toString()}`;
 }
 
-/** A path of this console, whatever a link says: never another site. */
-function ownPath(path: unknown): string {
+/**
+ * Where a link may lead after signing in: a page of this console. A path that only begins like one may be another host for a
+ * browser (`/..//example.com`).
+ */
+export function ownPath(path: unknown, pages: Iterable<string>): string {
   const base = "http://console.invalid";
   if (typeof path !== "string" || !path.startsWith("/") || !URL.canParse(path, base)) return "/";
   const { origin, pathname, search } = new URL(path, base);
-  return origin === base ? pathname + search : "/";
+  const steps = pathname.split("/");
+  const isPage = [...pages].some((page) => {
+    const expected = page.split("/");
+    const fits = (step: string, at: number): boolean =>
+      step.startsWith(":") ? (steps[at] ?? "") !== "" : step === steps[at];
+    return expected.length === steps.length && expected.every(fits);
+  });
+  return origin === base && isPage ? pathname + search : "/";
 }

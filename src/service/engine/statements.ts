@@ -21,7 +21,7 @@ export interface Statement {
 
 const pieces = new RegExp(
   [
-    String.raw`(?<space>\s+|--[^\n]*)`,
+    String.raw`(?<space>\s+|--[^\n\r]*)`,
     String.raw`(?<quoted>"(?:[^"]|"")*")`,
     String.raw`(?<escaped>[eE]'(?:[^'\\]|''|\\[^])*')`,
     String.raw`(?<string>'(?:[^']|'')*')`,

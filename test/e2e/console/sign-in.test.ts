@@ -89,9 +89,17 @@ test("the console keeps others out: no session, no privilege, another site, a fo
     expect.stringContaining("the account ada lacks the administration privilege"),
   ]);
 
-  const opened = await post(`${url}/sign-in`, { ...admin, next: "//evil.example/x" });
+  const opened = await post(`${url}/sign-in`, { ...admin, next: "/..//evil.example/x" });
   expect([opened.status, opened.headers.get("location")]).toEqual([303, "/"]);
   const cookie = cookieOf(opened);
+  const next = async (path: string): Promise<string | null> => {
+    const query = new URLSearchParams({ next: path }).toString();
+    return (await fetch(`${url}/sign-in?${query}`, { headers: { cookie }, redirect: "manual" })).headers.get(
+      "location",
+    );
+  };
+  expect(await next("/.//evil.example")).toBe("/");
+  expect(await next("/people/explain?name=kim")).toBe("/people/explain?name=kim");
   const token =
     /name="token" value="([^"]+)"/.exec(await (await fetch(url, { headers: { cookie } })).text())?.[1] ?? "";
   const statusOf = async (form: Record<string, string>, headers: Record<string, string>): Promise<number> =>

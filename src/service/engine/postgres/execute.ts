@@ -4,9 +4,11 @@ import { inputError } from "#postgres/errors.ts";
 import type { RowSink } from "#service/engine/engine.ts";
 import { splitStatements } from "#service/engine/statements.ts";
 import type { Statement } from "#service/engine/statements.ts";
+import { checkNewFunctions } from "./confine.ts";
 import { translated } from "./define.ts";
 import { readNamespaces } from "./names.ts";
 import type { Naming } from "./names.ts";
+import { permit } from "./permit.ts";
 import { jsonValues } from "./values.ts";
 import { readPage } from "./query.ts";
 
@@ -28,21 +30,36 @@ const refused = new Set([
   "COPY",
 ]);
 
-/**
- * Runs an administrator's statements in order.
- * @returns how many rows the last one has
- */
-export async function execute(transaction: Transaction, sql: string, naming: Naming, sink: RowSink): Promise<number> {
+interface Executed {
+  /** How many rows the last statement has. */
+  readonly rows: number;
+  readonly mayHaveWritten: boolean;
+}
+
+/** Runs an administrator's statements in order. */
+export async function execute(transaction: Transaction, sql: string, naming: Naming, sink: RowSink): Promise<Executed> {
   const statements = splitStatements(sql);
   let rows = 0;
+  let mayHaveWritten = false;
+  let isReadOnly = false;
   for (const statement of statements) {
     const word = statement.tokens[0]?.text.toUpperCase() ?? "";
     if (refused.has(word))
       throw new InputError(
         `line ${statement.line}: ${word} cannot be run here: all statements together are one transaction`,
       );
+    // Not set: what a statement uses is found out by defining something.
+    if (/^SET\s+TRANSACTION\s+READ\s+ONLY$/i.test(statement.sql)) {
+      isReadOnly = true;
+      continue;
+    }
     try {
-      rows = await run(transaction, statement, naming, sink);
+      const wanted = translated(statement, await readNamespaces(transaction), naming);
+      const effect = await permit(transaction, wanted);
+      if (isReadOnly && effect !== "reads") throw new InputError("the transaction is read-only");
+      rows = await run(transaction, wanted, sink);
+      if (effect === "makes a function") await checkNewFunctions(transaction);
+      mayHaveWritten ||= effect !== "reads";
     } catch (error) {
       const meaning = inputError(error);
       if (statements.length === 1 || meaning === undefined) throw meaning ?? error;
@@ -51,17 +68,20 @@ export async function execute(transaction: Transaction, sql: string, naming: Nam
       });
     }
   }
-  return rows;
+  return { rows, mayHaveWritten };
 }
 
-async function run(transaction: Transaction, statement: Statement, naming: Naming, sink: RowSink): Promise<number> {
-  const { sql } = translated(statement, await readNamespaces(transaction), naming);
-  if (/^(?:SELECT|VALUES|TABLE|WITH)$/i.test(statement.tokens[0]?.text ?? "")) {
+async function run(
+  transaction: Transaction,
+  { sql, tokens }: Pick<Statement, "sql" | "tokens">,
+  sink: RowSink,
+): Promise<number> {
+  if (/^(?:SELECT|VALUES|TABLE|WITH)$/i.test(tokens[0]?.text ?? "")) {
     await transaction.run("SAVEPOINT before_query");
     try {
       return await readPage(transaction, sql, { offset: 0, limit: maxRows }, sink);
     } catch (error) {
-      // WITH … INSERT, and SELECT INTO.
+      // WITH … INSERT.
       if (!(error instanceof Error && /DECLARE CURSOR/.test(error.message))) throw error;
       await transaction.run("ROLLBACK TO SAVEPOINT before_query");
     }

@@ -38,6 +38,10 @@ const internal = /^(?:pg_.*|information_schema|rollcall|citus|citus_internal|col
 /** In bytes: PostgreSQL cuts longer names. */
 const longestName = 63;
 
+export function isInternal(namespace: string): boolean {
+  return internal.test(fold(namespace));
+}
+
 export function fold(name: string): string {
   return name.toLowerCase();
 }
@@ -57,8 +61,7 @@ export function soughtPlace(database: string, schema: string | undefined, { defa
 export function placeOf(database: string, schema: string | undefined, naming: Naming): Place {
   const place = soughtPlace(database, schema, naming);
   const { namespace } = place;
-  if (internal.test(fold(namespace)))
-    throw new InputError(`a database cannot be called "${database}": that name is reserved`);
+  if (isInternal(namespace)) throw new InputError(`a database cannot be called "${database}": that name is reserved`);
   if (Buffer.byteLength(namespace) > longestName)
     throw new InputError(`PostgreSQL's names have at most ${longestName} bytes: "${namespace}" is too long`);
   return place;
@@ -67,7 +70,7 @@ export function placeOf(database: string, schema: string | undefined, naming: Na
 /** All schemas that can hold tables of the interface. They are few. */
 export async function readNamespaces(transaction: Pick<Transaction, "rows">): Promise<string[]> {
   const rows = await transaction.rows<{ name: string }>("SELECT nspname::text AS name FROM pg_namespace ORDER BY 1");
-  return rows.map(({ name }) => name).filter((name) => !internal.test(name));
+  return rows.map(({ name }) => name).filter((name) => !isInternal(name));
 }
 
 /** The one of the names that is meant: case does not matter, unless several differ in nothing else. */

@@ -19,7 +19,7 @@ import { execute } from "./execute.ts";
 import { meant, readNamespaces, schemasOf, usualNaming } from "./names.ts";
 import type { Naming } from "./names.ts";
 import { readPage } from "./query.ts";
-import { raiseRevisionOfWriter, readRevision, revisionsTable } from "./revisions.ts";
+import { raiseRevision, readRevision, revisionsTable } from "./revisions.ts";
 import { findTable, listTables } from "./tables.ts";
 import { textSettings } from "./values.ts";
 import { writeTable } from "./write.ts";
@@ -104,14 +104,15 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
           const [only, ...more] = namespaces.filter((other) => other !== "public");
           const database = name === undefined ? (more.length === 0 ? only : undefined) : existing(name, namespaces);
           // A table that is named without a schema belongs to no database then.
-          await transaction.run(`SET LOCAL search_path = ${database === undefined ? "''" : identifier(database)}`);
-          const rows = await execute(transaction, sql, naming, sink);
-          // The statements may have taken another role.
-          await transaction.run("RESET ROLE");
-          await raiseRevisionOfWriter(transaction, "sql");
+          await transaction.run(
+            `SET LOCAL search_path = ${database === undefined ? "''" : `${identifier(database)}, pg_temp`}`,
+          );
+          const { rows, mayHaveWritten } = await execute(transaction, sql, naming, sink);
+          if (mayHaveWritten) await raiseRevision(transaction, "sql");
           return rows;
         },
-        { timeout: 0, signal, settings: textSettings },
+        // How strings end must be what `splitStatements` takes for it.
+        { timeout: 0, signal, settings: { ...textSettings, standard_conforming_strings: "on" } },
       ),
     find: async (name) => (await findTable(postgres, name, naming))?.table,
     revision: () => readRevision(postgres),
@@ -137,7 +138,7 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
               async (transaction) => {
                 const namespaces = await readNamespaces(transaction);
                 const database = existing(query.database, namespaces);
-                await transaction.run(`SET LOCAL search_path = ${identifier(database)}`);
+                await transaction.run(`SET LOCAL search_path = ${identifier(database)}, pg_temp`);
                 try {
                   if (!checked.has(key)) await checkQuery(transaction, statement, database, namespaces);
                   remember(key);
