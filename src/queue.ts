@@ -66,17 +66,17 @@ export function createQueue(width = 1): Queue {
   return Object.assign(queue, { idle });
 }
 
-/** A queue for each key: calls with the same key run one after the other, others at the same time. */
+/** A queue for each key: of calls with the same key, `width` run at a time, others at the same time. */
 export interface KeyedQueue {
   <Result>(key: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
   /** Resolves when nothing runs or waits any more, whatever its key. */
   idle(): Promise<void>;
 }
 
-export function createKeyedQueue(): KeyedQueue {
+export function createKeyedQueue(width = 1): KeyedQueue {
   const byKey = new Map<string, { readonly queue: Queue; calls: number }>();
   const run = async <Result>(key: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> => {
-    const entry = byKey.get(key) ?? { queue: createQueue(), calls: 0 };
+    const entry = byKey.get(key) ?? { queue: createQueue(width), calls: 0 };
     byKey.set(key, entry);
     entry.calls++;
     try {

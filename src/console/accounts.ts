@@ -42,6 +42,11 @@ export function mayDecide({ isAdministrator, target }: Visitor, of: string): boo
   return isAdministrator && (target === undefined || target === of);
 }
 
+/** An account among those of all targets. */
+export function accountOf({ target = "", name }: Pick<Visitor, "target" | "name">): string {
+  return JSON.stringify([target, name]);
+}
+
 /** What every form of a session carries: a page of another site cannot know it. It says nothing about the session. */
 export function formToken({ token }: Pick<SignedIn, "token">): string {
   return createHmac("sha256", token).update("forms of the console").digest("base64url");
@@ -83,8 +88,8 @@ export interface TargetAccountsOptions {
 /** How long a session lasts without a request, and at most, in milliseconds. */
 const lifetimes = { idle: 3 * 3_600_000, most: 12 * 3_600_000 } as const;
 
-/** The most sessions at a time; the oldest end. */
-const capacity = 1000;
+/** The most sessions of an account at a time. Of more, those end that have not been used for the longest. */
+const capacity = 100;
 
 /** Slower than a target is, so that no stranger uses up what the target allows this machine. */
 const logins = { attempts: 5, window: 300_000, lockout: 300_000 } as const;
@@ -110,7 +115,7 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
       const session = token === undefined ? undefined : sessions.get(digestOf(token));
       if (token === undefined || session === undefined) return undefined;
       const time = now();
-      if (time - session.lastUsed >= lifetimes.idle || time - session.opened >= lifetimes.most) {
+      if (hasEnded(session, time)) {
         sessions.delete(digestOf(token));
         return undefined;
       }
@@ -137,7 +142,7 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
       const token = randomBytes(32).toString("base64url");
       const isAdministrator = is === "administrator";
       const time = now();
-      sessions.set(digestOf(token), {
+      const session: Session = {
         name: credentials.username,
         isAdministrator,
         // The page says where that is done.
@@ -145,15 +150,24 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
         target,
         opened: time,
         lastUsed: time,
-      });
-      const [oldest] = sessions.keys();
-      if (sessions.size > capacity && oldest !== undefined) sessions.delete(oldest);
+      };
+      for (const [digest, each] of sessions) if (hasEnded(each, time)) sessions.delete(digest);
+      const own = [...sessions].filter(([, each]) => accountOf(each) === accountOf(session));
+      const surplus = own
+        .sort(([, a], [, b]) => a.lastUsed - b.lastUsed)
+        .slice(0, Math.max(0, own.length + 1 - capacity));
+      for (const [digest] of surplus) sessions.delete(digest);
+      sessions.set(digestOf(token), session);
       return { outcome: "opened", token };
     },
     signOut: async ({ token }) => {
       sessions.delete(digestOf(token));
     },
   };
+}
+
+function hasEnded({ opened, lastUsed }: Session, time: number): boolean {
+  return time - lastUsed >= lifetimes.idle || time - opened >= lifetimes.most;
 }
 
 function addressOf({ raw }: FastifyRequest): string {

@@ -13,7 +13,7 @@ import type { Result } from "#console/charts/columns.ts";
 import { figureOf } from "#console/charts/figure.ts";
 import type { FigureSize } from "#console/charts/figure.ts";
 import { createRenderer } from "#console/charts/renderer.ts";
-import { offsetOf, untilLeft } from "./context.ts";
+import { offsetOf, untilLeft, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import type { Html } from "./html.ts";
 import type { Frame } from "./layout.ts";
@@ -39,6 +39,12 @@ const mostAtOnce = 200_000;
 /** The most visualizations that are asked for at once. */
 const mostTogether = 24;
 
+/** Who asks, until they leave. */
+interface Asking {
+  readonly account: string;
+  readonly signal: AbortSignal;
+}
+
 /** There are rows, but a page has no room for them. */
 class TooLargeError extends InputError {}
 
@@ -59,11 +65,12 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
     const left = untilLeft(reply);
     const late = new AbortController();
     const signal = AbortSignal.any([left, late.signal]);
+    const account = visitorOf(request).name;
     const wait = delay(patience, undefined, { ref: false });
     const shown = await Promise.all(
       board.visualizations.map(async (visualization, index): Promise<Shown> => {
         if (index >= mostTogether) return { kind: "later" };
-        const work = show(board, visualization, { as: "card" }, signal);
+        const work = show(board, visualization, { as: "card" }, { signal, account });
         // The page that fetches it by itself shares the query that is under way.
         work.catch(() => undefined);
         return (await Promise.race([work, wait])) ?? { kind: "later" };
@@ -82,7 +89,7 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
     const signal = untilLeft(reply);
     const isCard = as === "card";
     const extent = isCard ? ({ as: "card" } as const) : { as: "page" as const, from: offsetOf(from) };
-    const shown = await show(board, visualization, extent, signal);
+    const shown = await show(board, visualization, extent, { signal, account: visitorOf(request).name });
     if (shown.kind === "problem" && request.headers["hx-request"] === undefined) reply.code(shown.status ?? 500);
     const page = { pinboard: board, visualization, shown };
     return send(request, reply, frame(visualization.title), isCard ? card(page) : single(page));
@@ -90,7 +97,7 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
 
   scope.get("/pinboards/:id/:visualization/download", async (request, reply) => {
     const [board, visualization] = [boardOf(request), visualizationOf(request)];
-    const answer = await ask(board, visualization, {}, untilLeft(reply));
+    const answer = await ask(board, visualization, {}, { signal: untilLeft(reply), account: visitorOf(request).name });
     reply.raw.once("close", () => {
       answer.release();
     });
@@ -125,19 +132,19 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
     board: HostPinboard,
     { id }: HostVisualization,
     paging: { readonly offset?: number; readonly size?: number },
-    signal: AbortSignal,
+    { signal, account }: Asking,
   ): Promise<PinboardAnswer> {
     const [pinboard, visualizations] = [board.id.toLowerCase(), [id.toLowerCase()]];
-    return known().data({ pinboard, visualizations, format: "COMPACT", paging }, signal);
+    return known().data({ pinboard, visualizations, format: "COMPACT", paging }, signal, account);
   }
 
   async function read(
     board: HostPinboard,
     visualization: HostVisualization,
     page: { readonly offset: number; readonly size: number },
-    signal: AbortSignal,
+    asking: Asking,
   ): Promise<Page> {
-    const answer = await ask(board, visualization, page, signal);
+    const answer = await ask(board, visualization, page, asking);
     try {
       if (answer.size > mostBytes)
         throw new TooLargeError(
@@ -158,22 +165,27 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
     board: HostPinboard,
     visualization: HostVisualization,
     extent: { readonly as: "card" } | { readonly as: "page"; readonly from: number },
-    signal: AbortSignal,
+    asking: Asking,
   ): Promise<Shown> {
     const offset = extent.as === "page" ? extent.from : 0;
     const size = sizes[extent.as];
     try {
       if (visualization.type !== "CHART")
-        return { kind: "rows", result: await read(board, visualization, { offset, size }, signal) };
-      const whole = await read(board, visualization, { offset: 0, size: sizes.chart }, signal);
+        return { kind: "rows", result: await read(board, visualization, { offset, size }, asking) };
+      const whole = await read(board, visualization, { offset: 0, size: sizes.chart }, asking);
       const hasPage = offset + size <= whole.rows.length || whole.rows.length === whole.totalRowCount;
       const result = hasPage
         ? { ...whole, rows: whole.rows.slice(offset, offset + size), offset, pageSize: size }
-        : await read(board, visualization, { offset, size }, signal);
-      const chart = await draw(whole, visualization, extent.as === "card" ? ["narrow"] : ["narrow", "wide"], signal);
+        : await read(board, visualization, { offset, size }, asking);
+      const chart = await draw(
+        whole,
+        visualization,
+        extent.as === "card" ? ["narrow"] : ["narrow", "wide"],
+        asking.signal,
+      );
       return { kind: "rows", result, chart };
     } catch (error) {
-      signal.throwIfAborted();
+      asking.signal.throwIfAborted();
       const { status, document, unexpected } = answerOf(error);
       if (unexpected) log.error({ err: error }, `console: pinboard ${board.name}: ${messageOf(error)}`);
       const { message, problems } = document.error;

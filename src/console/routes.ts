@@ -4,7 +4,7 @@ import { findRun, listRuns } from "#control/routes.ts";
 import { read, runsQuery } from "#control/requests.ts";
 import { standingsOf } from "#sync/standing.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { mayDecide } from "./accounts.ts";
+import { accountOf, mayDecide } from "./accounts.ts";
 import { visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { at } from "./html.ts";
@@ -19,8 +19,9 @@ const loadsShown = 10;
 const pace = 500;
 
 /** Adds the pages that show something. */
-export function addPages(scope: FastifyInstance, { control, connections, loads }: AppOptions, send: Send): void {
-  const progress = follow(scope, { control, connections, loads });
+export function addPages(scope: FastifyInstance, options: AppOptions, send: Send): void {
+  const { control, loads } = options;
+  const progress = follow(scope, options);
 
   scope.get("/", async (request, reply) => {
     const { coordinator } = control.daemon();
@@ -94,7 +95,7 @@ function given(query: unknown): Record<string, string> {
  */
 function follow(
   scope: FastifyInstance,
-  { control, connections, loads }: Pick<AppOptions, "control" | "connections" | "loads">,
+  { control, connections, loads, accounts, viewers }: AppOptions,
 ): ReadonlyMap<string, number> {
   const streams = createEventStreams();
   const progress = new Map<string, number>();
@@ -117,7 +118,7 @@ function follow(
       streams.publish("changed", {});
     }, pace);
   };
-  scope.get("/events", { config: { forLoads: true } }, async (_request, reply) => {
+  scope.get("/events", { config: { forLoads: true } }, async (request, reply) => {
     unsubscribeLoads ??= loads?.subscribe(loadsChanged);
     if (loads?.isBusy() === true) loadsChanged();
     unsubscribe ??= control.daemon().coordinator.subscribe((event) => {
@@ -128,7 +129,13 @@ function follow(
       changed();
     });
     unsubscribeChecks ??= connections.subscribe(changed);
-    return reply.type("text/event-stream").send(streams.open(undefined));
+    const isAllowed = async (): Promise<boolean> => {
+      const visitor = await accounts.find(request, false);
+      return visitor !== undefined && (viewers || visitor.isAdministrator || visitor.mayLoad === true);
+    };
+    return reply
+      .type("text/event-stream")
+      .send(streams.open(undefined, { account: accountOf(visitorOf(request)), isAllowed }));
   });
   scope.addHook("preClose", (done) => {
     clearTimeout(timer);

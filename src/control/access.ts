@@ -4,6 +4,7 @@ import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import type { HostedLoads } from "#service/hosted-loads.ts";
 import type { Actor } from "#sync/record.ts";
 import { Refusal } from "./answers.ts";
+import type { Listening } from "./events.ts";
 
 /** The header that names the account a command runs under, percent-encoded. It is a claim, not a proof. */
 export const accountHeader = "x-rollcall-account";
@@ -47,10 +48,11 @@ export interface HostPinboards {
   list(): readonly HostPinboard[];
   /**
    * The answer of `pinboarddata`: the rows of visualizations; of all of them when none is named.
+   * @param account who asks: an account does not hold all slots of queries
    * @throws {InputError} unknown ids, or what is wrong with the SQL; {UnavailableError} when a query took too much time or
    *   memory
    */
-  data(request: PinboardRequest, signal: AbortSignal): Promise<PinboardAnswer>;
+  data(request: PinboardRequest, signal: AbortSignal, account?: string): Promise<PinboardAnswer>;
 }
 
 export interface HostPinboard {
@@ -136,6 +138,13 @@ async function actorOf(request: FastifyRequest, host: Host, token: string): Prom
     throw unauthorised("expected `Authorization: Bearer` with the token of data/daemon/control.json");
   const { name, address } = await host.administrator(request);
   return { name, from: address };
+}
+
+/** The session that an administrator listens with; undefined: the holder of the token listens. */
+export function listeningOf(request: FastifyRequest, { accounts }: Host): Listening | undefined {
+  if (accounts === undefined || bearerOf(request) !== undefined) return undefined;
+  const isAllowed = async (): Promise<boolean> => (await accounts.find(request, false))?.isAdministrator === true;
+  return { account: request.actor.name, isAllowed };
 }
 
 function unauthorised(message: string): Refusal {

@@ -4,8 +4,11 @@ import { Refusal } from "./answers.ts";
 /** How often a comment keeps each stream alive, in milliseconds. */
 const heartbeat = 15_000;
 
-/** How many clients may listen at once. */
-const mostListeners = 64;
+/** How often it is looked whether a client may still listen, in milliseconds, besides before every event. */
+const lookInterval = 2_000;
+
+/** How many clients may listen at once: of one account, and altogether. */
+const mostListeners = { ofOne: 16, all: 512 };
 
 /** How much is remembered for clients that reconnect: events, and their characters in total. */
 const recent = { events: 500, characters: 1024 * 1024 };
@@ -13,32 +16,98 @@ const recent = { events: 500, characters: 1024 * 1024 };
 /** A client with this many unread bytes, besides what the system buffers, is disconnected. It can reconnect. */
 const backlog = 512 * 1024;
 
+/** Whose session a stream hangs on. */
+export interface Listening {
+  readonly account: string;
+  /** Whether the session is there, and allows it. Not a use of it. */
+  readonly isAllowed: () => Promise<boolean>;
+}
+
 /** Events for clients that listen over HTTP (server-sent events). */
 export interface EventStreams {
   /**
-   * A stream of the events since `lastId` and from now on. If some of them are forgotten, it starts with `missed`.
-   * @throws {Refusal} 503 when too many clients listen already
+   * A stream of the events since `lastId` and from now on. If some of them are forgotten, it starts with `missed`. It ends when
+   * its session does: nothing is sent that happened after that.
+   * @param listening absent: a command on this machine
+   * @throws {Refusal} 503 when too many clients listen already, of this account or altogether
    */
-  open(lastId: string | undefined): Readable;
+  open(lastId: string | undefined, listening?: Listening): Readable;
   /** Sends an event to every client that listens. */
   publish(type: string, data: object): void;
   /** Ends every stream, and opens no more. */
   close(): void;
 }
 
+/** A client, and what it is sent once it is certain that it still may have it. */
+class Listener {
+  readonly account: string | undefined;
+  readonly stream = new Readable({ read: () => undefined });
+  readonly #isAllowed: (() => Promise<boolean>) | undefined;
+  readonly #waiting: string[] = [];
+  #isLooking = false;
+  #isEnding = false;
+
+  constructor(listening: Listening | undefined) {
+    this.account = listening?.account;
+    this.#isAllowed = listening?.isAllowed;
+  }
+
+  send(text: string): void {
+    if (this.#isAllowed === undefined) {
+      send(this.stream, text);
+      return;
+    }
+    this.#waiting.push(text);
+    if (this.#waiting.length > recent.events) this.stream.destroy();
+    else this.look();
+  }
+
+  /** Sends what waits if the client may have it, and ends its stream otherwise. */
+  look(): void {
+    if (!this.#isLooking) void this.#look();
+  }
+
+  end(): void {
+    this.#isEnding = true;
+    if (this.#isAllowed === undefined) this.stream.push(null);
+    else this.look();
+  }
+
+  async #look(): Promise<void> {
+    this.#isLooking = true;
+    do {
+      const { length } = this.#waiting;
+      // When it cannot be looked up, the client connects again.
+      const isAllowed = await this.#isAllowed?.().catch(() => false);
+      if (this.stream.destroyed) return;
+      if (isAllowed === false) {
+        this.stream.push(null);
+        return;
+      }
+      for (const text of this.#waiting.splice(0, length)) send(this.stream, text);
+    } while (this.#waiting.length > 0);
+    this.#isLooking = false;
+    if (this.#isEnding) this.stream.push(null);
+  }
+}
+
 export function createEventStreams(): EventStreams {
   // Ids of an earlier process mean nothing to this one.
   const era = Date.now().toString(36);
   const remembered: { readonly id: number; readonly text: string }[] = [];
-  const listeners = new Set<Readable>();
+  const listeners = new Set<Listener>();
   let characters = 0;
   let last = 0;
   let closed = false;
 
   const keepAlive = setInterval(() => {
-    for (const stream of listeners) send(stream, ":\n\n");
+    for (const listener of listeners) listener.send(":\n\n");
   }, heartbeat);
   keepAlive.unref();
+  const looking = setInterval(() => {
+    for (const listener of listeners) if (listener.account !== undefined) listener.look();
+  }, lookInterval);
+  looking.unref();
 
   /** The events since; undefined when some are forgotten. */
   function since(lastId: string): readonly string[] | undefined {
@@ -49,13 +118,18 @@ export function createEventStreams(): EventStreams {
   }
 
   return {
-    open: (lastId) => {
+    open: (lastId, listening) => {
       if (closed) throw new Refusal(503, "the daemon is stopping");
-      if (listeners.size >= mostListeners)
-        throw new Refusal(503, `${mostListeners} clients listen already`, { headers: { "retry-after": "10" } });
-      const stream = new Readable({ read: () => undefined });
-      listeners.add(stream);
-      stream.once("close", () => listeners.delete(stream));
+      const own = [...listeners].filter(({ account }) => account === listening?.account).length;
+      const later = { headers: { "retry-after": "10" } };
+      if (listening !== undefined && own >= mostListeners.ofOne)
+        throw new Refusal(503, `${own} clients listen already with the account ${listening.account}`, later);
+      if (listeners.size >= mostListeners.all)
+        throw new Refusal(503, `${mostListeners.all} clients listen already`, later);
+      const listener = new Listener(listening);
+      const { stream } = listener;
+      listeners.add(listener);
+      stream.once("close", () => listeners.delete(listener));
       const missed = lastId === undefined ? [] : since(lastId);
       // The first event gives the client an id to reconnect with, before anything has happened.
       send(
@@ -73,12 +147,13 @@ export function createEventStreams(): EventStreams {
       while (remembered.length > recent.events || (characters > recent.characters && remembered.length > 1)) {
         characters -= remembered.shift()?.text.length ?? 0;
       }
-      for (const stream of listeners) send(stream, text);
+      for (const listener of listeners) listener.send(text);
     },
     close: () => {
       closed = true;
       clearInterval(keepAlive);
-      for (const stream of listeners) stream.push(null);
+      clearInterval(looking);
+      for (const listener of listeners) listener.end();
     },
   };
 }

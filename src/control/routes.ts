@@ -8,7 +8,7 @@ import type { Begun, Coordinator, SyncStatus } from "#sync/coordinator/coordinat
 import type { Actor, RunRecord } from "#sync/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
-import { authenticate } from "./access.ts";
+import { authenticate, listeningOf } from "./access.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf, orConflict } from "./answers.ts";
 import { changesAsJson } from "./answers.ts";
@@ -72,7 +72,7 @@ const bodyLimit = 64 * 1024;
 export function addControlRoutes(app: FastifyInstance, host: Host, context: ControlContext): void {
   const routes = (scope: FastifyInstance, _: unknown, done: () => void): void => {
     prepare(scope, host, context);
-    addQueries(scope, context);
+    addQueries(scope, host, context);
     addCommands(scope, context);
     done();
   };
@@ -105,7 +105,11 @@ function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events
   });
 }
 
-function addQueries(scope: FastifyInstance, { version, startedAt, daemon, events, outcomeOf }: ControlContext): void {
+function addQueries(
+  scope: FastifyInstance,
+  host: Host,
+  { version, startedAt, daemon, events, outcomeOf }: ControlContext,
+): void {
   add(scope, controlRoutes.status, (): Status => {
     const { configuration, coordinator } = daemon();
     return { pid: process.pid, version, startedAt, configuration: configuration(), syncs: coordinator.syncs() };
@@ -139,7 +143,8 @@ function addQueries(scope: FastifyInstance, { version, startedAt, daemon, events
   });
   add(scope, controlRoutes.events, (request, reply) => {
     const lastId = request.headers["last-event-id"];
-    return reply.type("text/event-stream").send(events.open(typeof lastId === "string" ? lastId : undefined));
+    const since = typeof lastId === "string" ? lastId : undefined;
+    return reply.type("text/event-stream").send(events.open(since, listeningOf(request, host)));
   });
 }
 

@@ -220,7 +220,7 @@ async function open(options: ServiceOptions): Promise<Service> {
     },
     pinboards: {
       list: () => pinboards.list(),
-      data: (request, signal) => pinboards.data(request, AbortSignal.any([shutdown, signal])),
+      data: (request, signal, account) => pinboards.data(request, AbortSignal.any([shutdown, signal]), account),
     },
     loads: hostLoads({ callers, loads, forward, worker, directory, limits: options.loads, shutdown }),
   });

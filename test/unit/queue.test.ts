@@ -96,3 +96,21 @@ test("a call with a key that is given up while it waits never runs", async () =>
   await first;
   await expect(queue.idle()).resolves.toBeUndefined();
 });
+
+test("of a key, a queue runs as many as it may", async () => {
+  const queue = createKeyedQueue(2);
+  const gate = Promise.withResolvers<void>();
+  const begun: string[] = [];
+  const run = (key: string): Promise<void> =>
+    queue(key, async () => {
+      begun.push(key);
+      await gate.promise;
+    });
+  const all = [run("a"), run("a"), run("a"), run("b")];
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(begun.toSorted()).toEqual(["a", "a", "b"]);
+  gate.resolve();
+  await Promise.all(all);
+  expect(begun).toHaveLength(4);
+});

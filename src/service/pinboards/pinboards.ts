@@ -20,10 +20,11 @@ export interface Pinboards {
   /**
    * The answer of `pinboarddata` (specification 4.2, B.11 to B.13). The queries run side by side; the first that fails
    * stops the others.
+   * @param account who asks: an account does not hold all slots of queries
    * @throws {InputError} unknown ids, or what is wrong with the SQL; {UnavailableError} when a query took too much
    *   time or memory, or there is no room for its result
    */
-  data(request: DataRequest, signal: AbortSignal): Promise<PinboardData>;
+  data(request: DataRequest, signal: AbortSignal, account?: string): Promise<PinboardData>;
   /**
    * The answer of `listvizheaders` (B.14).
    * @param administrator the GUID of whom a pinboard is by that does not say
@@ -65,13 +66,14 @@ export async function openPinboards({ worker, read, timeout, maxRows }: Pinboard
     { database, sql, name }: Visualization,
     { format, paging }: DataRequest,
     signal: AbortSignal,
+    account: string | undefined,
   ): Promise<Shared<Answer>> => {
     const page = { offset: paging.offset ?? 0, limit: Math.min(paging.size ?? maxRows, maxRows) };
     try {
       // A request after a change must not get the result from before it.
       const key = JSON.stringify([await worker.revision(), database, sql, page, format]);
       return await flights.join(key, signal, async (stop) =>
-        worker.query({ database, sql, timeout, ...page }, format, stop),
+        worker.query({ database, sql, timeout, ...page }, format, stop, account),
       );
     } catch (cause) {
       if (cause instanceof InputError) throw new InputError(`visualization ${name}: ${cause.message}`, { cause });
@@ -84,11 +86,11 @@ export async function openPinboards({ worker, read, timeout, maxRows }: Pinboard
 
   return {
     list: () => [...pinboards.values()].sort((a, b) => a.name.localeCompare(b.name, "en")),
-    data: async (request, signal) => {
+    data: async (request, signal, account) => {
       const chosen = choose(find(request.pinboard), request.visualizations);
       const failed = new AbortController();
       const either = AbortSignal.any([signal, failed.signal]);
-      const queries = chosen.map((visualization) => query(visualization, request, either));
+      const queries = chosen.map((visualization) => query(visualization, request, either, account));
       try {
         const answers = await Promise.all(queries);
         return dataOf(chosen, answers, request);

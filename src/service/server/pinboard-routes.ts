@@ -29,12 +29,12 @@ export function addPinboardRoutes(app: FastifyInstance, prefix: string, settings
       method,
       url: prefix + familyB + path,
       handler: async (request, reply) => {
-        await callers.require(request);
+        const { name } = await callers.require(request);
         const query = queryOf(request);
         const form = new URLSearchParams(method === "POST" ? await readBody(request) : "");
         const wanted = readDataRequest(parametersOf(query, form), valuesOf("vizid", query, form));
         const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
-        return sendData(reply, await pinboards.data(wanted, signal));
+        return sendData(reply, await pinboards.data(wanted, signal, name));
       },
     });
   }

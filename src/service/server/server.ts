@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server } from "node:http";
+import type { Socket } from "node:net";
 import { pipeline, Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { constants, createGzip, gzipSync } from "node:zlib";
@@ -237,14 +238,28 @@ function askWhetherThere(request: FastifyRequest, { raw }: FastifyReply): void {
       askPauses[time] ?? askPauses.at(-1),
     );
   };
+  if (httpVersion === "1.0") return;
   const begin = (): void => {
-    if (httpVersion !== "1.0") ask(0);
+    ask(0);
   };
-  socket.once("end", begin);
+  const underWay = whenClosed.get(socket) ?? listenToEnd(socket);
+  underWay.add(begin);
   raw.once("close", () => {
-    socket.off("end", begin);
+    underWay.delete(begin);
     clearTimeout(timer);
   });
+}
+
+/** What to do when a client closes its side. It may have sent many requests before the first is answered. */
+const whenClosed = new WeakMap<Socket, Set<() => void>>();
+
+function listenToEnd(socket: Socket): Set<() => void> {
+  const underWay = new Set<() => void>();
+  whenClosed.set(socket, underWay);
+  socket.once("end", () => {
+    for (const begin of underWay) begin();
+  });
+  return underWay;
 }
 
 /** CPU time is worth more than the last percent of compression. */

@@ -49,6 +49,9 @@ interface Session {
   readonly read: number;
 }
 
+/** The most sessions of a user at a time. Of more, those end that have not been used for the longest. */
+const mostOfUser = 1_000;
+
 /** The last uses of sessions are written at most this often, in milliseconds. */
 const writeInterval = 60_000;
 
@@ -146,6 +149,27 @@ export async function openSessions({ records, idle, remembered, log }: SessionOp
     return undefined;
   }
 
+  /** A script that logs in and never out ends sessions of its own user, and nobody else's. */
+  async function makeRoom(user: string): Promise<void> {
+    const own = [...sessions].filter(
+      ([
+        ,
+        {
+          user: { id },
+          kind,
+        },
+      ]) => id === user && kind !== "local",
+    );
+    if (own.length < mostOfUser) return;
+    own.sort(([, a], [, b]) => a.lastUsed - b.lastUsed);
+    for (const [digest] of own.slice(0, own.length + 1 - mostOfUser)) {
+      sessions.delete(digest);
+      used.delete(digest);
+      ended.add(digest);
+    }
+    await remove();
+  }
+
   await writeDown();
   const writing = createQueue();
   const timer = setInterval(() => {
@@ -157,6 +181,7 @@ export async function openSessions({ records, idle, remembered, log }: SessionOp
 
   return {
     open: async (user, options) => {
+      await makeRoom(user.id);
       const { token, digest } = createToken();
       const now = BigInt(records.now());
       const row = {

@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
-import { createQueue } from "#queue.ts";
+import { createKeyedQueue, createQueue } from "#queue.ts";
 import { queriesOf, tookTooLong } from "#service/engine/engine.ts";
 import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import { isOutOfMemory } from "#duckdb/database.ts";
@@ -53,8 +53,12 @@ export interface Worker {
   load(job: LoadJob, signal: AbortSignal): Promise<Outcome>;
   /** As `Engine.execute`. The answer has to be released. @throws {UnavailableError} when it took too much memory */
   execute(database: string | undefined, sql: string, signal: AbortSignal): Promise<Answer>;
-  /** As `Engine.query`. The answer has to be released. @throws {UnavailableError} when it took too much memory or time */
-  query(query: Query, format: Format, signal: AbortSignal): Promise<Answer>;
+  /**
+   * As `Engine.query`. The answer has to be released.
+   * @param account whose query it is: an account does not hold all slots
+   * @throws {UnavailableError} when it took too much memory or time
+   */
+  query(query: Query, format: Format, signal: AbortSignal, account?: string): Promise<Answer>;
   /**
    * Changes with everything that may change the results of queries, before that is reported as done; half a second later, where
    * another process did it.
@@ -113,6 +117,8 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
   // Each occupies a thread, and as many processors as it can get; PostgreSQL has its own.
   const width = engine === "duckdb" ? Math.min(3, Math.max(2, availableParallelism())) : queriesOf(engine.poolSize);
   const queries = createQueue(width);
+  // Whatever one account asks for, others find a slot.
+  const ofAccount = createKeyedQueue(Math.max(1, width - 1));
   const paused = new Map<string, { readonly time: number; readonly until: number }>();
   let revision = 0;
 
@@ -259,8 +265,8 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
         throw error instanceof LostError ? explain(task, error) : error;
       }
     },
-    query: (query, format, signal) =>
-      queries(async () => {
+    query: (query, format, signal, account) => {
+      const run = async (): Promise<Answer> => {
         checkPause(query.sql);
         for (let attempt = 1; ; attempt++) {
           const task = { kind: "query", query, format, file: join(answers, randomUUID()) } as const;
@@ -280,7 +286,10 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
               : explain(task, error);
           }
         }
-      }, signal),
+      };
+      const inTurn = (): Promise<Answer> => queries(run, signal);
+      return account === undefined ? inTurn() : ofAccount(account, inTurn, signal);
+    },
     revision: async () => `${revision} ${await revisionElsewhere()}`,
     problem: () => worker.problem(),
     close: () => worker.close(),

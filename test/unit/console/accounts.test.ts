@@ -39,3 +39,24 @@ test("a live page says that it asks by itself", () => {
   const page = layout({ title: "t", version: "1", live: "/runs" }, html`<p></p>`).toString();
   expect(page).toContain('hx-headers="{&quot;x-rollcall-by-itself&quot;:&quot;1&quot;}"');
 });
+
+test("an account ends no session but its own: of more than a hundred, those not used for the longest", async () => {
+  let now = 0;
+  const accounts = targetAccounts({
+    targets: () => ["analytics"],
+    verify: async () => "administrator",
+    now: () => (now += 1),
+  });
+  const signIn = async (username: string): Promise<FastifyRequest> => {
+    const opened = await accounts.signIn(requestWith({}), { username, password: "secret", target: "" });
+    return requestWith({ [accounts.cookie]: opened.outcome === "opened" ? opened.token : "" });
+  };
+  const other = await signIn("ada");
+  const used = await signIn("eve");
+  const unused = await signIn("eve");
+  await accounts.find(used, true);
+  let last = unused;
+  for (let count = 0; count < 99; count++) last = await signIn("eve");
+  expect(await accounts.find(unused, false)).toBeUndefined();
+  for (const session of [other, used, last]) expect(await accounts.find(session, false)).toBeDefined();
+});

@@ -93,9 +93,11 @@ export async function checkStatement(transaction: Transaction, statement: string
   const tree = "SELECT prosqlbody::text AS text FROM pg_proc WHERE oid = 'pg_temp.rollcall_statement'::regproc";
   const used = await usedBy(transaction, made, tree);
   refuse(used);
-  const changes = ({ kind, name, isVolatile }: Used): boolean =>
-    kind === "change" || (isVolatile && !harmless.test(name) && !describing.test(name));
-  return used.some(changes);
+  return used.some(mayChange);
+}
+
+function mayChange({ kind, name, isVolatile }: Used): boolean {
+  return kind === "change" || (isVolatile && !harmless.test(name) && !describing.test(name));
 }
 
 /**

@@ -103,6 +103,24 @@ describe("0.5", () => {
     await second.close();
   });
 
+  test("a user ends no session but their own: of more than a thousand, those not used for the longest", async () => {
+    const first = await open();
+    const eve = { id: "2", name: "eve" };
+    const others = await first.open(ada, { remembered: false });
+    const [used, unused] = [await first.open(eve, { remembered: false }), await first.open(eve, { remembered: true })];
+    vi.setSystemTime(Date.now() + 1);
+    await first.find(used);
+    for (let count = 0; count < 999; count++) await first.open(eve, { remembered: false });
+    const found = async (sessions: Sessions): Promise<boolean[]> =>
+      Promise.all([others, used, unused].map(async (token) => (await sessions.find(token, false)) !== undefined));
+    expect(await found(first)).toEqual([true, true, false]);
+    expect(first.count()).toBe(1001);
+    await first.close();
+    const second = await open();
+    expect(await found(second)).toEqual([true, true, false]);
+    await second.close();
+  });
+
   test("a local session outlasts idleness and logout, but not the process", async () => {
     const first = await open();
     const token = first.openLocal(ada);

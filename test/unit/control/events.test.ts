@@ -1,0 +1,66 @@
+import { text } from "node:stream/consumers";
+import type { Readable } from "node:stream";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createEventStreams } from "#control/events.ts";
+import type { EventStreams } from "#control/events.ts";
+
+let streams: EventStreams;
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  streams = createEventStreams();
+});
+afterEach(() => {
+  streams.close();
+  vi.useRealTimers();
+});
+
+const as = (account: string, isAllowed = async (): Promise<boolean> => true): Readable =>
+  streams.open(undefined, { account, isAllowed });
+
+test("a stream ends with its session, and has nothing of what happened after that", async () => {
+  let isAllowed = true;
+  const stream = as("ada", async () => isAllowed);
+  const command = streams.open(undefined);
+  const all = text(stream);
+  streams.publish("run", { id: "before" });
+  await vi.waitFor(() => {
+    expect(stream.readableLength).toBe(0);
+  });
+  isAllowed = false;
+  streams.publish("run", { id: "after" });
+  const received = await all;
+  expect(received).toContain("before");
+  expect(received).not.toContain("after");
+  streams.close();
+  expect(await text(command)).toContain("after");
+});
+
+test("a stream ends with its session where nothing happens, and where it cannot be looked up", async () => {
+  let isAllowed = true;
+  const ends = text(as("ada", async () => isAllowed));
+  const fails = text(
+    as("eve", async () => {
+      throw new Error("the store is away");
+    }),
+  );
+  isAllowed = false;
+  vi.advanceTimersByTime(2_000);
+  expect(await ends).toContain("listening");
+  expect(await fails).toContain("listening");
+});
+
+test("an account has a share of the streams", async () => {
+  const own = Array.from({ length: 16 }, () => as("eve"));
+  expect(() => as("eve")).toThrow("16 clients listen already with the account eve");
+  as("ada").destroy();
+  streams.open(undefined).destroy();
+  own[0]?.destroy();
+  await vi.waitFor(() => as("eve"));
+});
+
+test("what was published before the end is sent", async () => {
+  const all = text(as("ada"));
+  for (let count = 0; count < 3; count++) streams.publish("run", { count });
+  streams.close();
+  expect((await all).match(/"count"/g)).toHaveLength(3);
+});
