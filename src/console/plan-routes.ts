@@ -13,7 +13,7 @@ import { isOpen } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { filterWords, nothingShown, renderReport } from "#sync/report.ts";
 import { mayDecide } from "./accounts.ts";
-import { actorOf, formOf, visitorOf } from "./context.ts";
+import { actorOf, formOf, offsetOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { at } from "./html.ts";
 import { tokenField } from "./layout.ts";
@@ -65,7 +65,7 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
     const shown =
       counts === undefined
         ? undefined
-        : await excerpts(run, toFilter(filter), (found) => pageOf(found, counts, Number(from ?? 0) || 0));
+        : await excerpts(run, toFilter(filter), (found) => pageOf(found, counts, offsetOf(from)));
     const may = mayDecide(visitorOf(request), run.target);
     const page = plan({ now: Date.now(), run, mayDecide: may, filter, shown });
     return send(request, reply, { ...frame(run, "Plan"), live: request.url }, page);

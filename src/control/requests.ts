@@ -106,9 +106,14 @@ export const auditQuery = z.strictObject({
   from: entry.exactOptional(),
 });
 
+/** What all values of one filter have together, in characters: they become one expression. */
+const longestFilter = 10_000;
+
 /** One value, or several of one name. */
-function several<Value extends z.ZodType>(value: Value) {
-  return z.preprocess((given) => (Array.isArray(given) ? given : [given]), z.array(value));
+function several<Value extends z.ZodType<string>>(value: Value) {
+  const isShort = (values: readonly string[]): boolean => values.join(" ").length <= longestFilter;
+  const error = `expected at most ${longestFilter} characters in all values together`;
+  return z.preprocess((given) => (Array.isArray(given) ? given : [given]), z.array(value).refine(isShort, { error }));
 }
 
 /** What `GET /runs/:id/changes` takes in its query. A change must match all of them. */

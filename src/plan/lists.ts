@@ -115,7 +115,7 @@ async function checkStrictly(file: string): Promise<{ readonly longest: number; 
           throw notJsonAt(offset + at, "true, false, null or a number");
         }
         last = byte;
-      } else if (byte === verticalTab || byte === formFeed) {
+      } else if (byte !== space && byte !== lineFeed && byte !== tab && byte !== carriageReturn) {
         throw notJsonAt(offset + at, "no other white space than spaces, tabs and line ends");
       }
     }
@@ -130,7 +130,7 @@ async function checkStrictly(file: string): Promise<{ readonly longest: number; 
   return { longest, bytes: offset };
 }
 
-const [verticalTab, formFeed, space, quote, comma] = [0x0b, 0x0c, 0x20, 0x22, 0x2c];
+const [tab, lineFeed, carriageReturn, space, quote, comma] = [0x09, 0x0a, 0x0d, 0x20, 0x22, 0x2c];
 const [openBracket, backslash, closeBracket, openBrace, closeBrace] = [0x5b, 0x5c, 0x5d, 0x7b, 0x7d];
 const [letterI, letterN, smallA, smallI, smallN] = [0x49, 0x4e, 0x61, 0x69, 0x6e];
 

@@ -48,7 +48,8 @@ export function fold(name: string): string {
 
 /** The schema that holds what the interface calls so. Whether there is one, or can be, is not checked. */
 export function soughtPlace(database: string, schema: string | undefined, { defaultSchema, aliases }: Naming): Place {
-  const known = schema === undefined ? defaultSchema : (aliases[fold(schema)] ?? schema);
+  const folded = fold(schema ?? defaultSchema);
+  const known = (Object.hasOwn(aliases, folded) ? aliases[folded] : undefined) ?? schema ?? defaultSchema;
   const isDefault = fold(known) === fold(defaultSchema);
   const namespace = isDefault ? database : `${database}.${known}`;
   return { database, schema: isDefault ? defaultSchema : known, namespace };
