@@ -6,7 +6,7 @@ import { createKeyedQueue, createQueue } from "#queue.ts";
 import { checkQuery, readVocabulary } from "./confine.ts";
 import type { Holdings, Vocabulary } from "./confine.ts";
 import { ledgerName, openDatabases } from "./databases.ts";
-import { inTime } from "./engine.ts";
+import { aliasOf, inTime } from "./engine.ts";
 import type { Engine, Table } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
 import { meaningOf, readPage, soleStatement } from "./query.ts";
@@ -46,7 +46,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     onInvalidated: options.onInvalidated,
   });
   const schemaOf = (name: string | undefined): string =>
-    name === undefined ? defaultSchema : (aliases[name.toLowerCase()] ?? name);
+    name === undefined ? defaultSchema : (aliasOf(name, aliases) ?? name);
   // A query occupies a thread of Node's pool, which files and loads need too.
   const queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
   const tables = createKeyedQueue();

@@ -67,6 +67,12 @@ export interface TableName {
   readonly table: string;
 }
 
+/** What a schema is an alias of (A.22). What every object of JavaScript has is none. @param aliases in lower case */
+export function aliasOf(schema: string, aliases: Readonly<Record<string, string>>): string | undefined {
+  const folded = schema.toLowerCase();
+  return Object.hasOwn(aliases, folded) ? aliases[folded] : undefined;
+}
+
 /**
  * Where one load parses and checks its rows: a DuckDB connection, whichever engine holds the table. Its current database
  * is in memory, belongs to it alone, spills to disk, and disappears when the stage is closed.

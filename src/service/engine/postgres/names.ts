@@ -1,6 +1,7 @@
 import { InputError } from "#errors.ts";
 import { identifier } from "#postgres/database.ts";
 import type { Transaction } from "#postgres/database.ts";
+import { aliasOf } from "#service/engine/engine.ts";
 
 /*
  * What the interface calls `database.schema.table` is in PostgreSQL a table of one schema, all of them in the one database
@@ -48,8 +49,7 @@ export function fold(name: string): string {
 
 /** The schema that holds what the interface calls so. Whether there is one, or can be, is not checked. */
 export function soughtPlace(database: string, schema: string | undefined, { defaultSchema, aliases }: Naming): Place {
-  const folded = fold(schema ?? defaultSchema);
-  const known = (Object.hasOwn(aliases, folded) ? aliases[folded] : undefined) ?? schema ?? defaultSchema;
+  const known = schema === undefined ? defaultSchema : (aliasOf(schema, aliases) ?? schema);
   const isDefault = fold(known) === fold(defaultSchema);
   const namespace = isDefault ? database : `${database}.${known}`;
   return { database, schema: isDefault ? defaultSchema : known, namespace };
