@@ -283,9 +283,12 @@ export async function interruptible<Result>(
 
 /** A string as an SQL literal, for what cannot be a parameter (file names, DDL). */
 export function literal(text: string): string {
-  const quoted = (part: string): string => `'${part.replaceAll("'", "''")}'`;
   // A statement ends at U+0000.
   return text.includes("\0") ? `(${text.split("\0").map(quoted).join(" || chr(0) || ")})` : quoted(text);
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
 }
 
 /** A name as a quoted SQL identifier. */
