@@ -1,5 +1,10 @@
+import { connect } from "node:net";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { setImmediate } from "node:timers/promises";
+import { pino } from "pino";
 import { expect, test } from "vitest";
-import { acceptsGzip } from "#service/server/server.ts";
+import { acceptsGzip, createServer } from "#service/server/server.ts";
 
 test.each([
   ["gzip", true],
@@ -21,4 +26,29 @@ test.each([
   [undefined, false],
 ])("B.10 Accept-Encoding: %s", (header, accepted) => {
   expect(acceptsGzip(header)).toBe(accepted);
+});
+
+test("requests that a client sends without waiting for answers cause no warning", async () => {
+  const warnings: string[] = [];
+  const note = (warning: Error): void => void warnings.push(warning.name);
+  process.on("warning", note);
+  const app = await createServer({
+    prefixes: [""],
+    isStopping: () => false,
+    track: (work) => work,
+    log: pino({ enabled: false }),
+  });
+  app.get("/", async () => {
+    await setImmediate();
+    return {};
+  });
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const socket = connect((app.server.address() as AddressInfo).port, "127.0.0.1");
+  const answer = text(socket);
+  socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20));
+  socket.write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  expect((await answer).match(/HTTP\/1\.1 200/g)).toHaveLength(21);
+  await app.close();
+  process.off("warning", note);
+  expect(warnings).toEqual([]);
 });
