@@ -7,6 +7,9 @@ import { openLoads } from "#client/loads.ts";
 import type { Loads, LoadsOptions } from "#client/loads.ts";
 import { openTarget } from "#client/target.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
+import { readDocument } from "#config/document.ts";
+import { renderPath } from "#config/problems.ts";
+import type { Path } from "#config/problems.ts";
 import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { redactor } from "#redact.ts";
 import { compileRules, tablesOf } from "#principals/compile.ts";
@@ -42,8 +45,11 @@ export async function openParts(configuration: Configuration, name: string): Pro
   const sync = syncOf(configuration, name);
   const tables = await tablesFor(configuration, sync);
   const now = new Date();
-  const expectations = compileExpectations(sync.expectations, now, tables);
-  const rules = compileRules(sync.rules, now, tables, readersOf(expectations));
+  const place = (path: Path): string => placeIn(configuration, ["syncs", name, ...path]);
+  const expectations = compileExpectations(sync.expectations, now, tables, (index) =>
+    place(["expectations", index, "expect"]),
+  );
+  const rules = compileRules(sync.rules, now, tables, readersOf(expectations), place);
   const digests = Object.fromEntries([...tables].map(([file, { digest }]) => [file, digest]));
   return {
     name,
@@ -80,6 +86,17 @@ export async function compilerOf(
   const tables = await tablesFor(configuration, sync);
   const readers = readersOf(compileExpectations(sync.expectations, undefined, tables));
   return (rules) => compileRules(rules, undefined, tables, readers);
+}
+
+/** Where something is written: `rollcall.yaml:12: syncs.staff.users.name`. */
+function placeIn(configuration: Configuration, path: Path): string {
+  const { line } = readDocument(configuration.text, undefined).problem(path, "value", "");
+  return `${shownFile(configuration)}:${line}: ${renderPath(path)}`;
+}
+
+function shownFile({ file }: Configuration): string {
+  const near = relative("", file);
+  return near === "" || near.startsWith("..") ? file : near;
 }
 
 /** The tables that the rules of a sync look values up in, as they are now. @throws {RollcallError} one cannot be read */
@@ -174,9 +191,8 @@ export function openSource(configuration: Configuration, name: string): Sync["so
   const source = configuration.sources[name];
   if (source === undefined)
     throw new InputError(`no source is called ${name}: ${listOf(Object.keys(configuration.sources))}`);
-  const { file, folder } = configuration;
-  const near = relative("", file);
-  const shown = near === "" || near.startsWith("..") ? file : near;
+  const { folder } = configuration;
+  const shown = shownFile(configuration);
   const placeOf = (text: string): string | undefined => {
     const line = source.lines.get(text);
     return line === undefined ? undefined : `${shown}:${line}`;

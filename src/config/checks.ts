@@ -275,7 +275,7 @@ export async function checkSyncRules(
     const files = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
     const tables = readTable && (await readTables(files, folder, readTable));
     const problems: (Omit<RuleProblem, "path"> & { path: Path })[] = [
-      ...checkRules(rules, undefined, tables, onlyTexts(sync)),
+      ...checkRules(rules, tables, onlyTexts(sync)),
       ...checkExpectations(expectations, tables, onlyTexts(sync)).map(({ index, ...problem }) =>
         Object.assign(problem, { path: [...(places[index] ?? []), "expect"] }),
       ),

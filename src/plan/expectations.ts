@@ -419,10 +419,10 @@ async function evaluateUsers(evaluation: Evaluation, tallies: readonly Tally[]):
   const yielder = createYielder(signal);
   for await (const rows of batches) {
     for (const row of rows) {
-      if (yielder.isDue()) await yielder.yield();
       const attributes = typeof row.attributes === "string" ? attributesIn(row.attributes) : {};
       const values = valuesOf(row, evaluation, "after");
       for (const tally of tallies) {
+        if (yielder.isDue()) await yielder.yield();
         const met = isMet(tally.expectation, attributes, values);
         if (met === true) continue;
         const was: Row | undefined = row.before === null ? row : row.before.existed ? row.before : undefined;
@@ -486,10 +486,10 @@ async function evaluateGroups(evaluation: Evaluation, tallies: readonly Tally[])
       WHERE d.kind = 'group' ORDER BY d.name`);
     const violations: Omit<Parameters<typeof judge>[2] & { readonly tally: Tally }, "was">[] = [];
     for (const row of rows) {
-      if (yielder.isDue()) await yielder.yield();
       const attributes = typeof row.attributes === "string" ? attributesIn(row.attributes) : {};
       const values = valuesOf(row, evaluation, "after");
       for (const tally of tallies) {
+        if (yielder.isDue()) await yielder.yield();
         const met = isMet(tally.expectation, attributes, values);
         if (met !== true) violations.push({ tally, row, attributes, met });
       }
@@ -501,8 +501,10 @@ async function evaluateGroups(evaluation: Evaluation, tallies: readonly Tally[])
       for (const row of await groupsBefore(evaluation, tallies, new Set(violations.map(({ row }) => row.name))))
         before.set(row.name, row);
     }
-    for (const violation of violations)
+    for (const violation of violations) {
       judge(evaluation, violation.tally, { ...violation, was: before.get(violation.row.name) });
+      if (yielder.isDue()) await yielder.yield();
+    }
   }
 }
 

@@ -161,7 +161,7 @@ const slice = 100_000;
 async function resolve(
   connection: Connection,
   rules: CompiledRules,
-  { observer, keepAttributes = false }: AssemblyOptions,
+  { observer, keepAttributes = false, signal }: AssemblyOptions,
 ): Promise<Resolution> {
   const { defaultGroups, judgesLate, groupQuestions } = rules;
   const keepLinks = observer !== undefined;
@@ -187,7 +187,7 @@ async function resolve(
     SELECT DISTINCT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL;
     CREATE OR REPLACE TEMP TABLE default_group AS
     SELECT unnest([${defaults}]::VARCHAR[]) AS name EXCEPT SELECT name FROM held_group`);
-  await createRuleGroups(connection, rules);
+  await createRuleGroups(connection, rules, signal);
   await createPrincipals(connection);
   await connection.run(`
     CREATE OR REPLACE TABLE contributor AS

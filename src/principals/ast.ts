@@ -35,6 +35,14 @@ export function isNode(value: unknown): value is ASTNode {
   return typeof value === "object" && value !== null && "op" in value && "args" in value;
 }
 
+/** Where the next word or sign begins: after spaces, comments and brackets that close. */
+export function nextToken(text: string, from: number): number {
+  const gap = /(?:[\s)]|\/\/[^\n]*)*/y;
+  gap.lastIndex = from;
+  gap.test(text);
+  return gap.lastIndex;
+}
+
 /** The attribute that a node reads by its name, `entry.NAME`. */
 export function namedBy(node: ASTNode): string | undefined {
   if (node.op !== "." && node.op !== "[]") return undefined;
@@ -78,6 +86,15 @@ const ownNames: Readonly<Record<string, string>> = {
   has: "Has",
   int: "Int",
   timestamp: "Timestamp",
+};
+
+/** Methods that make texts of any length, or, as JavaScript's regular expressions, take any time. */
+const ownMethods: Readonly<Record<string, string>> = {
+  base64: "Base64",
+  hex: "Hex",
+  join: "Join",
+  matches: "Matches",
+  split: "Split",
 };
 
 /** How tightly operators bind. */
@@ -128,7 +145,7 @@ export function own(ast: ASTNode, text: string): string {
   if (ast.op === "rcall") {
     const [name, receiver, args] = ast.args;
     if (name === "size" && args.length === 0 && namedBy(receiver) !== undefined) return `Size(${write(receiver)})`;
-    return `${within(receiver, tightest)}.${name === "matches" ? "Matches" : name}(${all(args)})`;
+    return `${within(receiver, tightest)}.${Object.hasOwn(ownMethods, name) ? ownMethods[name] : name}(${all(args)})`;
   }
   if (ast.op === "list") return `[${all(ast.args)}]`;
   if (ast.op === "map") return `Keyed({${ast.args.map((entry) => entry.map(write).join(": ")).join(", ")}})`;

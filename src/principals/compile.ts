@@ -1,11 +1,11 @@
-import { createContext, Script } from "node:vm";
 import { InputError, messageOf } from "#errors.ts";
-import { describeValue, formatDuration, nfc, objectionToKey, quote, visible } from "#text.ts";
+import { describeValue, nfc, objectionToKey, quote, visible } from "#text.ts";
 import { objectionToName } from "./principal.ts";
 import type { Kind } from "./principal.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
+import { RunBudgetError } from "./budget.ts";
 import { attributeOf, compileExpression, compileNaming } from "./expression.ts";
-import type { CompileOptions, Expression, Fault, GroupFunction } from "./expression.ts";
+import type { CompileOptions, Expression, GroupFunction } from "./expression.ts";
 import { keptAttributes } from "./kept-attributes.ts";
 import type { KeptAttributes } from "./kept-attributes.ts";
 import type { LookupTables } from "./lookup.ts";
@@ -29,7 +29,7 @@ export interface CompiledRules {
   readonly makesGroups: boolean;
   readonly staticGroups: readonly StaticGroup[];
   readonly defaultGroups: readonly string[];
-  /** What a group is like that rules name and no source has; absent: the rules make no groups of their own. Never throws. */
+  /** What a group is like that rules name and no source has; absent: the rules make no groups of their own. */
   readonly groupOfRule?: ((name: string) => RuleGroup | { readonly reason: string }) | undefined;
   /** What gives names that are taken another one, by kind. */
   readonly namings: Readonly<Partial<Record<Kind, Naming>>>;
@@ -41,10 +41,11 @@ export interface CompiledRules {
   readonly judgesLate: boolean;
   /** What has to be known about the groups that entries are in; absent: nothing. */
   readonly groupQuestions?: GroupQuestions | undefined;
-  /** The join key of an entry; undefined when it can be judged by itself, before others are read. Never throws. */
+  /** The join key of an entry; undefined when it can be judged by itself, before others are read. */
   joinKey(entry: Entry): JoinKey | undefined;
   /**
-   * What becomes of one entry. Never throws: a rule that fails is a reason for quarantine.
+   * What becomes of one entry. A rule that fails is a reason for quarantine.
+   * @throws {RunBudgetError}
    * @param groups those that it is in; absent: a rule that asks for them fails
    */
   judge(entry: Entry, groups?: SourceGroups): Verdict;
@@ -158,11 +159,10 @@ const ruleNames = Object.keys(accepted) as RuleName[];
 
 /**
  * Finds everything that is wrong with the rules before any entry is read.
- * @param limit how long compiling one of them may take, in milliseconds
  * @param onlyTexts every attribute of an entry is one text, or missing
  */
-export function checkRules(rules: Rules, limit?: number, tables?: LookupTables, onlyTexts?: boolean): RuleProblem[] {
-  return compile(rules, { now: new Date(), limit, tables, onlyTexts }).problems;
+export function checkRules(rules: Rules, tables?: LookupTables, onlyTexts?: boolean): RuleProblem[] {
+  return compile(rules, { now: new Date(), tables, onlyTexts }).problems;
 }
 
 /** The files that rules look values up in. */
@@ -181,6 +181,7 @@ export function tablesOf(rules: Rules): string[] {
  * @param now what `now()` returns: one moment for all entries of a run
  * @param tables what `lookup` reads, see `tablesOf`
  * @param others expressions that read entries, too, once they are principals: what they read is kept for them
+ * @param place where a rule is written, by the keys that lead to it: for the error that ends a run
  * @throws {InputError} with what `checkRules` finds
  */
 export function compileRules(
@@ -188,8 +189,9 @@ export function compileRules(
   now = new Date(),
   tables?: LookupTables,
   others: Readonly<Record<"users" | "groups", readonly Expression[]>> = { users: [], groups: [] },
+  place?: RulePlace,
 ): CompiledRules {
-  const { problems, users, groups, groupsFromRules, join } = compile(rules, { now, tables });
+  const { problems, users, groups, groupsFromRules, join } = compile(rules, { now, tables }, place);
   if (problems.length > 0) {
     throw new InputError("the rules are not valid", {
       problems: problems.map(
@@ -275,10 +277,10 @@ export function compileRules(
   };
 }
 
-function compile(
-  rules: Rules,
-  { limit = compileLimit, ...options }: CompileOptions & { readonly limit?: number | undefined },
-): Compiled {
+/** Where a rule is written. */
+export type RulePlace = (path: readonly string[]) => string;
+
+function compile(rules: Rules, options: CompileOptions, place: RulePlace = (path) => path.join(".")): Compiled {
   const problems: RuleProblem[] = [];
   const renames = new Map(Object.entries(rules.groups?.rename ?? {}).map(([from, to]) => [nfc(from), nfc(to)]));
   const kind = (key: "users" | "groups", rules: KindRules): KindJudge => {
@@ -293,7 +295,7 @@ function compile(
         absence[name] = typeof rule.absent === "string" ? rule.absent : { default: nfc(rule.absent.default) };
       }
       if (source === undefined) continue;
-      const result = compileWithin(limit, source, options);
+      const result = compileExpression(source, { ...options, place: () => place(path) });
       const { types, wanted } = accepted[name];
       const fits = (type: string): boolean =>
         type === "dyn" || types.includes(type) || (type === "null" && isKeepable(name) && absence[name] !== undefined);
@@ -308,7 +310,7 @@ function compile(
       else expressions[name] = result;
     }
     const unique = typeof rules.name === "object" ? rules.name.unique : undefined;
-    const naming = unique === undefined ? undefined : runWithin(limit, () => compileNaming(unique));
+    const naming = unique === undefined ? undefined : compileNaming(unique, () => place([key, "name", "unique"]));
     if (naming !== undefined && "message" in naming) problems.push({ path: [key, "name", "unique"], ...naming });
     return {
       expressions,
@@ -324,7 +326,7 @@ function compile(
     const source = rules.join?.[key];
     if (source === undefined) continue;
     const path = ["join", key];
-    const result = compileWithin(limit, source, options);
+    const result = compileExpression(source, { ...options, place: () => place(path) });
     if (!("evaluate" in result)) problems.push({ path, ...result });
     else if (!["dyn", ...accepted.mail.types].includes(result.type))
       problems.push({ path, message: `gives ${result.type}, but ${accepted.mail.wanted} is needed` });
@@ -337,7 +339,7 @@ function compile(
     problems,
     users,
     ...groups,
-    groupsFromRules: compileRuleGroups(rules, problems, { ...options, limit }),
+    groupsFromRules: compileRuleGroups(rules, problems, options, place),
     join,
   };
 }
@@ -346,7 +348,8 @@ function compile(
 function compileRuleGroups(
   { groupsFromRules }: Rules,
   problems: RuleProblem[],
-  { limit, ...options }: CompileOptions & { readonly limit: number },
+  options: CompileOptions,
+  place: RulePlace,
 ): Compiled["groupsFromRules"] {
   if (groupsFromRules === undefined) return undefined;
   const expressions: NonNullable<Compiled["groupsFromRules"]> = {};
@@ -354,7 +357,7 @@ function compileRuleGroups(
     const source = groupsFromRules[name];
     if (source === undefined) continue;
     const path = ["groupsFromRules", name];
-    const result = compileWithin(limit, source, { ...options, over: "value" });
+    const result = compileExpression(source, { ...options, over: "value", place: () => place(path) });
     const { types, wanted } = accepted.description;
     if (!("evaluate" in result)) problems.push({ path, ...result });
     else if (result.type !== "dyn" && !types.includes(result.type))
@@ -374,34 +377,8 @@ function describeGroup(
     rule = "description";
     return { displayName, description: asOptionalText(rules.description?.evaluate({ value }) ?? null) || undefined };
   } catch (error) {
-    return { reason: `groupsFromRules.${rule}: ${messageOf(error)}` };
+    return { reason: `groupsFromRules.${rule}: ${reasonOf(error)}` };
   }
-}
-
-/** How long compiling a rule may take, in milliseconds; ordinary ones take one. */
-export const compileLimit = 5000;
-
-const isolated = createContext({ work: undefined as (() => unknown) | undefined });
-const call = new Script("work()");
-
-/** Compiles something. Code without a pause can be ended only from outside it: by the time limit of `node:vm`. */
-function runWithin<Result>(timeout: number, work: () => Result | Fault): Result | Fault {
-  isolated["work"] = work;
-  try {
-    return call.runInContext(isolated, { timeout }) as Result | Fault;
-  } catch (error) {
-    if ((error as { code?: unknown }).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
-    return {
-      message: `it takes longer than ${formatDuration(timeout)} to compile; shorten it, its regular expressions first`,
-    };
-  } finally {
-    isolated["work"] = undefined;
-  }
-}
-
-/** Compiles an expression, or says what is wrong with it. */
-export function compileWithin(timeout: number, source: string, options: CompileOptions): Expression | Fault {
-  return runWithin(timeout, () => compileExpression(source, options));
 }
 
 function traceOf(
@@ -419,7 +396,7 @@ function traceOf(
   try {
     return { rule, expression: source, ...read, value: plain(expression.evaluate(attributes, groups)) };
   } catch (error) {
-    return { rule, expression: source, ...read, error: messageOf(error) };
+    return { rule, expression: source, ...read, error: reasonOf(error) };
   }
 }
 
@@ -429,6 +406,15 @@ function plain(value: unknown): unknown {
   if (value instanceof Date) return value.toISOString();
   if (Array.isArray(value)) return value.map(plain);
   return typeof value === "object" && value !== null ? describeValue(value) : value;
+}
+
+/**
+ * Why a rule gives nothing for a record.
+ * @throws {RunBudgetError} the error concerns the whole run
+ */
+function reasonOf(error: unknown): string {
+  if (error instanceof RunBudgetError) throw error;
+  return messageOf(error);
 }
 
 function joinKeyOf(
@@ -443,7 +429,7 @@ function joinKeyOf(
     if (objection !== undefined) throw new Error(hiddenIn(key ?? "", objection));
     return key ? { key } : {};
   } catch (error) {
-    return { reason: `join.${kind}: ${messageOf(error)}` };
+    return { reason: `join.${kind}: ${reasonOf(error)}` };
   }
 }
 
@@ -496,12 +482,14 @@ function sourceNameOf(group: Entry, rules: KindJudge | undefined): string | unde
   if (rules !== undefined) {
     try {
       return known(asName(rules.expressions.name?.evaluate(attributes)));
-    } catch {
+    } catch (error) {
+      reasonOf(error);
       const { include, exclude } = rules.expressions;
       const evaluate = (rule: Expression | undefined): unknown => {
         try {
           return rule?.evaluate(attributes);
-        } catch {
+        } catch (error) {
+          reasonOf(error);
           return undefined;
         }
       };
@@ -537,7 +525,7 @@ interface Judging {
   kept?: KeepableAttribute[];
 }
 
-/** What becomes of one entry by the rules for its kind. Never throws: what fails is a reason for quarantine. */
+/** What becomes of one entry by the rules for its kind. What fails is a reason for quarantine. */
 function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, known?: SourceGroups): Verdict {
   const judging: Judging = { entry, key, rules, known, reasons: [] };
   if (evaluate(judging, "include", asBoolean) === false) return { verdict: "excluded" };
@@ -582,7 +570,7 @@ function evaluate<Result>(
       throw new Error(`${messageOf(error)}${value === null ? expression.unset(attributes) : ""}`, { cause: error });
     }
   } catch (error) {
-    reasons.push(`${key}.${rule}: ${messageOf(error)}`);
+    reasons.push(`${key}.${rule}: ${reasonOf(error)}`);
     return undefined;
   }
 }

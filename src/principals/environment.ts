@@ -1,12 +1,14 @@
 import { Environment, EvaluationError } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
+import { spendValue } from "./budget.ts";
 import { registerComparisons } from "./comparison.ts";
 import { isUnreadable } from "./entry.ts";
 import type { Entry, SourceGroups } from "./entry.ts";
 import { asText, registerFunctions } from "./functions.ts";
 import { lookupKey, LookupRow } from "./lookup.ts";
 import type { LookupTables } from "./lookup.ts";
+import { registerMeter } from "./metering.ts";
 
 export type Attributes = Entry["attributes"];
 
@@ -29,6 +31,13 @@ export class EntryRecord extends Map<string, unknown> {
 
   override get(name: unknown): unknown {
     if (typeof name !== "string") throw new EvaluationError('the name of an attribute is a text: entry["…"]');
+    const value = this.read(name);
+    spendValue(value);
+    return value;
+  }
+
+  /** Without counting it. */
+  read(name: string): unknown {
     const value = attributeOf(this.attributes, name);
     if (this.found.get(name) !== true) this.found.set(name, value !== undefined);
     if (typeof value === "string") return nfc(value);
@@ -49,6 +58,7 @@ export class EntryRecord extends Map<string, unknown> {
       throw new EvaluationError(
         `${name}(entry): a reference to a group may mean one of several, or a group has no name, so that nobody can say`,
       );
+    spendValue(names);
     return names;
   }
 }
@@ -132,6 +142,7 @@ function createEnvironment(variables: Readonly<Record<string, string>>): Environ
   for (const [name, type] of Object.entries(variables)) environment.registerVariable(name, type);
   registerFunctions(environment);
   registerComparisons(environment);
+  registerMeter(environment);
   return environment;
 }
 

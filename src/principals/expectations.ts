@@ -1,8 +1,9 @@
 import { InputError, messageOf } from "#errors.ts";
 import { describeValue } from "#text.ts";
-import { compileLimit, compileWithin } from "./compile.ts";
+import { RunBudgetError } from "./budget.ts";
 import type { RuleProblem } from "./compile.ts";
 import type { AttributeValue } from "./entry.ts";
+import { compileExpression } from "./expression.ts";
 import type { CompileOptions, Expression } from "./expression.ts";
 import type { LookupTables } from "./lookup.ts";
 
@@ -43,15 +44,17 @@ export function checkExpectations(
  * Compiles the expectations of a sync.
  * @param now what `now()` returns
  * @param tables what `lookup` reads, see `tablesOfExpectations`
+ * @param place where one is written, for the error that ends a run
  * @throws {InputError} with what `checkExpectations` finds
  */
 export function compileExpectations(
   expectations: readonly Expectation[],
   now = new Date(),
   tables?: LookupTables,
+  place = (index: number) => `the expectation ${expectations[index]?.name}`,
 ): CompiledExpectation[] {
-  return expectations.map((expectation) => {
-    const expression = compileOne(expectation, { now, tables });
+  return expectations.map((expectation, index) => {
+    const expression = compileOne(expectation, { now, tables, place: () => place(index) });
     if (!("evaluate" in expression))
       throw new InputError(`the expectation ${expectation.name} is not valid: ${expression.message}`);
     const readsSource = expression.uses("entry") !== "not" || expression.uses("inSource") !== "not";
@@ -78,7 +81,7 @@ export function readersOf(
 }
 
 function compileOne({ over, expect }: Pick<Expectation, "over" | "expect">, options: CompileOptions) {
-  const result = compileWithin(compileLimit, expect, { ...options, over: over ?? "counts" });
+  const result = compileExpression(expect, { ...options, over: over ?? "counts" });
   if ("evaluate" in result && !["bool", "dyn"].includes(result.type))
     return { message: `gives ${result.type}, but true or false is needed` };
   return result;
@@ -87,6 +90,7 @@ function compileOne({ over, expect }: Pick<Expectation, "over" | "expect">, opti
 /**
  * Whether an expectation is met.
  * @returns true or false; a text that says why it cannot be told
+ * @throws {RunBudgetError}
  */
 export function isMet(
   { expression }: CompiledExpectation,
@@ -97,6 +101,7 @@ export function isMet(
     const value = expression.evaluate(attributes, undefined, values);
     return typeof value === "boolean" ? value : `gives ${describeValue(value)}, but true or false is needed`;
   } catch (error) {
+    if (error instanceof RunBudgetError) throw error;
     return messageOf(error);
   }
 }

@@ -123,7 +123,11 @@ function said(
 const wording: readonly (readonly [RegExp, string])[] = [
   [/dyn<([^<>]*)>/g, "$1"],
   [/\bHas\(/g, "has("],
+  [/\bBase64\(/g, "base64("],
+  [/\bHex\(/g, "hex("],
+  [/\bJoin\(/g, "join("],
   [/\bMatches\(/g, "matches("],
+  [/\bSplit\(/g, "split("],
   [/\bInt\(/g, "int("],
   [/\bSize\(/g, "size("],
   [/\bTimestamp\(/g, "timestamp("],

@@ -1,16 +1,25 @@
 import { ParseError } from "@marcbachmann/cel-js";
 import type { ASTNode, Environment, ParseResult } from "@marcbachmann/cel-js";
 import { describeValue, didYouMean, nfc, quote } from "#text.ts";
+import { Budget, RunBudgetError, sizeOf } from "./budget.ts";
 import { counterparts, namedBy, namedIn, nodesOf, own, tableIn } from "./ast.ts";
 import { objectionToFormat } from "./dates.ts";
 import { whereAttributesAreTexts } from "./comparison.ts";
 import type { SourceGroups } from "./entry.ts";
-import { EntryRecord, environmentOf, groupFunctions, readTablesFrom } from "./environment.ts";
+import {
+  EntryRecord,
+  attributeOf,
+  environmentOf,
+  groupFunctions,
+  readTablesFrom,
+  vocabularies,
+} from "./environment.ts";
 import type { Attributes, GroupFunction, Subject } from "./environment.ts";
 import { explain, fault, textFault, unset } from "./expression-messages.ts";
 import type { Fault, Origin } from "./expression-messages.ts";
 import { objectionToPattern } from "./functions.ts";
 import type { LookupTables } from "./lookup.ts";
+import { meter, objectionToSums } from "./metering.ts";
 import type { Naming } from "./names.ts";
 import { objectionToName } from "./principal.ts";
 
@@ -64,12 +73,14 @@ export interface CompileOptions {
   readonly over?: Subject | undefined;
   /** Every attribute is one text, or missing: a comparison with anything else is a fault. */
   readonly onlyTexts?: boolean | undefined;
+  /** Where it is written, for the error that ends a run. */
+  readonly place?: (() => string) | undefined;
 }
 
 /** Compiles an expression, once for all entries; or says what is wrong with it. */
 export function compileExpression(
   source: string,
-  { now, tables, over = "entry", onlyTexts = false }: CompileOptions,
+  { now, tables, over = "entry", onlyTexts = false, place }: CompileOptions,
 ): Expression | Fault {
   if (Buffer.byteLength(source) > longest)
     return { message: "a rule has at most 16 KiB; a list of names is better a group or an attribute of the source" };
@@ -89,6 +100,8 @@ export function compileExpression(
       )
       .find((found) => found !== undefined);
     if (wrong !== undefined) return wrong;
+    const tooLong = objectionToSums(ast);
+    if (tooLong !== undefined) return { message: tooLong };
     const optional = new Set(nodes.filter(expectsNull).flatMap(namedIn));
     const record = new EntryRecord();
     const context: Record<string, unknown> = { entry: record, Now: now };
@@ -100,6 +113,8 @@ export function compileExpression(
       };
     // Most rules are nothing but an attribute: that needs no evaluation.
     const attribute = namedBy(ast);
+    const read = readsAny(nodes) ? undefined : [...new Set(namedIn(ast))];
+    const run = evaluatorOf(parsed, origin, { over, place });
     return {
       source,
       type: attribute !== undefined && onlyTexts ? "string" : (checked.type ?? "dyn"),
@@ -109,18 +124,16 @@ export function compileExpression(
         record.attributes = attributes;
         readTablesFrom(tables);
         record.groups = groups;
-        if (attribute !== undefined) return record.get(attribute);
+        if (attribute !== undefined) return record.read(attribute);
         if (values !== undefined) Object.assign(context, values);
-        try {
-          return parsed(over === "value" ? { ...context, value: record.get("value") } : context);
-        } catch (error) {
-          throw new Error(explain(error, origin, attributes), { cause: error });
-        }
+        if (over === "value") context["value"] = record.read("value");
+        const size = sizeOfRecord(attributes, read) + sizeOfRecord(values) + sizeOfRecord(groups);
+        return run(context, size, attributes);
       },
       unset: (attributes) => unset(ast, attributes),
       neverSet: () =>
         [...record.found.keys()].filter((name) => record.found.get(name) === false && !optional.has(name)),
-      attributes: readsAny(nodes) ? undefined : [...new Set(namedIn(ast))],
+      attributes: read,
       required: [...new Set(namedIn(ast))].filter((name) => !optional.has(name)),
       tables: nodes.flatMap((node) => tableIn(node)?.file ?? []),
       asksTime: nodes.some((node) => node.op === "call" && node.args[0] === "now"),
@@ -145,8 +158,44 @@ function parse(
   return { ast, parsed, origin: { text, ast, nodeAt: counterparts(ast, parsed.ast) } };
 }
 
+/** What evaluates an expression that is known to be valid, within its budget. */
+function evaluatorOf(
+  parsed: ParseResult,
+  origin: Origin,
+  { over, place = () => "a rule" }: { readonly over: Subject; readonly place?: (() => string) | undefined },
+): (context: Readonly<Record<string, unknown>>, size: number, attributes: Attributes) => unknown {
+  const variables = Object.entries(vocabularies[over]).flatMap(([name, type]) => (grows.test(type) ? [name] : []));
+  const metered = meter(parsed.ast.input, [...nodesOf(parsed.ast)], variables);
+  const program = metered === undefined ? parsed : environmentOf(over).parse(metered.text);
+  const { valid, error: cause } = program.check();
+  if (!valid) throw new TypeError("what counts an expression's steps has changed it", { cause });
+  const budget = new Budget(place);
+  const nodeAt: Origin["nodeAt"] = (range) =>
+    origin.nodeAt?.(
+      range === undefined || metered === undefined
+        ? range
+        : { start: metered.back(range.start), end: metered.back(range.end) },
+    );
+  return (context, size, attributes) => {
+    try {
+      return budget.evaluate(size, () => program(context));
+    } catch (error) {
+      if (error instanceof RunBudgetError) throw error;
+      throw new Error(explain(error, { ...origin, nodeAt }, attributes), { cause: error });
+    }
+  };
+}
+
+/** Types of which a value may be large. */
+const grows = /^(?:string|dyn|list)/;
+
+/** @param names absent: all */
+function sizeOfRecord(values: object = {}, names = Object.keys(values)): number {
+  return names.reduce((size, name) => size + sizeOf(attributeOf(values as Attributes, name)), 0);
+}
+
 /** Compiles the rule that gives another name for one that is taken; or says what is wrong with it. */
-export function compileNaming(source: string): Naming | Fault {
+export function compileNaming(source: string, place?: () => string): Naming | Fault {
   if (Buffer.byteLength(source) > longest) return { message: "a rule has at most 16 KiB" };
   const text = nfc(source);
   try {
@@ -160,13 +209,9 @@ export function compileNaming(source: string): Naming | Fault {
       return { message: "says nothing of n, the number to tell names apart by: write something like name + string(n)" };
     if (!["string", "dyn"].includes(checked.type ?? "dyn"))
       return { message: `gives ${checked.type}, but a text is needed` };
+    const run = evaluatorOf(parsed, origin, { over: "naming", place });
     const evaluate = (name: string, n: number): string => {
-      let given: unknown;
-      try {
-        given = parsed({ name, n: BigInt(n) });
-      } catch (error) {
-        throw new Error(explain(error, origin, {}), { cause: error });
-      }
+      const given = run({ name, n: BigInt(n) }, sizeOf(name), {});
       if (typeof given !== "string") throw new Error(`gives ${describeValue(given)}, but a text is needed`);
       const objection = objectionToName(given);
       if (objection !== undefined) throw new Error(`${quote(given)} ${objection}`);

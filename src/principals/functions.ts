@@ -5,6 +5,7 @@ import { RE2JS } from "re2js";
 import { firstLineOf } from "#errors.ts";
 import { describeValue, trimmed } from "#text.ts";
 import type { Macro } from "./ast.ts";
+import { spend, spendValue, stepsLeft, stepsOf } from "./budget.ts";
 import { isNull } from "./comparison.ts";
 import { exampleOf, formatsOfDate, momentIn, momentOf } from "./dates.ts";
 import { parentOf, parseDn } from "./dn.ts";
@@ -23,11 +24,12 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
   "trim(dyn): dyn": (value: unknown) => withText("trim", value, trimmed),
   /** Every occurrence of a text replaced by another one. */
   "replace(dyn, string, string): dyn": (value: unknown, search: string, replacement: string) =>
-    withText("replace", value, (text) => text.replaceAll(search, () => replacement)),
+    withText("replace", value, (text) => replace(text, search, replacement)),
   /** At most so many characters from the start. */
   "truncate(dyn, int): dyn": (value: unknown, length: bigint) =>
     withText("truncate", value, (text) =>
-      Array.from(text)
+      // A character is one unit of UTF-16 or two.
+      Array.from(text.slice(0, 2 * Math.max(0, Number(length))))
         .slice(0, Math.max(0, Number(length)))
         .join(""),
     ),
@@ -41,13 +43,19 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
     withText("matches", value, (text) => matches(text, pattern)) ?? false,
   /** What `TEXT.matches(PATTERN)` becomes, see `withOwnFunctions`. */
   "string.Matches(string): bool": matches,
+  "string.Split(string): list<string>": split,
+  "string.Split(string, int): list<string>": splitAtMost,
+  "list<string>.Join(): string": (values: readonly unknown[]) => joinTexts(values, ""),
+  "list<string>.Join(string): string": joinTexts,
+  "bytes.Hex(): string": (bytes: Uint8Array) => encode(bytes, "hex"),
+  "bytes.Base64(): string": (bytes: Uint8Array) => encode(bytes, "base64"),
   /** The parts between separators, as a list. */
   "split(dyn, string): dyn": (value: unknown, separator: string) =>
-    withText("split", value, (text) => text.split(separator)),
+    withText("split", value, (text) => split(text, separator)),
   /** The values of a list with a separator between them. Nulls are left out; null when nothing is left. */
   "join(dyn, string): dyn": (value: unknown, separator: string) => {
     const texts = valuesOf(value).flatMap((each) => asText("join", each) ?? []);
-    return texts.length === 0 ? null : texts.join(separator);
+    return texts.length === 0 ? null : join(texts, separator);
   },
   /** The first value of a list; a value that is no list as it is; null when there is none. */
   "first(dyn): dyn": (value: unknown) => valuesOf(value)[0] ?? null,
@@ -143,7 +151,49 @@ function coalesce({ args }: Pick<Macro, "args">): Macro {
 
 function withText(name: string, value: unknown, change: (text: string) => unknown): unknown {
   const text = asText(name, value);
-  return text === null ? null : change(text);
+  if (text === null) return null;
+  spend(stepsOf(text.length));
+  const changed = change(text);
+  spendValue(changed);
+  return changed;
+}
+
+function replace(text: string, search: string, replacement: string): string {
+  const steps = stepsOf(replacement.length);
+  // Counted before the text is made, which may be longer than any memory.
+  return text.replaceAll(search, () => {
+    spend(steps);
+    return replacement;
+  });
+}
+
+function split(text: string, separator: string): string[] {
+  const parts = text.split(separator, stepsLeft() + 1);
+  spend(parts.length);
+  return parts;
+}
+
+/** As the library has it: the last part is what is left. */
+function splitAtMost(text: string, separator: string, most: bigint): string[] {
+  const parts = split(text, separator);
+  if (most < 0 || parts.length <= most) return parts;
+  return most === 0n ? [] : [...parts.slice(0, Number(most) - 1), parts.slice(Number(most) - 1).join(separator)];
+}
+
+function join(texts: readonly string[], separator: string): string {
+  const length = texts.reduce((sum, text) => sum + text.length + separator.length, 0);
+  spend(texts.length + stepsOf(length));
+  return texts.join(separator);
+}
+
+function joinTexts(values: readonly unknown[], separator: string): string {
+  if (values.every((value) => typeof value === "string")) return join(values, separator);
+  throw new EvaluationError("join() needs a list of texts; write join(LIST, SEPARATOR)");
+}
+
+function encode(bytes: Uint8Array, encoding: "hex" | "base64"): string {
+  spend(stepsOf(2 * bytes.length));
+  return Buffer.from(bytes).toString(encoding);
 }
 
 /** A text or an integer as text; null for null. @throws {EvaluationError} it is neither */
@@ -220,19 +270,59 @@ export function objectionToPattern(pattern: string): string | undefined {
 
 /** Does the pattern match anywhere in the text? */
 function matches(text: string, pattern: string): boolean {
-  return patternOf(pattern).matcher(text).find();
+  return matcherOf(text, pattern).find();
 }
 
 /** What the first group of the first match holds; the whole match when the pattern has no group; null for no match. */
 function extract(text: string, pattern: string): string | null {
-  const expression = patternOf(pattern);
-  const matcher = expression.matcher(text);
+  const matcher = matcherOf(text, pattern);
   if (!matcher.find()) return null;
-  return matcher.group(Math.min(1, expression.groupCount()));
+  return matcher.group(Math.min(1, matcher.groupCount()));
+}
+
+/** A match may try every instruction of the pattern at each character. */
+function matcherOf(text: string, pattern: string): ReturnType<RE2JS["matcher"]> {
+  const expression = patternOf(pattern);
+  spend(stepsOf(text.length * expression.programSize()));
+  return expression.matcher(text);
 }
 
 function patternOf(pattern: string): RE2JS {
   let found = compiled.get(pattern);
-  if (found === undefined) compiled.set(pattern, (found = RE2JS.compile(pattern)));
+  if (found === undefined) {
+    if (sizeOfPattern(pattern) > largestPattern)
+      throw new Error("the regular expression is too large; repeat less in it");
+    compiled.set(pattern, (found = RE2JS.compile(pattern)));
+  }
   return found;
+}
+
+/** The most instructions of a regular expression: so many are compiled in a hundredth of a second. */
+const largestPattern = 20_000;
+
+const patternTokens =
+  /\\Q.*?(?:\\E|$)|\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\{\d+(?:,\d*)?\}|./gsu;
+
+/** How many instructions a regular expression has, roughly: what is repeated counts as often. */
+function sizeOfPattern(pattern: string): number {
+  const open = [0];
+  let last = 0;
+  const add = (size: number): void => {
+    last = size;
+    open.push((open.pop() ?? 0) + size);
+  };
+  for (const [token] of pattern.matchAll(patternTokens)) {
+    const times = /^\{(\d+)(?:,(\d*))?\}$/.exec(token);
+    if (token === "(") open.push(0);
+    else if (token === ")") {
+      const size = open.length > 1 ? (open.pop() ?? 0) : 0;
+      add(size + 1);
+    } else if (times !== null) {
+      const factor = Math.max(Number(times[1]), Number(times[2] ?? 0));
+      const size = last;
+      add(size * (factor - 1));
+      last = size * factor;
+    } else add(token.startsWith("\\Q") ? token.length : 1);
+  }
+  return open.reduce((sum, size) => sum + size, 0);
 }

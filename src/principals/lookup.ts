@@ -1,4 +1,5 @@
 import { nfc, objectionToKey, quote, visible } from "#text.ts";
+import { spendValue } from "./budget.ts";
 
 /** A table that rules look values up in: a CSV file beside the configuration. */
 export interface LookupTable {
@@ -68,6 +69,8 @@ export class LookupRow extends Map<string, unknown> {
 
   override get(name: unknown): unknown {
     if (typeof name !== "string") throw new Error('the name of a column is a text: lookup(…)["…"]');
-    return this.fields[this.columns.indexOf(nfc(name))] || null;
+    const value = this.fields[this.columns.indexOf(nfc(name))] || null;
+    spendValue(value);
+    return value;
   }
 }

@@ -1,7 +1,7 @@
 import { openRows } from "#duckdb/insert.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
-import { messageOf } from "#errors.ts";
+import { messageOf, RollcallError } from "#errors.ts";
 import type { Kind } from "./principal.ts";
 import { inMessage } from "./quarantine.ts";
 import { assemblyTables, ownSource } from "./tables.ts";
@@ -117,7 +117,7 @@ async function keepNames(
       const some = await connection.rows<{ seq: number; kind: Kind; base: string; name: string }>(`
         SELECT seq, kind, base, name FROM own_name WHERE turn >= ${from} AND turn < ${from + page} AND name <> base ORDER BY turn`);
       for (const { seq, kind, base, name } of some) {
-        const number = numberOf(namings[kind], base, name);
+        const number = await numberOf(namings[kind], { base, name, yielder });
         if (number !== undefined) rows.append("kept_name", seq, name, number);
         if (yielder.isDue()) await yielder.yield();
       }
@@ -137,24 +137,29 @@ async function keepNames(
 }
 
 /** The number with which the rule gives the name; undefined: none does. */
-function numberOf(naming: Naming | undefined, base: string, name: string): number | undefined {
+async function numberOf(
+  naming: Naming | undefined,
+  { base, name, yielder }: { readonly base: string; readonly name: string; readonly yielder: Yielder },
+): Promise<number | undefined> {
   if (naming === undefined) return undefined;
-  const gives = (n: number): boolean => {
+  const gives = async (n: number): Promise<boolean> => {
+    if (yielder.isDue()) await yielder.yield();
     try {
       return naming.evaluate(base, n) === name;
-    } catch {
+    } catch (error) {
+      if (error instanceof RollcallError) throw error;
       return false;
     }
   };
   if (!naming.showsNumber) {
-    for (let n = 2; n <= highest; n += 1) if (gives(n)) return n;
+    for (let n = 2; n <= highest; n += 1) if (await gives(n)) return n;
     return undefined;
   }
   for (const [digits] of name.matchAll(/\d+/g))
     for (let from = 0; from < digits.length; from += 1)
       for (let to = from + 1; to <= Math.min(digits.length, from + 5); to += 1) {
         const n = Number(digits.slice(from, to));
-        if (n >= 2 && n <= highest && gives(n)) return n;
+        if (n >= 2 && n <= highest && (await gives(n))) return n;
       }
   return undefined;
 }
@@ -202,6 +207,7 @@ async function numberNames(
             if (yielder.isDue()) await yielder.yield();
           }
         } catch (error) {
+          if (error instanceof RollcallError) throw error;
           if (n === from) failed.push({ kind, base, reason: `${kind}s.name.unique: ${messageOf(error)}` });
         }
         // Where few are free, more are tried each time.

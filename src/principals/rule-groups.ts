@@ -2,6 +2,7 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { CompiledRules } from "./compile.ts";
 import { assembledTables, ownSource } from "./tables.ts";
+import { createYielder } from "./yield.ts";
 
 /** How many groups are described at a time. */
 const batch = 1000;
@@ -10,7 +11,12 @@ const batch = 1000;
  * Makes `rule_group`: the groups that rules put somebody into and no source has. Those that the rules cannot describe are
  * added to `held_group` and `held_rule_group`. Runs in `assemble`, once it is known which entries count.
  */
-export async function createRuleGroups(connection: Connection, { groupOfRule }: CompiledRules): Promise<void> {
+export async function createRuleGroups(
+  connection: Connection,
+  { groupOfRule }: CompiledRules,
+  signal: AbortSignal,
+): Promise<void> {
+  const yielder = createYielder(signal);
   await connection.run(`
     CREATE OR REPLACE TABLE rule_group (${assembledTables.rule_group});
     CREATE OR REPLACE TEMP TABLE held_rule_group (name VARCHAR, origin VARCHAR, reason VARCHAR)`);
@@ -30,7 +36,11 @@ export async function createRuleGroups(connection: Connection, { groupOfRule }: 
     const some = await connection.rows<{ name: string }>(
       `SELECT name FROM rule_group ORDER BY name LIMIT ${batch} OFFSET ${from}`,
     );
-    const described = some.map(({ name }) => ({ name, ...groupOfRule(name) }));
+    const described = [];
+    for (const { name } of some) {
+      described.push({ name, ...groupOfRule(name) });
+      if (yielder.isDue()) await yielder.yield();
+    }
     const values = described.flatMap((each) =>
       "reason" in each || (each.displayName === each.name && each.description === undefined)
         ? []

@@ -115,7 +115,7 @@ test.each([
   ],
 ])("a table that is malformed: %#", async (content, message) => {
   const rules = withMail('lower(lookup("t.csv", entry.site).city)');
-  expect(checkRules(rules, undefined, await tablesWith(rules, { "t.csv": content }))).toEqual([
+  expect(checkRules(rules, await tablesWith(rules, { "t.csv": content }))).toEqual([
     { path: ["users", "mail"], offset: 13, message: expect.stringContaining(message) },
   ]);
 });
