@@ -5,7 +5,7 @@ import { InputError } from "#errors.ts";
  * characters of a text that it reads or makes. A count, not a time: the same record always has the same outcome.
  * So many steps take a twentieth of a second.
  */
-export const mostSteps = 500_000;
+const mostSteps = 500_000;
 
 /** A record that is large by itself may take more: so many for each step that its values are. */
 const stepsPerValue = 30;

@@ -97,6 +97,25 @@ export function meter(text: string, nodes: readonly ASTNode[], variables: readon
   return insertions.length === 0 ? undefined : insert(text, insertions);
 }
 
+/** The most lists in a sum: each `+` copies all that come before it. */
+const mostSums = 30;
+const givesText = new Set(["ascii", "extract", "join", "lower", "replace", "string", "trim", "truncate", "upper"]);
+
+/** What is wrong with the sums of an expression; undefined: nothing. */
+export function objectionToSums(ast: ASTNode): string | undefined {
+  const depth = (value: unknown): number => {
+    if (Array.isArray(value)) return value.reduce<number>((most, each) => Math.max(most, depth(each)), 0);
+    if (!isNode(value)) return 0;
+    return depth(value.args) + (value.op === "+" && !isText(value) ? 1 : 0);
+  };
+  return depth(ast) > mostSums ? `more than ${mostSums} values in one sum; of texts, use join([…], "")` : undefined;
+}
+
+function isText(node: ASTNode): boolean {
+  if (node.op === "+") return node.args.some(isText);
+  return (node.op === "value" && typeof node.args === "string") || (node.op === "call" && givesText.has(node.args[0]));
+}
+
 function wrapped(opening: string, start: number, end: number): Insertion[] {
   return [
     { at: start, what: opening },

@@ -103,7 +103,9 @@ test("rules are tried for one and for all, refused with their line, stopped; not
   await result.getByText("The next run would do the same with ada").waitFor();
   expect(await page.content()).not.toContain("hunter2");
 
-  // A rule that takes forever is stopped, and the daemon is not held up.
+  // A rule that takes long for many is stopped, and the daemon is not held up.
+  const rows = Array.from({ length: 20_000 }, (_, id) => `${id + 10},hunter2,user${id},User ${id},,active,staff\n`);
+  await company.write("people.csv", (await readFile(join(company.folder, "people.csv"), "utf8")) + rows.join(""));
   const endless = async (): Promise<void> => {
     await page.goto("/rules");
     const digits = "[1,2,3,4,5,6,7,8,9,10]";
