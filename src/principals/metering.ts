@@ -44,29 +44,35 @@ function macro(evaluate: Macro["evaluate"]): (call: Pick<Macro, "args">) => Macr
   return ({ args }) => ({
     args,
     async: false,
-    typeCheck: (checker, { args }, context) => checker.check(args.at(-1), context),
+    typeCheck: (checker, macro, context) => checker.check(last(macro), context),
     evaluate,
   });
 }
 
-const countValue: Macro["evaluate"] = (evaluator, { args }, context) => {
-  const value = evaluator.run(args[0], context);
+function last({ args }: Pick<Macro, "args">): ASTNode {
+  const node = args.at(-1);
+  if (node === undefined) throw new TypeError("a macro has arguments");
+  return node;
+}
+
+const countValue: Macro["evaluate"] = (evaluator, macro, context) => {
+  const value = evaluator.run(last(macro), context);
   spendValue(value);
   return value;
 };
 
-const countTurn: Macro["evaluate"] = (evaluator, { args }, context) => {
-  spend(Number((args[0] as ASTNode).args));
+const countTurn: Macro["evaluate"] = (evaluator, macro, context) => {
+  spend(Number(macro.args[0]?.args));
   try {
-    return evaluator.run(args[1], context);
+    return evaluator.run(last(macro), context);
   } catch (error) {
     spend(costs.error);
     throw error;
   }
 };
 
-const refuseLong: Macro["evaluate"] = (evaluator, { args }, context) => {
-  const value = evaluator.run(args[0], context);
+const refuseLong: Macro["evaluate"] = (evaluator, macro, context) => {
+  const value = evaluator.run(last(macro), context);
   if (typeof value === "string" && value.length > longestDuration)
     throw new EvaluationError("duration() needs a text like 36h or 1h30m");
   return value;

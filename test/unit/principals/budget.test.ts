@@ -92,7 +92,7 @@ describe("a rule that would take hours or all memory", () => {
 describe("what is large by itself is no fault", () => {
   test.each([
     ['entry.many.exists(m, m == "199999")', true],
-    ["size(entry.many) == 200000", true],
+    ["size(values(entry.many)) == 200000", true],
     ['"199999" in entry.many', true],
     ['entry.many.filter(m, m.startsWith("1")).map(m, m + "x").size() == 111111', true],
     ['entry.long.contains("b")', false],
@@ -105,7 +105,7 @@ describe("what is large by itself is no fault", () => {
 
 describe("what counts the steps does not show", () => {
   const evaluate = (expression: string, attributes = {}): unknown => {
-    const compiled = compileExpression(expression, new Date(0));
+    const compiled = compileExpression(expression, { now: new Date(0) });
     if (!("evaluate" in compiled)) throw new Error(compiled.message);
     return compiled.evaluate(attributes);
   };

@@ -21,7 +21,7 @@ function include(expression: string, attributes: Record<string, AttributeValue> 
 /** What is wrong with the rule before any record is read. */
 function faults(expression: string, onlyTexts = false): string[] {
   const rules = { users: { include: expression, name: '"a"', displayName: '"a"' } };
-  return checkRules(rules, undefined, undefined, onlyTexts).map(({ message }) => message);
+  return checkRules(rules, undefined, onlyTexts).map(({ message }) => message);
 }
 
 /** Two values of each kind that differ. */
