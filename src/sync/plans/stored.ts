@@ -4,7 +4,6 @@ import { open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { command, forOptions } from "#commands.ts";
 import { firstLineOf, HeldError, InputError } from "#errors.ts";
 import { exists, makeFolder } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
@@ -306,9 +305,9 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
     await useThreads(connection);
     progress?.("plan");
     await store.fetch([run.id]);
-    if (run.seal === undefined) throw unsealed(run);
-    await store.verify(run.id, run.seal);
+    if (run.seal !== undefined) await store.verify(run.id, run.seal);
     const { scope } = await store.load(run.id, connection);
+    if (run.seal === undefined) await ownOnlyShown(connection);
     await carryOver(connection);
     const whole = await createPlan(connection);
     if (whole.digest !== run.digest) throw noLongerShown(run.id, await differences(connection));
@@ -335,12 +334,13 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
   };
 }
 
-/** Versions before 0.3 stored plans without a seal. */
-function unsealed({ id, sync, undoes, for: people }: RunRecord): InputError {
-  const next = undoes === undefined ? command("apply", sync, ...forOptions(people)) : command("undo", undoes);
-  return new InputError(
-    `an older version stored the plan of run ${id}, without what shows that its files are as they were: plan again with \`${next}\`, ` +
-      "then approve it",
+/**
+ * Versions before 0.3 stored plans without a seal: of those, nobody is owned but who was shown or is owned already. The next
+ * run adopts the rest.
+ */
+async function ownOnlyShown(connection: Connection): Promise<void> {
+  await connection.run(
+    "DELETE FROM managed WHERE (kind, name) NOT IN (SELECT (kind, name) FROM shown UNION SELECT (kind, name) FROM ledger)",
   );
 }
 
