@@ -39,8 +39,8 @@ test("a secret that is an ordinary word does not hide every message", () => {
 });
 
 test("of what a server says, words are replaced as well, and nothing controls a terminal", () => {
-  expect(presentable("bind of admin with sync failed (async) \u001B[31mred\u001B[0m\0", ["sync"])).toBe(
-    "bind of admin with *** failed (async) [31mred [0m",
+  expect(presentable("bind of reader with sync failed (async) \u001B[31mred\u001B[0m\0", ["sync"])).toBe(
+    "bind of reader with *** failed (async) [31mred [0m",
   );
   expect(presentable("c3luYw== 73796e63", ["sync"])).toBe("***== ***");
   expect(presentable("(a.b) a.b", ["a.b"])).toBe("(***) ***");
