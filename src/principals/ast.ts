@@ -120,7 +120,7 @@ const tightest = 8;
  * - `has` is a macro that takes null, which is what a missing attribute is here, for a value; and it refuses
  *   `has(entry["employee number"])`;
  * - `matches` takes JavaScript's regular expressions, which can take forever;
- * - `size(entry.x)` counts characters, or else values, whichever the record has; `int("")` is 0; `timestamp` takes
+ * - `size(entry.x)` counts characters, or else values, whichever the record has; `int("")` and `uint("")` are 0, `double("0x10")` is 16; `timestamp` takes
  *   `12/11/2024 10:00:00 AM` for a day in November, in the zone of the machine;
  * - `now()` is a value that is given.
  * Its nodes are those of the original in the same order, see `counterparts`.
@@ -140,7 +140,10 @@ export function own(ast: ASTNode, text: string): string {
   if (ast.op === "call") {
     const [name, args] = ast.args;
     if (name === "now" && args.length === 0) return "Now";
-    return `${calledBy(name, args)}(${all(args)})`;
+    const written = `${calledBy(name, args)}(${all(args)})`;
+    return Object.hasOwn(checkedNumbers, name) && args.length === 1
+      ? `${name}(${checkedNumbers[name]}(${all(args)}))`
+      : written;
   }
   if (ast.op === "rcall") {
     const [name, receiver, args] = ast.args;
@@ -155,6 +158,9 @@ export function own(ast: ASTNode, text: string): string {
   const strength = binding[ast.op] ?? 0;
   return `${within(ast.args[0], strength)} ${ast.op} ${within(ast.args[1], strength + 1)}`;
 }
+
+/** What checks the texts that these take. */
+const checkedNumbers: Readonly<Record<string, string>> = { uint: "Digits", double: "Decimal" };
 
 function calledBy(name: string, args: readonly ASTNode[]): string {
   const [first] = args;

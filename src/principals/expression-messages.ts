@@ -129,6 +129,7 @@ const wording: readonly (readonly [RegExp, string])[] = [
   [/\bMatches\(/g, "matches("],
   [/\bSplit\(/g, "split("],
   [/\bInt\(/g, "int("],
+  [/\b(uint|double)\((?:Digits|Decimal)\(/g, "$1("],
   [/\bSize\(/g, "size("],
   [/\bTimestamp\(/g, "timestamp("],
   [/google\.protobuf\.Timestamp/g, "date"],

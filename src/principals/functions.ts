@@ -92,6 +92,8 @@ const ownFunctions: Readonly<Record<string, (...values: never[]) => unknown>> = 
   "Int(uint): int": (value: unknown) => wholeNumber("int", String(value), int64),
   "Int(double): int": (value: number) => wholeNumber("int", Number.isFinite(value) ? Math.trunc(value) : "", int64),
   "Int(string): int": (value: string) => wholeNumber("int", value, int64),
+  "Digits(dyn): dyn": (value: unknown) => numberText("uint", value, /^\d{1,20}$/),
+  "Decimal(dyn): dyn": (value: unknown) => numberText("double", value, /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i),
   "Timestamp(int): google.protobuf.Timestamp": (value: bigint) => new Date(Number(value) * 1000),
   "Timestamp(string): google.protobuf.Timestamp": (value: string) => {
     const moment = /^\d{4}-.+T.+(?:Z|[+-]\d\d:?\d\d)$/i.test(value) ? momentOf(value) : undefined;
@@ -114,6 +116,12 @@ function wholeNumber(name: string, value: string | number, [least, most]: readon
   const number = /^[+-]?\d{1,20}$/.test(String(value)) ? BigInt(value) : undefined;
   if (number !== undefined && number >= least && number <= most) return number;
   throw new EvaluationError(`${name}() needs a whole number, not ${describeValue(value)}`);
+}
+
+/** A text that is a number of that form; other values as they are. */
+function numberText(name: string, value: unknown, form: RegExp): unknown {
+  if (typeof value !== "string" || form.test(value)) return value;
+  throw new EvaluationError(`${name}() needs a number, not ${describeValue(value)}`);
 }
 
 /** The most values that `coalesce` takes. */

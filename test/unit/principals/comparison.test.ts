@@ -145,6 +145,8 @@ test.each<[expression: string, value: AttributeValue, advice: string]>([
   ['entry.x.contains("a")', ["a"], "cannot call list.contains(string)"],
   ["entry[entry.x] == null", ["a"], 'the name of an attribute is a text: entry["…"]'],
   ["int(entry.x) == 0", "", 'int() needs a whole number, not ""'],
+  ["uint(entry.x) == 0", "", 'uint() needs a number, not ""'],
+  ["double(entry.x) == 16.0", "0x10", 'double() needs a number, not "0x10"'],
   [
     "timestamp(entry.x) < now()",
     "12/11/2024 10:00:00 AM",
