@@ -36,34 +36,29 @@ export async function copyShared(
   { files = [], journal = false, audit = false }: Wanted,
 ): Promise<string> {
   const copies = join(daemonFolder, "copies");
+  const folder = audit ? join(copies, `audit-${randomUUID()}`) : copies;
   const postgres = await openPostgres(settings);
   try {
     await migrateShared(postgres);
-    await makeFolder(copies, "the daemon's folder");
+    await makeFolder(folder, "the daemon's folder");
     if (audit) await removeOldAudits(copies);
     if (files.length > 0) {
-      await openSharedFiles(postgres, copies).pull(files);
-      await removeEndedRuns(postgres, copies);
+      await openSharedFiles(postgres, folder).pull(files);
+      await removeEndedRuns(postgres, folder);
     }
-    return await postgres.transaction(
+    await postgres.transaction(
       async (transaction) => {
-        if (journal) await copyJournal(transaction, copies, (run) => lostRecord(run));
-        return audit ? await copyAudit(transaction, copies) : copies;
+        if (journal) await copyJournal(transaction, folder, (run) => lostRecord(run));
+        if (!audit) return;
+        await writeAuditFile(transaction, folder);
+        await writeHead(folder, await sharedHead(transaction));
       },
       { readOnly: true, snapshot: true },
     );
+    return folder;
   } finally {
     await postgres.close();
   }
-}
-
-/** A copy for whoever reads it now, and removes it then. */
-async function copyAudit(transaction: Transaction, copies: string): Promise<string> {
-  const folder = join(copies, `audit-${randomUUID()}`);
-  await makeFolder(folder, "the daemon's folder");
-  await writeAuditFile(transaction, folder);
-  await writeHead(folder, await sharedHead(transaction));
-  return folder;
 }
 
 /** How long somebody may be reading a copy of the audit log, in milliseconds. A process that was killed leaves its one. */

@@ -131,7 +131,7 @@ describe("what keeps a change waiting, since when, and what has it made", () => 
   });
 
   test("a pending approval and a planned undo", async () => {
-    await limited("    approval: required");
+    await limited("    approval: required\n    limits: { deletes: none }");
     await run("apply");
     await company.write("people.csv", withoutZoe);
     const [{ id }] = JSON.parse((await run("runs", "--json")).stdout).runs;
