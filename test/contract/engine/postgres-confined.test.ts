@@ -296,3 +296,7 @@ test("what an administrator runs is one transaction", async () => {
   expect(await executed(engine, "own", "DELETE FROM t WHERE a = 6", never)).toMatchObject({ rows: [] });
   await expect(executed(engine, "own", "COPY t TO PROGRAM 'cat'", never)).rejects.toThrow("COPY cannot be run here");
 });
+
+test("a length of a text is no type: varchar(20) has the number of regproc", async () => {
+  await expect(ask("SELECT 'a'::varchar(20), 'a'::varchar(2201), 1::numeric(5, 2)")).resolves.toMatchObject({});
+});

@@ -195,5 +195,5 @@ function usedByTree(tree: string): string {
   SELECT 'type', nspname::text, typname::text, false, false,
     t.oid IN (${naming}) OR typbasetype IN (${naming}) OR typtype = 'c'
   FROM pg_type t JOIN pg_namespace n ON n.oid = typnamespace
-  WHERE t.oid IN (SELECT oid FROM field WHERE key ~ 'typ' AND key <> 'funcresulttype')`;
+  WHERE t.oid IN (SELECT oid FROM field WHERE key ~ 'typ' AND key !~ 'typmod' AND key <> 'funcresulttype')`;
 }
