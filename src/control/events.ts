@@ -8,7 +8,7 @@ const heartbeat = 15_000;
 const lookInterval = 2_000;
 
 /** How many clients may listen at once: of one account, and altogether. */
-const mostListeners = { ofOne: 16, all: 512 };
+const mostListeners = { ofOne: 64, all: 512 };
 
 /** How much is remembered for clients that reconnect: events, and their characters in total. */
 const recent = { events: 500, characters: 1024 * 1024 };
