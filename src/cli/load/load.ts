@@ -25,7 +25,7 @@ const renewal = 200;
 /** `rollcall load FILE…`: loads files into a table, all or nothing. Exit code 1 when the load failed. */
 export async function loadCommand(context: Context, files: readonly string[], flags: LoadOptions): Promise<ExitCode> {
   const { configuration, embedded, interruption, output } = context;
-  // Whoever says how fields are separated has looked at the file.
+  // A given separator means that somebody has looked at the file.
   const mayBeJson = flags.type?.toLowerCase() === "delimited" || flags.field_separator !== undefined;
   const inputs = await findInputs(files, process.stdin, mayBeJson);
   const loads = await openConfiguredLoads(configuration, flags.target, embedded, {

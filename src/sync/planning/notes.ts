@@ -244,7 +244,7 @@ function cutNote({ source, size, groups, names }: CutLists): string {
     groups === 1
       ? `group ${listed} has exactly ${formatNumber(size)} members and had more`
       : `the ${formatNumber(groups)} largest groups (${listed}${groups > names.length ? ", …" : ""}) have exactly ${formatNumber(size)} members each`;
-  return `source ${source}: ${which}; does the server cut lists of members at ${formatNumber(size)}? Whoever is missing there would lose the membership`;
+  return `source ${source}: ${which}; does the server cut lists of members at ${formatNumber(size)}? Members beyond that would lose the group`;
 }
 
 /** What the limits have left out of a plan, and how to override them. */

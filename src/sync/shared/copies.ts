@@ -27,7 +27,7 @@ export interface Wanted {
  * Copies of what daemons share, in the layout of a daemon's folder: for whatever only reads it. The files of the daemon's
  * folder itself belong to its process.
  * @param daemonFolder the copies are in its folder `copies`
- * @returns their folder; whoever asked for `audit` removes it
+ * @returns their folder; the caller removes that of `audit`
  * @throws {UnavailableError} when PostgreSQL does not answer
  */
 export async function copyShared(
