@@ -117,7 +117,8 @@ export function presentable(text: string, secrets: readonly string[] = []): stri
     .filter((secret) => secret !== "" && !isDistinct(secret))
     .flatMap((secret) => {
       const bytes = Buffer.from(secret);
-      return [secret, bytes.toString("base64").replace(/=+$/, ""), bytes.toString("hex")].map(escaped);
+      const encoded = [bytes.toString("base64").replace(/=+$/, ""), bytes.toString("hex")];
+      return [secret, ...(secret.length < shortest ? [] : encoded)].map(escaped);
     });
   const plain = redactor(all)(text);
   const line = (words.length === 0 ? plain : plain.replaceAll(wholeWords(words), "***"))
@@ -131,5 +132,5 @@ function wholeWords(words: readonly string[]): RegExp {
 }
 
 function escaped(text: string): string {
-  return text.replaceAll(/[\\^$.|?+()[\]{}*/-]/g, String.raw`\$&`);
+  return text.replaceAll(/[\\^$.|?+()[\]{}*/]/g, String.raw`\$&`);
 }
