@@ -118,7 +118,7 @@ export function presentable(text: string, secrets: readonly string[] = []): stri
     .flatMap((secret) => {
       const bytes = Buffer.from(secret);
       const encoded = [bytes.toString("base64").replace(/=+$/, ""), bytes.toString("hex")];
-      return [secret, ...(secret.length < shortest ? [] : encoded)].map(escaped);
+      return [secret, ...(secret.length < shortest ? [] : encoded)].map((text) => RegExp.escape(text));
     });
   const plain = redactor(all)(text);
   const line = (words.length === 0 ? plain : plain.replaceAll(wholeWords(words), "***"))
@@ -129,8 +129,4 @@ export function presentable(text: string, secrets: readonly string[] = []): stri
 
 function wholeWords(words: readonly string[]): RegExp {
   return new RegExp(String.raw`(?<![\p{L}\p{N}])(?:${words.join("|")})(?![\p{L}\p{N}])`, "gu");
-}
-
-function escaped(text: string): string {
-  return text.replaceAll(/[\\^$.|?+()[\]{}*/]/g, String.raw`\$&`);
 }

@@ -1,7 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { writeDurably } from "#files/durable.ts";
+import { readJson, writeDurably } from "#files/durable.ts";
 import type { Head } from "./entry.ts";
 
 /** Beside the audit log: its last entry, written with each. Without it, entries could be cut off its end unseen. */
@@ -20,15 +19,7 @@ export function writeHead(folder: string, { sequence, hash }: Head): Promise<voi
  * Undefined if neither can be read.
  */
 export async function readHead(folder: string): Promise<Head | undefined> {
-  const own = await read(folder, headName, head);
-  const known = (await read(folder, "journal.json", journal))?.audit;
+  const own = head.safeParse(await readJson(join(folder, headName))).data;
+  const known = journal.safeParse(await readJson(join(folder, "journal.json"))).data?.audit;
   return own === undefined || (known !== undefined && known.sequence > own.sequence) ? known : own;
-}
-
-async function read<Value>(folder: string, name: string, schema: z.ZodType<Value>): Promise<Value | undefined> {
-  try {
-    return schema.parse(JSON.parse(await readFile(join(folder, name), "utf8")));
-  } catch {
-    return undefined;
-  }
 }
