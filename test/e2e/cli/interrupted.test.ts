@@ -46,8 +46,9 @@ test.each([["apply", "--yes"], ["start"]])(
     await terminal.ended;
     const end = args[0] === "start" ? '"reason":"SIGHUP"' : "the terminal was closed";
     await expect.poll(audit, { timeout: 20_000 }).toContain(end);
-    const { runs } = JSON.parse((await command("runs", "--json")).stdout);
-    expect(runs).toMatchObject([{ state: "failed" }]);
+    // The audit log has the end a moment before the journal has it, and before the process is gone.
+    const runs = async () => JSON.parse((await command("runs", "--json")).stdout).runs;
+    await expect.poll(runs, { timeout: 20_000 }).toMatchObject([{ state: "failed" }]);
     expect((await command("audit", "verify")).code).toBe(0);
   },
 );
