@@ -1,6 +1,6 @@
 import { connectors, loadConnector, readTable } from "#connectors/index.ts";
-import { trialArgument } from "./cli/composition.ts";
-import type { Composition, RunningService, ServiceStart } from "./cli/composition.ts";
+import { trialArgument } from "#daemon/composition.ts";
+import type { Composition, RunningService, ServiceStart } from "#daemon/composition.ts";
 import { runProgram } from "./cli/program.ts";
 import type { Configuration } from "./config/configuration.ts";
 import { keepFilesPrivate } from "./files/private.ts";
@@ -59,7 +59,7 @@ async function startService(
 export async function main(argv: readonly string[]): Promise<number> {
   keepFilesPrivate();
   if (argv[2] === trialArgument && process.connected) {
-    const { serveTrial } = await import("./cli/start/trial.ts");
+    const { serveTrial } = await import("#daemon/trial.ts");
     return serveTrial(composition);
   }
   return runProgram(argv, composition);

@@ -1,8 +1,8 @@
-import { chosenSyncs, localActor } from "./context.ts";
-import type { Context } from "./context.ts";
-import { withCoordinator } from "./coordinator.ts";
-import { exitCodeOf, exitCodes, worstOf } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { chosenSyncs, localActor } from "#daemon/context.ts";
+import type { Context } from "#daemon/context.ts";
+import { withCoordinator } from "#daemon/coordinator.ts";
+import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import { approvalQuestion, confirmed, openDocuments, showRun } from "./run-output.ts";
 import type { RunDocument } from "./run-output.ts";
 import { errorDocument, InputError } from "#errors.ts";

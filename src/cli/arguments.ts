@@ -6,9 +6,9 @@ import { isExpectation, overridable } from "#plan/limits.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { aspects } from "#plan/stored.ts";
-import type { Head } from "#sync/audit/entry.ts";
+import type { Head } from "#state/audit/entry.ts";
 import { incidentNames } from "#sync/drill/names.ts";
-import { runStates } from "#sync/record.ts";
+import { runStates } from "#state/record.ts";
 
 /* What the values of options mean. Lists may be given in one value or by repeating the option. */
 

@@ -1,18 +1,18 @@
 import type { StateConfiguration } from "#config/state.ts";
-import type { Sealed } from "#sync/audit/chain.ts";
-import type { Head } from "#sync/audit/entry.ts";
-import { readHead } from "#sync/audit/head.ts";
-import { matching } from "#sync/audit/list.ts";
-import type { AuditFilter } from "#sync/audit/list.ts";
-import { verifyAudit } from "#sync/audit/verify.ts";
-import type { Verification } from "#sync/audit/verify.ts";
-import { actorOf, breakWords, entryWords, verdictWords } from "#sync/audit/words.ts";
-import type { Actor } from "#sync/record.ts";
+import type { Sealed } from "#state/audit/chain.ts";
+import type { Head } from "#state/audit/entry.ts";
+import { readHead } from "#state/audit/head.ts";
+import { matching } from "#state/audit/list.ts";
+import type { AuditFilter } from "#state/audit/list.ts";
+import { verifyAudit } from "#state/audit/verify.ts";
+import type { Verification } from "#state/audit/verify.ts";
+import { actorOf, breakWords, entryWords, verdictWords } from "#state/audit/words.ts";
+import type { Actor } from "#state/record.ts";
 import { pluralize, visible } from "#text.ts";
-import { readingAudit } from "./data-folder.ts";
+import { readingAudit } from "#daemon/data-folder.ts";
 import { exactly } from "#times.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode, Output } from "./output.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode, Output } from "#daemon/output.ts";
 
 /** Which entries to list. */
 export interface AuditOptions extends Pick<AuditFilter, "since" | "run"> {

@@ -1,4 +1,4 @@
-import { openConfiguredTarget, openParts, openSource, syncOf } from "./wiring.ts";
+import { openConfiguredTarget, openParts, openSource, syncOf } from "#daemon/wiring.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadPinboards } from "#config/pinboards.ts";
 import type { Entry, ReadContext, SourceRecord } from "#connector.ts";
@@ -10,15 +10,15 @@ import { evaluateExpectations } from "#plan/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import { expectationLines } from "#plan/render/expectations.ts";
 import { painter } from "#plan/render/text.ts";
-import { checkChannel } from "#sync/notify/notifier.ts";
+import { checkChannel } from "#notify/notifier.ts";
 import { readSources } from "#sync/planning/desired.ts";
 import { quarantineNotes, withSubjects } from "#sync/planning/notes.ts";
 import type { SyncSource } from "#sync/sync.ts";
 import { formatNumber, formatSizes, visible } from "#text.ts";
-import type { Context } from "./context.ts";
-import { workFolder } from "./data-folder.ts";
-import { describeError, exitCodes } from "./output.ts";
-import type { ExitCode, Output } from "./output.ts";
+import type { Context } from "#daemon/context.ts";
+import { workFolder } from "#daemon/data-folder.ts";
+import { describeError, exitCodes } from "#daemon/output.ts";
+import type { ExitCode, Output } from "#daemon/output.ts";
 
 /** What checking needs. */
 export interface Checking extends Pick<Context, "configuration" | "embedded" | "log"> {
@@ -96,7 +96,7 @@ async function checkState({ postgres, lease }: NonNullable<Configuration["shared
   const what = { what: "state", name: "of the daemon" } as const;
   try {
     // Only loaded where it is used, with its driver.
-    const { describeShared } = await import("#sync/shared/shared.ts");
+    const { describeShared } = await import("#state/postgres/state.ts");
     return { ...what, reached: await describeShared(postgres, lease) };
   } catch (error) {
     return { ...what, error };

@@ -2,7 +2,7 @@ import { Option } from "commander";
 import type { Command } from "commander";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
-import type { Head } from "#sync/audit/entry.ts";
+import type { Head } from "#state/audit/entry.ts";
 import { planFormats } from "#plan/render/shared.ts";
 import {
   atLeastOne,
@@ -22,22 +22,22 @@ import {
   wholeNumber,
 } from "./arguments.ts";
 import type { AuditOptions } from "./audit.ts";
-import type { Composition } from "./composition.ts";
-import { interruptMessages, load, loadState } from "./context.ts";
-import type { Context, InterruptMessages, ReadingContext, Sinks } from "./context.ts";
+import type { Composition } from "#daemon/composition.ts";
+import { interruptMessages, load, loadState } from "#daemon/context.ts";
+import type { Context, InterruptMessages, ReadingContext, Sinks } from "#daemon/context.ts";
 import { approvals } from "#cli/init/draft.ts";
 import type { InitOptions } from "#cli/init/init.ts";
 import { addLoadOptions } from "#cli/load/options.ts";
 import type { LoadOptions } from "#cli/load/options.ts";
-import type { LogOptions } from "./log.ts";
+import type { LogOptions } from "#daemon/log.ts";
 import type { EngineCopyOptions } from "./engine-copy.ts";
 import type { StateCopyOptions } from "./state-copy.ts";
 import type { DrillOptions } from "./drill.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import type { RunsOptions } from "./runs.ts";
 import type { ShowOptions } from "./show.ts";
-import type { Only } from "#cli/start/start.ts";
+import type { Only } from "#daemon/start.ts";
 
 /** Options of every command. */
 export interface CommonOptions {
@@ -96,7 +96,7 @@ function addStart(program: Command, { composition, run }: Runner): void {
       run(
         options,
         async (file, sinks) => {
-          const { start } = await import("#cli/start/start.ts");
+          const { start } = await import("#daemon/start.ts");
           return start(file, composition, sinks, options.only);
         },
         // It logs to standard output: it has no other result.

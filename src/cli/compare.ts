@@ -10,14 +10,14 @@ import { compare as compareSyncs } from "#sync/explain/compare.ts";
 import type { Comparison } from "#sync/explain/compare.ts";
 import { notesOf, withSubjects } from "#sync/planning/notes.ts";
 import type { Sync } from "#sync/sync.ts";
-import { chosenSyncs } from "./context.ts";
-import type { Context } from "./context.ts";
-import type { Embedded } from "./embedded.ts";
-import { planState, readableState } from "./data-folder.ts";
-import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { chosenSyncs } from "#daemon/context.ts";
+import type { Context } from "#daemon/context.ts";
+import type { Embedded } from "#daemon/embedded.ts";
+import { planState, readableState } from "#daemon/data-folder.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import { progressOf } from "./plan.ts";
-import { openParts, openSync } from "./wiring.ts";
+import { openParts, openSync } from "#daemon/wiring.ts";
 
 const words: Words = { create: "entering", update: "changing", delete: "leaving" };
 

@@ -5,8 +5,8 @@ import tab from "@bomb.sh/tab/commander";
 import type { Command } from "commander";
 import { parse } from "yaml";
 import { z } from "zod";
-import { isOpen } from "#sync/record.ts";
-import type { RunRecord } from "#sync/record.ts";
+import { isOpen } from "#state/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { visible } from "#text.ts";
 
 /** Where the configuration is, with this value of `--config`. */

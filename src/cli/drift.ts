@@ -5,10 +5,10 @@ import { changeLine, painter } from "#plan/render/text.ts";
 import { driftNotes } from "#sync/planning/notes.ts";
 import type { Report } from "#sync/run.ts";
 import { pluralize, visible } from "#text.ts";
-import { chosenSyncs } from "./context.ts";
-import type { Context } from "./context.ts";
-import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { chosenSyncs } from "#daemon/context.ts";
+import type { Context } from "#daemon/context.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import { dryRun } from "./plan.ts";
 
 /**

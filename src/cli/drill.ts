@@ -8,14 +8,14 @@ import type { Drill } from "#sync/drill/drill.ts";
 import type { Finding, Verdict } from "#sync/drill/judge.ts";
 import type { IncidentName } from "#sync/drill/names.ts";
 import { formatSizes, pluralize, visible } from "#text.ts";
-import { chosenSyncs } from "./context.ts";
-import type { Context } from "./context.ts";
-import { planState, readableState } from "./data-folder.ts";
+import { chosenSyncs } from "#daemon/context.ts";
+import type { Context } from "#daemon/context.ts";
+import { planState, readableState } from "#daemon/data-folder.ts";
 import { exactly } from "#times.ts";
 import type { reportFormats } from "./arguments.ts";
-import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
-import type { ExitCode } from "./output.ts";
-import { compilerOf, openSync, syncOf } from "./wiring.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
+import { compilerOf, openSync, syncOf } from "#daemon/wiring.ts";
 
 export interface DrillOptions {
   readonly only?: readonly IncidentName[] | undefined;

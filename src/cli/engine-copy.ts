@@ -1,9 +1,9 @@
 import { InputError } from "#errors.ts";
 import { formatNumber, pluralize } from "#text.ts";
-import type { Composition } from "./composition.ts";
-import type { Context } from "./context.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import type { Composition } from "#daemon/composition.ts";
+import type { Context } from "#daemon/context.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 
 export interface EngineCopyOptions {
   readonly to: string;

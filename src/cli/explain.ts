@@ -7,14 +7,14 @@ import { painter } from "#plan/render/text.ts";
 import type { Paint } from "#plan/render/text.ts";
 import { lastChangeOf } from "./history.ts";
 import { formatName } from "#text.ts";
-import { chosenSyncs } from "./context.ts";
-import { explainState, readableState } from "./data-folder.ts";
-import type { Context } from "./context.ts";
+import { chosenSyncs } from "#daemon/context.ts";
+import { explainState, readableState } from "#daemon/data-folder.ts";
+import type { Context } from "#daemon/context.ts";
 import { progressOf } from "./plan.ts";
 import { forCaller } from "#times.ts";
-import { openSync } from "./wiring.ts";
-import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { openSync } from "#daemon/wiring.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 
 /**
  * `rollcall explain NAME [--sync S]`: every step from the record of a source to what a run would do. With `--json`:

@@ -19,14 +19,14 @@ import type { ErrorDocument } from "#errors.ts";
 import type { FileStyle } from "#exports/csv.ts";
 import { exportToFolder, exportToTables } from "#exports/export.ts";
 import type { ExportOptions, TableExport } from "#exports/export.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import type { RunResult } from "#sync/run.ts";
-import { chosenSyncs } from "./context.ts";
-import { daemonFolder, workFolder } from "./data-folder.ts";
-import type { Context } from "./context.ts";
-import { describeError, exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
-import { openConfiguredLoads, openConfiguredTarget, placeOf } from "./wiring.ts";
+import { chosenSyncs } from "#daemon/context.ts";
+import { daemonFolder, workFolder } from "#daemon/data-folder.ts";
+import type { Context } from "#daemon/context.ts";
+import { describeError, exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
+import { openConfiguredLoads, openConfiguredTarget, placeOf } from "#daemon/wiring.ts";
 
 export interface ExportCommandOptions {
   /** A folder for CSV files, instead of tables. */

@@ -2,11 +2,11 @@ import { get as getPlain } from "node:http";
 import { get as getTls } from "node:https";
 import { readDaemonPresence } from "#control/presence.ts";
 import { UnavailableError, messageOf } from "#errors.ts";
-import { loadState } from "./context.ts";
-import type { Sinks } from "./context.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
-import { readPresence } from "./data-folder.ts";
+import { loadState } from "#daemon/context.ts";
+import type { Sinks } from "#daemon/context.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
+import { readPresence } from "#daemon/data-folder.ts";
 
 /** In milliseconds. */
 const timeout = 4000;

@@ -1,17 +1,17 @@
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
 import { pluralize, formatNumber, formatName, visible } from "#text.ts";
-import type { RunRecord } from "#sync/record.ts";
-import { chosenSyncs } from "./context.ts";
-import type { ReadingContext } from "./context.ts";
-import { openStoredChanges } from "./stored-changes.ts";
-import type { StoredChanges } from "./stored-changes.ts";
+import type { RunRecord } from "#state/record.ts";
+import { chosenSyncs } from "#daemon/context.ts";
+import type { ReadingContext } from "#daemon/context.ts";
+import { openStoredChanges } from "#daemon/stored-changes.ts";
+import type { StoredChanges } from "#daemon/stored-changes.ts";
 import { exactly, relatively } from "#times.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import { historyOf, isApplied, momentOf } from "#sync/history.ts";
 import type { HistoryEntry } from "#sync/history.ts";
-import { causeOf, decisionWords, stateOf, toneStyles, tones } from "#sync/run-text.ts";
+import { causeOf, decisionWords, stateOf, toneStyles, tones } from "#state/run-text.ts";
 import { knownRuns } from "./known-runs.ts";
 
 /**

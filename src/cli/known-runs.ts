@@ -1,11 +1,11 @@
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
-import { readJournal } from "#sync/journal.ts";
-import { lostRecord } from "#sync/record.ts";
-import type { RunRecord } from "#sync/record.ts";
+import { readJournal } from "#state/journal.ts";
+import { lostRecord } from "#state/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { formatName } from "#text.ts";
-import type { ReadingContext } from "./context.ts";
-import { isLocked, readableState } from "./data-folder.ts";
+import type { ReadingContext } from "#daemon/context.ts";
+import { isLocked, readableState } from "#daemon/data-folder.ts";
 
 /**
  * The runs of the journal, newest first; one whose process was killed is shown as such. Only reads: needs no lock, and

@@ -1,9 +1,9 @@
 import { InputError } from "#errors.ts";
-import type { Attempt } from "#sync/notify/delivery.ts";
-import { testChannel } from "#sync/notify/notifier.ts";
-import type { Context } from "./context.ts";
-import { exitCodes, listOf } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import type { Attempt } from "#notify/delivery.ts";
+import { testChannel } from "#notify/notifier.ts";
+import type { Context } from "#daemon/context.ts";
+import { exitCodes, listOf } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 
 /** `rollcall notify test`: sends a test through every channel of the configuration, or through one, without retries. */
 export async function notifyTest(context: Context, name: string | undefined): Promise<ExitCode> {

@@ -7,13 +7,13 @@ import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
 import { formatNumber } from "#text.ts";
-import { chosenSyncs } from "./context.ts";
-import { planState, readableState } from "./data-folder.ts";
-import type { Context } from "./context.ts";
-import { exitCodeOf, exitCodes, worstOf } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { chosenSyncs } from "#daemon/context.ts";
+import { planState, readableState } from "#daemon/data-folder.ts";
+import type { Context } from "#daemon/context.ts";
+import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import { openDocuments } from "./run-output.ts";
-import { openSync } from "./wiring.ts";
+import { openSync } from "#daemon/wiring.ts";
 
 export interface PlanOptions {
   readonly limit?: number | undefined;

@@ -5,12 +5,12 @@ import { setCall } from "#commands.ts";
 import { InputError, errorDocument, messageOf } from "#errors.ts";
 import { addCommands } from "./command-line.ts";
 import type { CommonOptions, Runner } from "./command-line.ts";
-import type { Composition } from "./composition.ts";
-import { withContext, withState } from "./context.ts";
-import { openLog } from "./log.ts";
-import type { LogOptions } from "./log.ts";
-import { describeError, exitCodeOf, exitCodes, openOutput } from "./output.ts";
-import type { ExitCode, Output } from "./output.ts";
+import type { Composition } from "#daemon/composition.ts";
+import { withContext, withState } from "#daemon/context.ts";
+import { openLog } from "#daemon/log.ts";
+import type { LogOptions } from "#daemon/log.ts";
+import { describeError, exitCodeOf, exitCodes, openOutput } from "#daemon/output.ts";
+import type { ExitCode, Output } from "#daemon/output.ts";
 
 /** Where the configuration is looked for without `--config`. */
 const usualPlaces = ["rollcall.yaml", "config/rollcall.yaml"];

@@ -1,8 +1,8 @@
-import { localActor } from "./context.ts";
-import type { Context } from "./context.ts";
-import { withCoordinator } from "./coordinator.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { localActor } from "#daemon/context.ts";
+import type { Context } from "#daemon/context.ts";
+import { withCoordinator } from "#daemon/coordinator.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import { chosenRun } from "./known-runs.ts";
 
 /** `rollcall reject RUN`: what it has planned is not applied; the next run of its sync plans again. */

@@ -2,11 +2,11 @@ import { command } from "#commands.ts";
 import { findDaemon, reloadDaemon } from "#control/client.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
-import { localActor } from "./context.ts";
-import type { Context } from "./context.ts";
-import { readPresence } from "./data-folder.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { localActor } from "#daemon/context.ts";
+import type { Context } from "#daemon/context.ts";
+import { readPresence } from "#daemon/data-folder.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 
 /**
  * `rollcall reload`: makes the running daemon read its configuration again, or the service where it runs alone. All of the

@@ -12,18 +12,18 @@ import { renderText } from "#plan/render/text.ts";
 import type { Selection } from "#plan/selection.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import type { Report, RunResult } from "#sync/run.ts";
 import { printable } from "#text.ts";
 import { visible } from "#text.ts";
-import type { Context } from "./context.ts";
+import type { Context } from "#daemon/context.ts";
 import { describeExported } from "./export.ts";
 import type { ExportDocument } from "./export.ts";
 import { forCaller } from "#times.ts";
-import { describeFailure, exitCodeOf, exitCodes } from "./output.ts";
-import type { ExitCode, Output } from "./output.ts";
-import { selectionWords } from "#sync/run-text.ts";
-import { openStoredChanges } from "./stored-changes.ts";
+import { describeFailure, exitCodeOf, exitCodes } from "#daemon/output.ts";
+import type { ExitCode, Output } from "#daemon/output.ts";
+import { selectionWords } from "#state/run-text.ts";
+import { openStoredChanges } from "#daemon/stored-changes.ts";
 
 /** How a run ended, as a command shows it. */
 interface Ending {

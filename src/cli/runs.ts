@@ -1,14 +1,14 @@
-import { chosenSyncs } from "./context.ts";
-import type { ReadingContext } from "./context.ts";
+import { chosenSyncs } from "#daemon/context.ts";
+import type { ReadingContext } from "#daemon/context.ts";
 import { layOut, renderTable } from "./format.ts";
 import { exactly, lasting, relatively } from "#times.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import { painter } from "#plan/render/text.ts";
-import type { RunRecord, RunState } from "#sync/record.ts";
+import type { RunRecord, RunState } from "#state/record.ts";
 import { formatPrincipals, pluralize } from "#text.ts";
 import { knownRuns } from "./known-runs.ts";
-import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "#sync/run-text.ts";
+import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "#state/run-text.ts";
 
 export interface RunsOptions {
   readonly state?: readonly RunState[];

@@ -11,15 +11,15 @@ import { openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
 import { quarantinedHeader, quarantinedRow, storedRecords } from "#sync/plans/quarantined.ts";
 import type { StoredRecord } from "#sync/plans/quarantined.ts";
-import type { RunRecord } from "#sync/record.ts";
-import type { ReadingContext } from "./context.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import type { RunRecord } from "#state/record.ts";
+import type { ReadingContext } from "#daemon/context.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import { filterWords, nothingShown, possibilities, renderReport } from "#sync/report.ts";
 import type { PlanFormat } from "#plan/render/shared.ts";
 import { chosenRun, knownRuns } from "./known-runs.ts";
-import { openStoredChanges } from "./stored-changes.ts";
-import type { StoredChanges } from "./stored-changes.ts";
+import { openStoredChanges } from "#daemon/stored-changes.ts";
+import type { StoredChanges } from "#daemon/stored-changes.ts";
 
 export interface ShowOptions {
   readonly kind?: Filter["kind"];

@@ -2,10 +2,10 @@ import { text } from "node:stream/consumers";
 import { formatName, formatNumber, pluralize } from "#text.ts";
 import { runSql } from "#client/sql.ts";
 import { InputError } from "#errors.ts";
-import { embeddedOptions } from "./wiring.ts";
-import type { Context } from "./context.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode, Output } from "./output.ts";
+import { embeddedOptions } from "#daemon/wiring.ts";
+import type { Context } from "#daemon/context.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode, Output } from "#daemon/output.ts";
 import type { SqlResult } from "#client/sql.ts";
 import { layOut, renderCsv, renderTable } from "./format.ts";
 

@@ -3,14 +3,14 @@ import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import { readTarget } from "#postgres/options.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
-import { breakWords } from "#sync/audit/words.ts";
-import { copyStateIn, copyStateOut } from "#sync/shared/transfer.ts";
-import type { CopiedState } from "#sync/shared/transfer.ts";
+import { breakWords } from "#state/audit/words.ts";
+import { copyStateIn, copyStateOut } from "#state/copy.ts";
+import type { CopiedState } from "#state/copy.ts";
 import { formatNumber, pluralize } from "#text.ts";
-import type { Context } from "./context.ts";
-import { holdLock, stateFolder } from "./data-folder.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import type { Context } from "#daemon/context.ts";
+import { holdLock, stateFolder } from "#daemon/data-folder.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 
 export interface StateCopyOptions {
   /** The database, where `daemon.state` names none. */

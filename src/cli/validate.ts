@@ -1,10 +1,10 @@
 import { loadPinboards } from "#config/pinboards.ts";
 import { pluralize } from "#text.ts";
-import type { Composition } from "./composition.ts";
-import { load } from "./context.ts";
-import type { Sinks } from "./context.ts";
-import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import type { Composition } from "#daemon/composition.ts";
+import { load } from "#daemon/context.ts";
+import type { Sinks } from "#daemon/context.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 
 /**
  * `rollcall validate`: checks the configuration and the pinboards, and connects to nothing: for an editor or a pipeline.

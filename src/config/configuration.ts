@@ -6,7 +6,7 @@ import type { TableReader } from "#principals/lookup.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import type { ServiceSettings } from "#service/options.ts";
-import type { Channel } from "#sync/notify/options.ts";
+import type { Channel } from "#notify/options.ts";
 
 /** The configuration as the program uses it: validated, secrets filled in, paths absolute, durations in milliseconds, sizes in bytes. */
 export interface Configuration {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import * as values from "#values.ts";
-import { channel } from "#sync/notify/options.ts";
+import { channel } from "#notify/options.ts";
 import { service } from "#service/options.ts";
 import { daemon } from "./state.ts";
 import { sync } from "./syncs.ts";

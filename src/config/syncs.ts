@@ -1,7 +1,7 @@
 import { z } from "zod";
 import * as values from "#values.ts";
 import { drift, expectations, limits } from "#plan/limit-options.ts";
-import { openCron } from "#sync/schedule/cron.ts";
+import { openCron } from "#daemon/cron.ts";
 
 /** A CEL expression over `entry`. */
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);

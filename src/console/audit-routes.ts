@@ -1,9 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import { Refusal } from "#control/answers.ts";
 import { auditQuery, read } from "#control/requests.ts";
-import { listAudit } from "#sync/audit/list.ts";
-import { auditFormats, renderAudit } from "#sync/audit/render.ts";
-import type { AuditFormat } from "#sync/audit/render.ts";
+import { listAudit } from "#state/audit/list.ts";
+import { auditFormats, renderAudit } from "#state/audit/render.ts";
+import type { AuditFormat } from "#state/audit/render.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { audit } from "#console/pages/audit.ts";
 import { filled } from "./selection.ts";

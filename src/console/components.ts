@@ -1,8 +1,8 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { describeCheck, verdictOf } from "#plan/render/shared.ts";
-import type { RunRecord, RunState } from "#sync/record.ts";
-import { stateOf, tones } from "#sync/run-text.ts";
+import type { RunRecord, RunState } from "#state/record.ts";
+import { stateOf, tones } from "#state/run-text.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { exactly, lasting, relatively } from "#times.ts";
 import { html } from "./html.ts";

@@ -14,7 +14,7 @@ import type { ExplainedTwice, PlannedTwice, Side } from "#sync/explain/try.ts";
 import type { HistoryEntry } from "#sync/history.ts";
 import type { ListedPrincipal, Listing } from "#sync/listing.ts";
 import type { QuarantinedRecords } from "#sync/plans/quarantined.ts";
-import type { Actor, RunRecord } from "#sync/record.ts";
+import type { Actor, RunRecord } from "#state/record.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
 import type { LoadRequest } from "#wire/loads.ts";

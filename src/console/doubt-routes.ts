@@ -8,7 +8,7 @@ import { doubtKinds, doubtOfQuarantined, doubtsOf } from "#sync/planning/notes.t
 import type { Doubt } from "#sync/planning/notes.ts";
 import { quarantinedHeader, quarantinedRow } from "#sync/plans/quarantined.ts";
 import type { QuarantinedRecords } from "#sync/plans/quarantined.ts";
-import { hasReadAll } from "#sync/record.ts";
+import { hasReadAll } from "#state/record.ts";
 import type { AppOptions, Plans, Send } from "./context.ts";
 import { doubt } from "#console/pages/doubt.ts";
 import type { SyncInDoubt } from "#console/pages/doubt.ts";

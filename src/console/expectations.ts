@@ -1,6 +1,6 @@
 import { eachExpectation } from "#plan/render/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { pluralize } from "#text.ts";
 import { section } from "./components.ts";
 import { html } from "./html.ts";

@@ -3,7 +3,7 @@ import { changesQuery, read } from "#control/requests.ts";
 import type { Action } from "#plan/change.ts";
 import type { Selection, Subject } from "#plan/selection.ts";
 import type { Excerpts, Filter } from "#plan/stored.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { formatNumber } from "#text.ts";
 import type { PlanFilter } from "#console/pages/plan.ts";
 

@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import type { HostedLoads } from "#service/hosted-loads.ts";
-import type { Actor } from "#sync/record.ts";
+import type { Actor } from "#state/record.ts";
 import { Refusal } from "./answers.ts";
 import type { Listening } from "./events.ts";
 

@@ -10,7 +10,7 @@ import type { Answer } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { presentable } from "#redact.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { controlRoot, controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { accountHeader } from "./access.ts";

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { UnavailableError } from "#errors.ts";
 import type { Begun } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import type { Host } from "./access.ts";
 import { createEventStreams } from "./events.ts";
 import { addControlRoutes } from "./routes.ts";

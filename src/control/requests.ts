@@ -1,5 +1,5 @@
-import { auditEvents } from "#sync/audit/entry.ts";
-import { runStates } from "#sync/record.ts";
+import { auditEvents } from "#state/audit/entry.ts";
+import { runStates } from "#state/record.ts";
 import { z } from "zod";
 import { someDigest } from "#plan/change.ts";
 import { isExpectation, overridable } from "#plan/limits.ts";

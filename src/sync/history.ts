@@ -4,7 +4,7 @@ import type { Change } from "#plan/change.ts";
 import { patternMatching } from "#plan/patterns.ts";
 import { readPastChanges } from "#plan/stored.ts";
 import { formatName } from "#text.ts";
-import type { RunRecord } from "./record.ts";
+import type { RunRecord } from "#state/record.ts";
 
 /** One run, as far as it concerns the name. */
 export interface HistoryEntry {

@@ -10,9 +10,9 @@ import type { Filter } from "#plan/stored.ts";
 import { formatName, pluralize } from "#text.ts";
 import { exactly, forCaller, lasting, relatively } from "#times.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
-import { isOpen } from "./record.ts";
-import type { RunRecord } from "./record.ts";
-import { causeOf, decisionWords, shortCounts, stateOf, tones } from "./run-text.ts";
+import { isOpen } from "#state/record.ts";
+import type { RunRecord } from "#state/record.ts";
+import { causeOf, decisionWords, shortCounts, stateOf, tones } from "#state/run-text.ts";
 
 /** What a report is about. */
 export interface Report {

@@ -27,7 +27,7 @@ import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import type { Target } from "./ports.ts";
-import type { NoteSubject, SourceRead } from "./record.ts";
+import type { NoteSubject, SourceRead } from "#state/record.ts";
 import { prepareList, verify } from "./apply.ts";
 import type { Stage, Sync } from "./sync.ts";
 

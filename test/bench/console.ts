@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Client } from "undici";
 import { literal, openDatabase } from "#duckdb/database.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { sessionCookie } from "#wire/routes.ts";
 import { megabytes } from "./at-rest.ts";
 import type { ClientRequest, Timing } from "./client.ts";

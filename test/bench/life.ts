@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { connectTo, createFollower } from "#control/connection.ts";
 import type { Connection, Follower } from "#control/connection.ts";
 import { readDaemonPresence } from "#control/presence.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import { configureCompany, ordinaryCompany, writeCompany } from "./company.ts";
 import type { Inside } from "./life-inside.ts";

@@ -1,7 +1,7 @@
 import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { companyOfEachTest, people } from "../support/rollcall/company.ts";
 
 // A dozen runs, on a machine that may have much else to do.

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { RunRecord, SyncState } from "#sync/record.ts";
+import type { RunRecord, SyncState } from "#state/record.ts";
 import { companyOfEachTest } from "../support/rollcall/company.ts";
 import { startProxy } from "../support/proxy.ts";
 import { stopRollcall } from "../support/rollcall/rollcall.ts";

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { RollcallError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { withCoordinatorIn } from "../support/rollcall/local-coordinator.ts";
 import type { Wrapping } from "../support/rollcall/local-coordinator.ts";
 import { startService } from "../support/rollcall/service.ts";

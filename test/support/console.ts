@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import type { TestBrowser, Window } from "./browser.ts";
 import type { EachCompany } from "./rollcall/company.ts";
 import type { Running } from "./rollcall/rollcall.ts";

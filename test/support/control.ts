@@ -7,7 +7,7 @@ import type { Daemon } from "#control/routes.ts";
 import { startControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { createToken } from "#control/access.ts";
-import { verifyAudit } from "#sync/audit/verify.ts";
+import { verifyAudit } from "#state/audit/verify.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 
 /** The daemon's API in this process, over real HTTP. */

@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import { InputError } from "#errors.ts";
 import type { Approval, Begun, Coordinator, RunRequest, SyncEvent } from "#sync/coordinator/coordinator.ts";
-import type { Actor, RunRecord } from "#sync/record.ts";
+import type { Actor, RunRecord } from "#state/record.ts";
 import type { Stage } from "#sync/sync.ts";
 import { pendingRun } from "./runs.ts";
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { ChatChannel, EmailChannel, TeamsChannel, WebhookChannel } from "#sync/notify/options.ts";
-import type { Message, Notice } from "#sync/notify/notice.ts";
-import { noticeOfRun } from "#sync/notify/notice.ts";
+import type { ChatChannel, EmailChannel, TeamsChannel, WebhookChannel } from "#notify/options.ts";
+import type { Message, Notice } from "#notify/notice.ts";
+import { noticeOfRun } from "#notify/notice.ts";
 import { appliedRun, trippedLimit } from "./runs.ts";
 
 const settings = {

@@ -1,5 +1,5 @@
 import type { LimitCheck } from "#plan/limits.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 
 /** A run of the sync `staff` that found nothing to do, with the given changes. */
 export function runOf(change: Partial<RunRecord> = {}): RunRecord {

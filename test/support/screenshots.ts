@@ -2,7 +2,7 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { openBrowser } from "./browser.ts";
 import type { Page } from "playwright-core";
 import type { TestBrowser } from "./browser.ts";

@@ -4,7 +4,7 @@ import { basename, dirname, join, parse, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { stringify } from "yaml";
 import { InputError } from "#errors.ts";
-import { refuseForeignFolder } from "#cli/data-folder.ts";
+import { refuseForeignFolder } from "#daemon/data-folder.ts";
 import { exists, makeFolder, unwritable } from "#files/disk.ts";
 import { modeForOthers } from "#files/private.ts";
 import type { Draft, Secret } from "./draft.ts";

@@ -1,10 +1,10 @@
 import { dirname, relative, resolve } from "node:path";
-import type { Composition } from "#cli/composition.ts";
-import { load } from "#cli/context.ts";
-import type { Sinks } from "#cli/context.ts";
-import { describeError, exitCodes } from "#cli/output.ts";
-import type { ExitCode } from "#cli/output.ts";
-import { readCertificate } from "#cli/wiring.ts";
+import type { Composition } from "#daemon/composition.ts";
+import { load } from "#daemon/context.ts";
+import type { Sinks } from "#daemon/context.ts";
+import { describeError, exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
+import { readCertificate } from "#daemon/wiring.ts";
 import { asCalled, command } from "#commands.ts";
 import { openTarget } from "#client/target.ts";
 import { cron } from "#config/syncs.ts";

@@ -1,8 +1,8 @@
-import type { Context } from "#cli/context.ts";
+import type { Context } from "#daemon/context.ts";
 import { flagsOf, loadFormatOf } from "./options.ts";
 import type { LoadOptions } from "./options.ts";
 import { findInputs } from "./inputs.ts";
-import { workFolder } from "#cli/data-folder.ts";
+import { workFolder } from "#daemon/data-folder.ts";
 import { confirmed } from "#cli/run-output.ts";
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
@@ -10,9 +10,9 @@ import type { Guess } from "./guess.ts";
 import type { LoadInputs, Sample } from "./inputs.ts";
 import { columnsOfTable } from "./tables.ts";
 import type { TableColumn } from "./tables.ts";
-import { exitCodes } from "#cli/output.ts";
-import type { ExitCode, Output } from "#cli/output.ts";
-import { openConfiguredLoads } from "#cli/wiring.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode, Output } from "#daemon/output.ts";
+import { openConfiguredLoads } from "#daemon/wiring.ts";
 import type { Loaded, Progress } from "#client/loads.ts";
 import { inBytes, pluralize, quote, visible } from "#text.ts";
 

@@ -1,7 +1,7 @@
 import { runSql } from "#client/sql.ts";
 import type { Load } from "#client/loads.ts";
-import type { Context } from "#cli/context.ts";
-import { embeddedOptions } from "#cli/wiring.ts";
+import type { Context } from "#daemon/context.ts";
+import { embeddedOptions } from "#daemon/wiring.ts";
 import { InputError } from "#errors.ts";
 import { tableText } from "./options.ts";
 import { didYouMean, nearest } from "#text.ts";

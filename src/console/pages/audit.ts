@@ -1,8 +1,8 @@
-import { auditEvents } from "#sync/audit/entry.ts";
-import type { AuditEntry } from "#sync/audit/entry.ts";
-import type { Sealed } from "#sync/audit/chain.ts";
-import type { AuditPage as Found } from "#sync/audit/list.ts";
-import { actorOf, entryWords, verdictWords } from "#sync/audit/words.ts";
+import { auditEvents } from "#state/audit/entry.ts";
+import type { AuditEntry } from "#state/audit/entry.ts";
+import type { Sealed } from "#state/audit/chain.ts";
+import type { AuditPage as Found } from "#state/audit/list.ts";
+import { actorOf, entryWords, verdictWords } from "#state/audit/words.ts";
 import { formatNumber } from "#text.ts";
 import { empty, moment, name, notice } from "#console/components.ts";
 import { at, exactValue, html } from "#console/html.ts";

@@ -1,5 +1,5 @@
 import type { Doubt, DoubtKind } from "#sync/planning/notes.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { empty, name, notice, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";

@@ -4,9 +4,9 @@ import { isExpectation } from "#plan/limits.ts";
 import { leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { HostedCycle } from "#service/hosted-loads.ts";
-import type { RunRecord } from "#sync/record.ts";
-import { stateOf } from "#sync/run-text.ts";
-import type { Standing } from "#sync/standing.ts";
+import type { RunRecord } from "#state/record.ts";
+import { stateOf } from "#state/run-text.ts";
+import type { Standing } from "#state/standing.ts";
 import { capitalized } from "#plan/render/shared.ts";
 import { formatPrincipals, pluralize } from "#text.ts";
 import {

@@ -5,8 +5,8 @@ import type { AttributeChange, Change, Counts, KindCounts } from "#plan/change.t
 import { isEmpty, nameLimits, noChange, planFormats, share, totalsOf, worthShowing } from "#plan/render/shared.ts";
 import type { Section } from "#plan/render/shared.ts";
 import { aspects } from "#plan/stored.ts";
-import { isOpen } from "#sync/record.ts";
-import type { RunRecord } from "#sync/record.ts";
+import { isOpen } from "#state/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { amount, empty, gauge, name, notice, section, when } from "#console/components.ts";

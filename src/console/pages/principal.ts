@@ -3,7 +3,7 @@ import type { HistoryEntry } from "#sync/history.ts";
 import { foreignLines, outcomeLines, recordLines } from "#sync/explain/text.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import type { Excerpt, ListedDetails } from "#sync/listing.ts";
-import { decisionWords } from "#sync/run-text.ts";
+import { decisionWords } from "#state/run-text.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { empty, facts, name, notice, state, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";

@@ -4,7 +4,7 @@ import type { Plan } from "#plan/change.ts";
 import { changesOf, inChunks, isEmpty, sectionsOf } from "#plan/render/shared.ts";
 import type { Section } from "#plan/render/shared.ts";
 import type { Report } from "#sync/report.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { asCalledAnywhere } from "#commands.ts";
 import { formatNumber } from "#text.ts";
 import { empty, notice, section } from "#console/components.ts";

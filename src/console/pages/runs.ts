@@ -1,6 +1,6 @@
-import { runStates } from "#sync/record.ts";
-import type { RunRecord } from "#sync/record.ts";
-import { causeOf, tookOf } from "#sync/run-text.ts";
+import { runStates } from "#state/record.ts";
+import type { RunRecord } from "#state/record.ts";
+import { causeOf, tookOf } from "#state/run-text.ts";
 import { countsInShort, empty, name, state, took, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";

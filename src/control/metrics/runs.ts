@@ -2,7 +2,7 @@ import prometheus from "prom-client";
 import type { Counter, Histogram, Registry } from "prom-client";
 import { causeKinds } from "#plan/causes.ts";
 import type { Coordinator, SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord, RunState } from "#sync/record.ts";
+import type { RunRecord, RunState } from "#state/record.ts";
 
 const outcomes: Readonly<Record<Exclude<RunState, "running">, string>> = {
   "no change": "no_change",

@@ -1,7 +1,7 @@
 import { isPart } from "#plan/selection.ts";
 import { partOf, planFromStore } from "#sync/plans/stored.ts";
-import { without } from "#sync/record.ts";
-import type { Decision } from "#sync/record.ts";
+import { without } from "#state/record.ts";
+import type { Decision } from "#state/record.ts";
 import { findRun, timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 import type { Approval, Begun, Watcher } from "./coordinator.ts";

@@ -1,6 +1,6 @@
-import type { AuditEntry } from "#sync/audit/entry.ts";
-import { idAfter } from "#sync/journal.ts";
-import type { Decision, RunRecord } from "#sync/record.ts";
+import type { AuditEntry } from "#state/audit/entry.ts";
+import { idAfter } from "#state/journal.ts";
+import type { Decision, RunRecord } from "#state/record.ts";
 import { timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 import type { Begun, RunRequest, Watcher } from "./coordinator.ts";

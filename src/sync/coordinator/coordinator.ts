@@ -1,6 +1,6 @@
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
-import type { Actor, Cause, RunRecord, SyncState } from "#sync/record.ts";
+import type { Actor, Cause, RunRecord, SyncState } from "#state/record.ts";
 import type { RunOptions } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
 

@@ -1,11 +1,11 @@
 import { messageOf } from "#errors.ts";
 import { leavingCounts } from "#plan/departures.ts";
-import type { AuditEntry } from "#sync/audit/entry.ts";
-import { hasReadAll, hasSucceeded, isOpen, withPart } from "#sync/record.ts";
-import type { RunRecord, StageRecord, SyncState } from "#sync/record.ts";
+import type { AuditEntry } from "#state/audit/entry.ts";
+import { hasReadAll, hasSucceeded, isOpen, withPart } from "#state/record.ts";
+import type { RunRecord, StageRecord, SyncState } from "#state/record.ts";
 import { run as runSync } from "#sync/run.ts";
 import type { RunOptions } from "#sync/run.ts";
-import { SlotTakenError } from "#sync/shared/journal.ts";
+import { SlotTakenError } from "#state/postgres/journal.ts";
 import type { Stage, Sync } from "#sync/sync.ts";
 import { interruptionOf, push, timestamp, writeAudit } from "./context.ts";
 import type { Context } from "./context.ts";

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { errorDocument, HeldError } from "#errors.ts";
-import { auditOfEnd } from "#sync/audit/entry.ts";
-import type { Journal } from "#sync/journal.ts";
-import { hasSucceeded, isOpen, isUnfinished, lastReads, without } from "#sync/record.ts";
-import type { RunRecord, SyncState } from "#sync/record.ts";
+import { auditOfEnd } from "#state/audit/entry.ts";
+import type { Journal } from "#state/journal.ts";
+import { hasSucceeded, isOpen, isUnfinished, lastReads, without } from "#state/record.ts";
+import type { RunRecord, SyncState } from "#state/record.ts";
 import type { RunResult } from "#sync/run.ts";
 import { timestamp, writeAudit } from "./context.ts";
 import type { Context } from "./context.ts";

@@ -1,5 +1,5 @@
-import { isOpen } from "#sync/record.ts";
-import type { SyncState } from "#sync/record.ts";
+import { isOpen } from "#state/record.ts";
+import type { SyncState } from "#state/record.ts";
 import { approve } from "./approve.ts";
 import { begin } from "./begin.ts";
 import { createContext, refresh } from "./context.ts";

@@ -3,8 +3,8 @@ import { InputError } from "#errors.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { concernsWhole, isPart } from "#plan/selection.ts";
 import { quote } from "#text.ts";
-import { isOpen } from "#sync/record.ts";
-import type { RunRecord } from "#sync/record.ts";
+import { isOpen } from "#state/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import type { Approval } from "./coordinator.ts";
 
 const openRuns = `waiting runs: \`${command("runs", "--state", "pending")}\`, held ones: \`${command("runs", "--state", "held")}\``;

@@ -1,5 +1,5 @@
-import { isOpen } from "#sync/record.ts";
-import type { Actor, RunRecord } from "#sync/record.ts";
+import { isOpen } from "#state/record.ts";
+import type { Actor, RunRecord } from "#state/record.ts";
 import { findRun, timestamp, writeAudit } from "./context.ts";
 import type { Context } from "./context.ts";
 import { expire, writeEnd } from "./finish.ts";

@@ -1,5 +1,5 @@
 import { planUndo } from "#sync/plans/undo.ts";
-import type { Actor } from "#sync/record.ts";
+import type { Actor } from "#state/record.ts";
 import { newRun } from "./begin.ts";
 import { findRun } from "./context.ts";
 import type { Context } from "./context.ts";

@@ -7,9 +7,9 @@ import { measures } from "#plan/limits.ts";
 import { concernsWhole } from "#plan/selection.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
-import { isOpen } from "#sync/record.ts";
+import { isOpen } from "#state/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
 import type { Store } from "#sync/plans/stored.ts";
 

@@ -10,7 +10,7 @@ import type { Numbered } from "#principals/names.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { CutLists, Unresolved } from "#principals/references.ts";
 import type { Unlisted } from "#principals/scope.ts";
-import type { NoteSubject, RunRecord } from "#sync/record.ts";
+import type { NoteSubject, RunRecord } from "#state/record.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
 import type { Desired } from "./desired.ts";
 

@@ -11,7 +11,7 @@ import { changes } from "#plan/change.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import { readSyncAnswer } from "#plan/lists.ts";
-import type { NoteSubject, SourceRead } from "#sync/record.ts";
+import type { NoteSubject, SourceRead } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { differingKeys } from "#values.ts";
 import { makeDesired } from "./desired.ts";

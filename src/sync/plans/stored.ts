@@ -19,7 +19,7 @@ import type { LimitedPlan } from "#sync/planning/limits.ts";
 import { findLeftOut, planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { adoptedNotes } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { formatName, visible } from "#text.ts";
 
 /**

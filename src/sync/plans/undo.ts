@@ -12,7 +12,7 @@ import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { departureNotes, withSubjects } from "#sync/planning/notes.ts";
 import type { Note } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { pluralize } from "#text.ts";
 import type { Store } from "./stored.ts";
 

@@ -2,12 +2,12 @@ import { conceal } from "#redact.ts";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { postgres as options } from "#postgres/options.ts";
-import type { AuditEntry } from "#sync/audit/entry.ts";
-import { verifyAudit } from "#sync/audit/verify.ts";
-import type { Verification } from "#sync/audit/verify.ts";
-import { openSharedAudit } from "#sync/shared/audit.ts";
-import { copyShared } from "#sync/shared/copies.ts";
-import { readHead } from "#sync/audit/head.ts";
+import type { AuditEntry } from "#state/audit/entry.ts";
+import { verifyAudit } from "#state/audit/verify.ts";
+import type { Verification } from "#state/audit/verify.ts";
+import { openSharedAudit } from "#state/postgres/audit.ts";
+import { copyShared } from "#state/postgres/copies.ts";
+import { readHead } from "#state/audit/head.ts";
 import { endLease, sharedDatabaseOfEachTest, thrown } from "./support.ts";
 
 const shared = sharedDatabaseOfEachTest();

@@ -2,12 +2,12 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rm, stat, truncate, writeFile, rename, symlink, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { readingAudit } from "#cli/data-folder.ts";
+import { readingAudit } from "#daemon/data-folder.ts";
 import { postgres as options } from "#postgres/options.ts";
-import { copyShared } from "#sync/shared/copies.ts";
-import { openSharedFiles } from "#sync/shared/files.ts";
-import type { SharedFiles } from "#sync/shared/files.ts";
-import type { Node } from "#sync/shared/nodes.ts";
+import { copyShared } from "#state/postgres/copies.ts";
+import { openSharedFiles } from "#state/postgres/files.ts";
+import type { SharedFiles } from "#state/postgres/files.ts";
+import type { Node } from "#state/postgres/nodes.ts";
 import { endLease, sharedDatabaseOfEachTest, thrown } from "./support.ts";
 
 const shared = sharedDatabaseOfEachTest();

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { openPostgres } from "#postgres/database.ts";
 import { postgres as options } from "#postgres/options.ts";
-import { openNode } from "#sync/shared/nodes.ts";
+import { openNode } from "#state/postgres/nodes.ts";
 
 /** Has a claim and checks its lease, as a run does right before it sends something, until it has lost it. */
 const postgres = await openPostgres(options.parse({ postgres: process.argv[2] }));

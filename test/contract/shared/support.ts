@@ -5,9 +5,9 @@ import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import { postgres as options } from "#postgres/options.ts";
-import { openNode } from "#sync/shared/nodes.ts";
-import type { Node } from "#sync/shared/nodes.ts";
-import { migrateShared } from "#sync/shared/shared.ts";
+import { openNode } from "#state/postgres/nodes.ts";
+import type { Node } from "#state/postgres/nodes.ts";
+import { migrateShared } from "#state/postgres/state.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 

@@ -2,10 +2,10 @@ import { appendFile, mkdir, readdir, readFile, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { postgres as options } from "#postgres/options.ts";
-import { openAudit } from "#sync/audit/audit.ts";
-import { verifyAudit } from "#sync/audit/verify.ts";
-import { openJournal, readJournal } from "#sync/journal.ts";
-import { copyStateIn, copyStateOut } from "#sync/shared/transfer.ts";
+import { openAudit } from "#state/audit/audit.ts";
+import { verifyAudit } from "#state/audit/verify.ts";
+import { openJournal, readJournal } from "#state/journal.ts";
+import { copyStateIn, copyStateOut } from "#state/copy.ts";
 import { pendingRun } from "../../support/runs.ts";
 import { sharedDatabaseOfEachTest, thrown } from "./support.ts";
 

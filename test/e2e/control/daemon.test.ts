@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { companyOfEachTest } from "../../support/rollcall/company.ts";
 import { stopRollcall } from "../../support/rollcall/rollcall.ts";
 import { startService } from "../../support/rollcall/service.ts";

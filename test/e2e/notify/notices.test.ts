@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { expect, test } from "vitest";
-import { openNotifications } from "#cli/notifications.ts";
+import { openNotifications } from "#daemon/notifications.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { literal } from "#duckdb/database.ts";
 import { openMemory } from "../../support/duckdb.ts";

@@ -6,7 +6,7 @@ import { finish } from "#sync/coordinator/finish.ts";
 import { createQueue } from "#queue.ts";
 import type { FinishContext } from "#sync/coordinator/finish.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { openJournal } from "#sync/journal.ts";
+import { openJournal } from "#state/journal.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import { appliedRun } from "../../support/runs.ts";
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { startService } from "../../support/rollcall/service.ts";
 import type { TestService } from "../../support/rollcall/service.ts";
 import type { Killing } from "../../support/rollcall/crash-process.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { copyOf, hire, remove, restore, team } from "./company.ts";
 import { note, tripped } from "./life.ts";
 import type { Life } from "./life.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import type { LimitCheck } from "#plan/limits.ts";
 import type { Approval, RunRequest, Watcher } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { foundCompany } from "./company.ts";
 import type { Company } from "./company.ts";
 import { startDirectory } from "./directory.ts";

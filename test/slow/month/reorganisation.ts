@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { rollcall } from "../../support/rollcall/command.ts";
 import { dissolve, hire, remove, team, teamOf } from "./company.ts";
 import { tripped } from "./life.ts";

@@ -1,15 +1,15 @@
 import { join } from "node:path";
 import pino from "pino";
 import { connectors } from "#connectors/index.ts";
-import { daemonFolder, holdLock } from "#cli/data-folder.ts";
-import { openSync, placeOf } from "#cli/wiring.ts";
-import { openRecords } from "#cli/records.ts";
+import { daemonFolder, holdLock } from "#daemon/data-folder.ts";
+import { openSync, placeOf } from "#daemon/wiring.ts";
+import { openRecords } from "#daemon/records.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
-import type { Audit } from "#sync/audit/audit.ts";
+import type { Audit } from "#state/audit/audit.ts";
 import { openCoordinator } from "#sync/coordinator/open.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
-import type { Journal } from "#sync/journal.ts";
+import type { Journal } from "#state/journal.ts";
 import type { Target } from "#sync/ports.ts";
 
 /** Wrappers around what the coordinator is given. */

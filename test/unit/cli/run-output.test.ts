@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { describeFailure } from "#cli/output.ts";
-import type { Output } from "#cli/output.ts";
+import { describeFailure } from "#daemon/output.ts";
+import type { Output } from "#daemon/output.ts";
 import { approvalQuestion, openDocuments, showEnd } from "#cli/run-output.ts";
 import { endedRun, trippedLimit } from "../../support/runs.ts";
 

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exactly, lasting, relatively } from "#times.ts";
 import { parseAspects, parseMoment, parseStates } from "#cli/arguments.ts";
-import { decisionWords, stateOf, tookOf } from "#sync/run-text.ts";
+import { decisionWords, stateOf, tookOf } from "#state/run-text.ts";
 import { writeReport } from "#cli/show.ts";
 import { factsOf, possibilities } from "#sync/report.ts";
 import { chosenRun } from "#cli/known-runs.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { runOf, trippedLimit } from "../../support/runs.ts";
 
 const run = (id: string, change: Partial<RunRecord> = {}): RunRecord =>

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { layout } from "#console/layout.ts";
 import { audit } from "#console/pages/audit.ts";
 import type { AuditPage } from "#console/pages/audit.ts";
-import type { Sealed } from "#sync/audit/chain.ts";
-import { beginning } from "#sync/audit/chain.ts";
+import type { Sealed } from "#state/audit/chain.ts";
+import { beginning } from "#state/audit/chain.ts";
 import { hostile, textOf } from "../../support/pages.ts";
 
 const verification = { entries: 3, files: ["audit.jsonl"], head: { sequence: 3, hash: "h3" }, damages: [] };

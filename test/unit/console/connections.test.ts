@@ -6,8 +6,8 @@ import { connections } from "#console/pages/connections.ts";
 import type { ConnectedSync, ConnectionsPage } from "#console/pages/connections.ts";
 import { runNow } from "#console/pages/run-now.ts";
 import type { RunNowPage } from "#console/pages/run-now.ts";
-import type { RunRecord } from "#sync/record.ts";
-import type { Standing } from "#sync/standing.ts";
+import type { RunRecord } from "#state/record.ts";
+import type { Standing } from "#state/standing.ts";
 import { hostile, textOf } from "../../support/pages.ts";
 import { appliedRun, pendingRun, runOf, trippedLimit } from "../../support/runs.ts";
 

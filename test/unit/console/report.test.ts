@@ -5,7 +5,7 @@ import type { Change, Counts, Plan } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { renderHtml } from "#console/pages/report.ts";
 import type { Report } from "#sync/report.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { visible } from "#text.ts";
 import { useConnection } from "../../support/duckdb.ts";
 import { textOf } from "../../support/pages.ts";

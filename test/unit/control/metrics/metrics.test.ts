@@ -3,7 +3,7 @@ import { createMetrics } from "#control/metrics/metrics.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import type { SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { Cause } from "#plan/causes.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { parseExposition } from "../../../support/exposition.ts";
 import type { Exposition } from "../../../support/exposition.ts";
 import { runOf, trippedLimit } from "../../../support/runs.ts";

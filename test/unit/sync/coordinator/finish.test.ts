@@ -2,13 +2,13 @@ import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { AuditEntry } from "#sync/audit/entry.ts";
+import type { AuditEntry } from "#state/audit/entry.ts";
 import { createQueue } from "#queue.ts";
 import { finish, writeEnd } from "#sync/coordinator/finish.ts";
 import type { FinishContext } from "#sync/coordinator/finish.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { openJournal } from "#sync/journal.ts";
-import type { RunRecord, RunState } from "#sync/record.ts";
+import { openJournal } from "#state/journal.ts";
+import type { RunRecord, RunState } from "#state/record.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import { endedRun } from "../../../support/runs.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { HeldError, UnavailableError } from "#errors.ts";
 import { endedByError } from "#sync/coordinator/finish.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord } from "#state/record.ts";
 import { checkSameTarget, checkApprovable, checkUndoable } from "#sync/coordinator/refusals.ts";
 import { endedRun, trippedLimit } from "../../../support/runs.ts";
 

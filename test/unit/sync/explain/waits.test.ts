@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Change } from "#plan/change.ts";
 import type { LimitCheck, LimitName } from "#plan/limits.ts";
-import type { RunState } from "#sync/record.ts";
+import type { RunState } from "#state/record.ts";
 import { waitOf } from "#sync/explain/waits.ts";
 import type { Status } from "#sync/explain/waits.ts";
 import { endedRun, trippedLimit } from "../../../support/runs.ts";

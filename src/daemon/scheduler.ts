@@ -1,0 +1,371 @@
+import { messageOf } from "#errors.ts";
+import type { Coordinator, SyncEvent } from "#sync/coordinator/coordinator.ts";
+import { hasSucceeded } from "#state/record.ts";
+import type { Actor, Cause, RunRecord, SyncState } from "#state/record.ts";
+import { SlotTakenError } from "#state/postgres/journal.ts";
+import { lastSlot, nextSlot, slotDelay } from "./slots.ts";
+import type { Slots } from "./slots.ts";
+
+/** The schedule of a sync. Times are in milliseconds. */
+export interface ScheduledSync {
+  readonly name: string;
+  /** Absent: it runs on demand only. */
+  readonly slots?: Slots;
+  /** A run begins up to this long after its slot; 0: at once. */
+  readonly jitter: number;
+  /** Whether to make up for a slot that passed while no run could begin. */
+  readonly catchUp: boolean;
+  readonly retries: Retries;
+  /** The sync is overdue after this long without a success; absent: never. */
+  readonly overdueAfter?: number;
+}
+
+/** What the scheduler needs of the journal and the coordinator. */
+export interface ScheduleState {
+  state(sync: string): SyncState;
+  /** Changes the state of a sync; undefined values are removed. */
+  note(sync: string, patch: { readonly [Key in keyof SyncState]?: SyncState[Key] | undefined }): void;
+  /** Tells everybody who has subscribed to the coordinator. */
+  emit(event: SyncEvent): void;
+}
+
+export interface SchedulerOptions {
+  readonly coordinator: Pick<Coordinator, "begin" | "syncs" | "subscribe">;
+  readonly memory: ScheduleState;
+  /** Differs from daemon to daemon, and decides where in the jitter its runs begin. */
+  readonly seed: string;
+  /** In epoch milliseconds; default: the clock. */
+  readonly now?: (() => number) | undefined;
+  readonly log: { info(message: string): void; warn(message: string): void; error(message: string): void };
+}
+
+/** Begins the runs of syncs on schedule. */
+export interface Scheduler {
+  /**
+   * Replaces the scheduled syncs. A sync that was not scheduled before runs at once if it has never run, has had no
+   * success since a failure, or has missed a slot.
+   */
+  update(syncs: readonly ScheduledSync[]): void;
+  /** Begins a run of every sync. If one is running, another one follows it: its sources may have changed meanwhile. */
+  trigger(by: Actor): void;
+  /** The time of the next slot, ISO 8601; undefined without a schedule. */
+  nextSlotAt(sync: string): string | undefined;
+  /** Whether a run that this scheduler has begun, or any other, is queued or running. */
+  isBusy(): boolean;
+  /** The syncs without a success for longer than is configured. */
+  overdue(): readonly string[];
+  /** Begins no more runs. */
+  stop(): void;
+}
+
+/** A scheduled sync and its state. Times are in epoch milliseconds. */
+interface Entry {
+  sync: ScheduledSync;
+  /** The last slot that was run or skipped. */
+  done: number;
+  /** The slot after that, and when its run begins. */
+  next?: { readonly slot: number; readonly due: number };
+  /** A run that this scheduler has begun is running or queued. */
+  begun: boolean;
+  /** Who asked for another run after that one. */
+  again?: Actor | undefined;
+  /** How often the last failure was retried. */
+  retries: number;
+  retryAt?: number | undefined;
+  /** The run that failed last. */
+  failed?: string;
+  /** Why its slots cannot be computed. */
+  problem?: string | undefined;
+}
+
+/** A slot counts as missed when its run is this late, in milliseconds. */
+const tolerance = 60_000;
+
+/** Timers do not count while the machine sleeps, and do not notice when the clock is set: so the clock is read this often. */
+const longestSleep = 30_000;
+
+const itself: Actor = { name: "rollcall", from: "schedule" };
+
+/** Begins a run at every slot of every sync, and makes up for missed slots and failures. Nothing begins before `update`. */
+export function createScheduler({
+  coordinator,
+  memory,
+  seed,
+  now: clock = Date.now,
+  log,
+}: SchedulerOptions): Scheduler {
+  let syncs = new Map<string, Entry>();
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+
+  const begin = (entry: Entry, cause: Cause, by: Actor, slot?: number): void => {
+    const { name } = entry.sync;
+    entry.begun = true;
+    entry.retryAt = undefined;
+    if (cause !== "retry") entry.retries = 0;
+    void coordinator
+      .begin({ sync: name, cause, by, slot: slot === undefined ? undefined : iso(slot) })
+      .then(({ ended }) => ended)
+      .catch((error: unknown) => {
+        if (error instanceof SlotTakenError) log.info(`sync ${name}: ${error.message}`);
+        else log.error(`sync ${name}: no run could begin: ${messageOf(error)}`);
+      })
+      .finally(() => {
+        entry.begun = false;
+        const { again } = entry;
+        entry.again = undefined;
+        if (again !== undefined && !stopped && syncs.get(name) === entry) begin(entry, "demand", again);
+      });
+  };
+
+  const isUnderWay = ({ begun, sync: { name } }: Entry): boolean =>
+    begun || coordinator.syncs().some(({ sync, running }) => sync === name && running !== undefined);
+
+  const setDone = (entry: Entry, slot: number): void => {
+    const { name, slots, jitter } = entry.sync;
+    if (slots === undefined) return;
+    const next = nextSlot(slots, slot);
+    entry.done = slot;
+    entry.next = { slot: next, due: next + slotDelay(next, { jitter, seed: `${seed}\n${name}` }) };
+  };
+
+  const runSlot = (entry: Entry, slot: number, cause: Cause): void => {
+    if (isUnderWay(entry)) {
+      skip(entry, slot, "the run before it is still under way");
+      return;
+    }
+    setDone(entry, slot);
+    begin(entry, cause, itself, slot);
+  };
+
+  const skip = (entry: Entry, slot: number, reason: string): void => {
+    const { name } = entry.sync;
+    const at = iso(slot);
+    setDone(entry, slot);
+    memory.note(name, { lastSlotAt: at, skipped: [...memory.state(name).skipped, { at, reason }].slice(-20) });
+    memory.emit({ type: "skipped", sync: name, at, reason });
+  };
+
+  /** Makes up for missed slots: once, however many there were. */
+  const catchUp = (entry: Entry, slots: Slots, now: number): void => {
+    const last = lastSlot(slots, now);
+    if (entry.sync.catchUp) runSlot(entry, last, "catch-up");
+    else skip(entry, last, "it passed while nothing could begin, and `catchUp` is false");
+  };
+
+  /** A schedule whose slots cannot be computed must stop neither the other syncs nor the process. */
+  const guarded = (entry: Entry, work: (entry: Entry) => void): void => {
+    try {
+      work(entry);
+      entry.problem = undefined;
+    } catch (error) {
+      const problem = messageOf(error);
+      if (problem !== entry.problem) log.error(`sync ${entry.sync.name}: ${noSlot(problem)}`);
+      entry.problem = problem;
+      delete entry.next;
+    }
+  };
+
+  const checkEntry = (entry: Entry, now: number): void => {
+    const { name, slots } = entry.sync;
+    reportOverdue(entry.sync, memory, now);
+    // The last time it could not be computed.
+    if (entry.next === undefined) setDone(entry, entry.done);
+    if (slots !== undefined && entry.done > now + tolerance) {
+      log.warn(`sync ${name}: the clock was set back; the next slot counts from now`);
+      setDone(entry, now);
+    }
+    if (slots !== undefined && entry.next !== undefined && entry.next.due <= now) {
+      if (now - entry.next.due > tolerance) catchUp(entry, slots, now);
+      else runSlot(entry, entry.next.slot, "schedule");
+    } else if (entry.retryAt !== undefined && entry.retryAt <= now) {
+      // A run that somebody else has begun meanwhile is the new attempt.
+      if (isUnderWay(entry)) entry.retryAt = undefined;
+      else begin(entry, "retry", itself);
+    }
+  };
+
+  const check = (): void => {
+    clearTimeout(timer);
+    if (stopped) return;
+    const now = clock();
+    for (const each of syncs.values()) guarded(each, (entry) => checkEntry(entry, now));
+    const due = [...syncs.values()].flatMap(({ sync, next, retryAt }) => [
+      next?.due ?? Infinity,
+      retryAt ?? Infinity,
+      isOverdue(sync, memory, now) ? Infinity : overdueAt(sync, memory) + 1,
+    ]);
+    const wait = Math.min(...due) - clock();
+    timer = setTimeout(check, Math.min(Math.max(wait, 1), longestSleep));
+  };
+
+  /** Begins to schedule a sync. */
+  const add = (entry: Entry, now: number): void => {
+    const { name, slots } = entry.sync;
+    if (slots === undefined) {
+      log.info(`sync ${name} has no schedule: it runs on demand`);
+      return;
+    }
+    const { lastSlotAt, lastSuccessAt, failures } = memory.state(name);
+    const last = lastSlot(slots, now);
+    setDone(entry, lastSlotAt === undefined ? last : Math.min(Date.parse(lastSlotAt), now));
+    const wanting = lastSuccessAt === undefined || failures !== undefined;
+    // Its slot is done; what failed in it is not. A slot has one run, whoever begins it.
+    if (wanting && entry.sync.catchUp && lastSlotAt !== undefined && entry.done >= last) begin(entry, "start", itself);
+    else if (lastSlotAt === undefined || (wanting && entry.sync.catchUp))
+      runSlot(entry, Math.max(entry.done, last), "start");
+    else if (entry.next !== undefined && entry.next.due <= now) catchUp(entry, slots, now);
+    else log.info(`sync ${name}: its next slot is at ${iso(nextSlot(slots, entry.done))}`);
+  };
+
+  /** Replaces the schedule of a sync. Past slots of a new schedule were not missed. */
+  const change = (entry: Entry, sync: ScheduledSync, now: number): void => {
+    const { slots } = sync;
+    const before = entry.sync.slots;
+    const same = before?.expression === slots?.expression && before?.timezone === slots?.timezone;
+    entry.sync = sync;
+    if (slots === undefined) delete entry.next;
+    else setDone(entry, same ? entry.done : lastSlot(slots, now));
+  };
+
+  const failed = (entry: Entry, { id, error }: RunRecord): void => {
+    const { name, retries } = entry.sync;
+    if (error?.advice !== "retry") {
+      log.info(`sync ${name}: no retry before its next slot: it would not help`);
+    } else if (entry.retries < retries.attempts) {
+      entry.retryAt = clock() + retryDelay(retries, entry.retries, Math.random());
+      entry.retries++;
+      memory.emit({ type: "retry", sync: name, id, at: iso(entry.retryAt) });
+      check();
+    } else if (retries.attempts > 0) {
+      memory.emit({ type: "gave up", sync: name, id, failures: entry.retries + 1 });
+      entry.retries = 0;
+    }
+  };
+
+  const onRun = (run: RunRecord): void => {
+    const entry = syncs.get(run.sync);
+    // A run for some neither fails nor succeeds for all.
+    if (entry === undefined || stopped || run.for !== undefined) return;
+    if (run.state === "failed") {
+      // Once for each run. An ordinary run does not make up for a failed undo.
+      if (run.id !== entry.failed && run.cause !== "undo") failed(entry, run);
+      entry.failed = run.id;
+    } else if (hasSucceeded(run)) {
+      entry.retryAt = undefined;
+      entry.retries = 0;
+      reportOverdue(entry.sync, memory, clock());
+    }
+  };
+
+  const unsubscribe = coordinator.subscribe((event) => {
+    if (event.type === "run") onRun(event.run);
+  });
+
+  return {
+    update: (wanted) => {
+      const now = clock();
+      const before = syncs;
+      syncs = new Map(
+        wanted.map((sync) => [sync.name, before.get(sync.name) ?? { sync, done: now, begun: false, retries: 0 }]),
+      );
+      for (const sync of wanted) {
+        const entry = syncs.get(sync.name);
+        if (entry === undefined) continue;
+        guarded(entry, () => (before.has(sync.name) ? change(entry, sync, now) : add(entry, now)));
+      }
+      check();
+    },
+    trigger: (by) => {
+      for (const entry of syncs.values()) {
+        if (entry.begun) entry.again = by;
+        else begin(entry, "demand", by);
+      }
+    },
+    nextSlotAt: (sync) => {
+      const slot = syncs.get(sync)?.next?.slot;
+      return slot === undefined ? undefined : iso(slot);
+    },
+    isBusy: () => [...syncs.values()].some(isUnderWay),
+    overdue: () =>
+      [...syncs.values()].filter(({ sync }) => isOverdue(sync, memory, clock())).map(({ sync }) => sync.name),
+    stop: () => {
+      stopped = true;
+      clearTimeout(timer);
+      unsubscribe();
+    },
+  };
+}
+
+function noSlot(problem: string): string {
+  return `the next slot cannot be computed: ${problem}; check its schedule and time zone, until then it runs on demand`;
+}
+
+function iso(time: number): string {
+  return new Date(time).toISOString();
+}
+
+type Watched = Pick<ScheduledSync, "name" | "overdueAfter">;
+
+/**
+ * The dead-man's switch: says once of a sync that it has not succeeded for too long, whatever the reason, until the
+ * next success.
+ */
+export function reportOverdue(sync: Watched, memory: ScheduleState, now: number): void {
+  const { name } = sync;
+  const { knownSince, lastSuccessAt, overdueSince } = memory.state(name);
+  if (knownSince === undefined) memory.note(name, { knownSince: new Date(now).toISOString() });
+  if (!isOverdue(sync, memory, now)) {
+    if (overdueSince !== undefined) memory.note(name, { overdueSince: undefined });
+  } else if (overdueSince === undefined) {
+    memory.note(name, { overdueSince: new Date(now).toISOString() });
+    memory.emit({ type: "overdue", sync: name, since: lastSuccessAt ?? knownSince ?? new Date(now).toISOString() });
+  }
+}
+
+/** Whether its last success, or without one its first start, is longer ago than is configured. */
+export function isOverdue(sync: Watched, memory: Pick<ScheduleState, "state">, now: number): boolean {
+  return overdueAt(sync, memory) < now;
+}
+
+/** How a sync stands, for a process that does not begin its runs. */
+export function standingOf(
+  sync: ScheduledSync,
+  memory: Pick<ScheduleState, "state">,
+  now: number,
+): { readonly nextSlotAt?: string; readonly scheduleProblem?: string; readonly overdue: boolean } {
+  const overdue = isOverdue(sync, memory, now);
+  if (sync.slots === undefined) return { overdue };
+  try {
+    return { nextSlotAt: iso(nextSlot(sync.slots, now)), overdue };
+  } catch (error) {
+    return { scheduleProblem: noSlot(messageOf(error)), overdue };
+  }
+}
+
+/** When it becomes overdue without another success, in epoch milliseconds. */
+function overdueAt({ name, overdueAfter = Infinity }: Watched, memory: Pick<ScheduleState, "state">): number {
+  const { lastSuccessAt, knownSince } = memory.state(name);
+  const since = lastSuccessAt ?? knownSince;
+  return since === undefined ? Infinity : Date.parse(since) + overdueAfter;
+}
+
+/** How a failed run is retried. Times are in milliseconds. */
+export interface Retries {
+  /** The most retries; 0: none. */
+  readonly attempts: number;
+  /** The pause before the first retry. Every further one is twice as long. */
+  readonly first: number;
+  /** The longest pause. */
+  readonly most: number;
+}
+
+/**
+ * How long to wait before the next retry, in milliseconds: as configured, and up to a quarter more, so that runs that failed
+ * together are not retried together.
+ * @param made the retries so far
+ * @param random from 0 to 1
+ */
+export function retryDelay({ first, most }: Retries, made: number, random: number): number {
+  return Math.round(Math.min(first * 2 ** made, most) * (1 + random / 4));
+}

@@ -1,0 +1,304 @@
+import { flushCompileCache } from "node:module";
+import { setTimeout as delay } from "node:timers/promises";
+import { isatty } from "node:tty";
+import type { BegunService, Composition, RunningService, ServiceStart } from "#daemon/composition.ts";
+import { exitAfter, load, localActor, passwordNotice } from "#daemon/context.ts";
+import type { Sinks } from "#daemon/context.ts";
+import type { AddRoutes, DaemonApi } from "./api.ts";
+import type { Daemon } from "./daemon.ts";
+import { createReload } from "./reload.ts";
+import { announce, dataFolderInUse, holdLock, refuseForeignFolder, withdraw } from "#daemon/data-folder.ts";
+import type { Lock } from "#daemon/data-folder.ts";
+import { openEmbedded } from "#daemon/embedded.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
+import type { Records } from "#daemon/records.ts";
+import { command } from "#commands.ts";
+import type { Configuration } from "#config/configuration.ts";
+import type { Metrics } from "#control/metrics/metrics.ts";
+import { lockHolder } from "#duckdb/database.ts";
+import { InputError, messageOf } from "#errors.ts";
+import type { Head } from "#state/audit/entry.ts";
+import type { Actor } from "#state/record.ts";
+
+export type Only = "service" | "daemon";
+
+/** How long the service waits for an applying run before it stops too, in milliseconds. */
+const applyGrace = 2000;
+
+/** When everything must have ended after the first signal (0.9), in milliseconds. */
+const shutdownLimit = 14_000;
+
+/** The sender of a signal is unknown. */
+const signaller: Actor = { name: "rollcall", from: "signal" };
+
+/** `rollcall start`: the service and the daemon in this process, until SIGINT or SIGTERM. */
+export async function start(file: string, composition: Composition, sinks: Sinks, only?: Only): Promise<ExitCode> {
+  const signals = listenToSignals();
+  const configuration = await load(file, composition).catch((error: unknown) => {
+    signals.end();
+    throw error;
+  });
+  const { output } = sinks;
+  const log = sinks.log;
+  let begun: BegunService | undefined;
+  let lock: Lock | undefined;
+  let records: Records | undefined;
+  let service: RunningService | undefined;
+  let daemon: Daemon | undefined;
+  let api: DaemonApi | undefined;
+  const metrics = await openMetrics(composition.version);
+  const { addMetricsRoute } = await import("#control/metrics/route.ts");
+  const greeting = createGreeting(sinks);
+  const probes = [() => overdueNotice(daemon)];
+  const addMetrics: AddRoutes = (app, host) => {
+    addMetricsRoute(app, metrics.registry, configuration.metrics, host);
+  };
+  const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
+  const hasConsole = only !== "service" && configuration.console !== false;
+  try {
+    if (only !== "daemon" && configuration.service !== undefined) begun = await composition.beginService();
+    if (only !== "service") {
+      lock = await holdLock(configuration);
+      const { openRecords } = await import("#daemon/records.ts");
+      records = await openRecords(configuration, log);
+      await recordStart(records);
+      const { version } = composition;
+      const { createDaemonApi } = await import("./api.ts");
+      api = await createDaemonApi({ configuration, version, log, embedded, besides: addMetrics, probes });
+    }
+    if (begun !== undefined) {
+      service = await startService(configuration, begun, sinks, metrics, {
+        routes: (app, host) => {
+          addMetrics(app, host);
+          api?.routes(app, host);
+        },
+        probes,
+      });
+      metrics.watch(service.figures);
+      const { generatedPassword: password } = service;
+      const notice = password === undefined ? undefined : passwordNotice(configuration, password);
+      greeting.set(placeOf(service.url, hasConsole), notice, hintOf(configuration));
+    } else if (only === "service") {
+      throw new InputError(`${file} has no \`service:\`: there is no service to start`);
+    }
+    if (records !== undefined) {
+      const base = { configuration, embedded, log, output, observe: metrics.client };
+      // A service alone needs none of what runs syncs.
+      const { startDaemon } = await import("./daemon.ts");
+      daemon = await startDaemon(base, records, metrics);
+    }
+    let current = configuration;
+    const take = async (next: Configuration, by: Actor): Promise<void> => {
+      await records?.configured(next, by);
+      daemon?.take(next);
+      current = next;
+    };
+    const reload = createReload({ file, composition, sinks, running: configuration, service, take });
+    signals.hangUp(() => reload(signaller));
+    const audited = (): Head | undefined => records?.journal.document.audit;
+    const openApi = async (coordinator: Daemon["coordinator"]): Promise<void> => {
+      const url = await api?.open({ coordinator, current: () => current, reload, audited, service });
+      if (url !== undefined && service === undefined && hasConsole)
+        greeting.set(placeOf(url, hasConsole), undefined, hintOf(configuration));
+    };
+    if (daemon !== undefined) await openApi(daemon.coordinator);
+    signals.demand(() => {
+      if (daemon === undefined) log.warn("SIGUSR1 requests a run of every sync, but this process runs no syncs");
+      else daemon.trigger(signaller);
+    });
+    greeting.whenQuiet(() => daemon?.isBusy() === true);
+    // Otherwise Node writes what it has compiled when the process ends by itself, and one that is killed leaves nothing to the next.
+    flushCompileCache();
+    const signal = await signals.stopped;
+    log.info(`stopping on ${signal}`);
+    exitAfter(shutdownLimit, (message) => {
+      log.error(message);
+    }).unref();
+    signals.again(() => daemon?.abandon());
+    api?.beginStopping();
+    // An applying run gets a moment to finish; then the service stops accepting requests too.
+    const ended = daemon?.stop();
+    await Promise.race([ended, delay(applyGrace, undefined, { ref: false })]);
+    await service?.stop();
+    daemon?.abandon();
+    await ended;
+    await api?.stop();
+    const entry = { event: "stopped", by: { name: "rollcall", from: "signal" }, process: process.pid } as const;
+    await records?.audit.append({ ...entry, reason: signal }).catch((error: unknown) => {
+      // It stops anyway.
+      log.error(messageOf(error));
+    });
+    log.info("stopped");
+    return exitCodes.done;
+  } finally {
+    greeting.show();
+    signals.end();
+    await daemon?.stop();
+    await api?.stop();
+    await withdraw(configuration.data);
+    await service?.stop();
+    begun?.abandon();
+    await records?.close();
+    lock?.release();
+  }
+}
+
+async function recordStart({ audit, shared }: Records): Promise<void> {
+  const record = (): Promise<void> => audit.append({ event: "started", by: localActor(), process: process.pid });
+  if (shared === undefined) return record();
+  const { startPatiently } = await import("#postgres/primary.ts");
+  return startPatiently(record);
+}
+
+/** Imported only here: no other command needs it. */
+async function openMetrics(version: string): Promise<Metrics> {
+  const { createMetrics } = await import("#control/metrics/metrics.ts");
+  return createMetrics(version);
+}
+
+async function startService(
+  configuration: Configuration,
+  begun: BegunService,
+  { log }: Sinks,
+  metrics: Metrics,
+  hooks: Pick<ServiceStart, "routes" | "probes">,
+): Promise<RunningService> {
+  await refuseForeignFolder(configuration.data);
+  const { data } = configuration;
+  const service = await begun
+    .start(configuration, {
+      log,
+      private: false,
+      observe: metrics,
+      ...hooks,
+    })
+    .catch(async (error: unknown) => {
+      throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
+    });
+  await announce(data, {
+    pid: process.pid,
+    url: service.url,
+    startedAt: new Date().toISOString(),
+    session: await service.openLocalSession(),
+  });
+  log.info({ url: service.url }, `the service is listening on ${service.url}`);
+  return service;
+}
+
+/** What a person must not miss: where the console is, the password, and what to do next. */
+interface Greeting {
+  /** Shows the password at once where nobody watches. `place` is a sentence: where what is. */
+  set(place: string, password: string | undefined, hint: string): void;
+  /** At a terminal, the rest is shown as soon as the first runs are over: what is shown last is seen. */
+  whenQuiet(isBusy: () => boolean): void;
+  /** Shows it now, unless it was shown. */
+  show(): void;
+}
+
+/** How long the greeting waits for the first runs, in milliseconds, and how often it looks. */
+const greetingWait = { longest: 15_000, pause: 100 } as const;
+
+function placeOf(url: string, hasConsole: boolean): string {
+  return hasConsole ? `The console is at ${url}/.` : `The service is at ${url}.`;
+}
+
+function hintOf({ syncs }: Configuration): string {
+  if (Object.keys(syncs).length === 0) return "";
+  return `\`${command("runs")}\` in another terminal shows what was done. `;
+}
+
+function createGreeting({ output }: Sinks): Greeting {
+  let lines: string[] | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const show = (): void => {
+    clearTimeout(timer);
+    if (lines === undefined) return;
+    output.say(["", ...lines, ""].join("\n"));
+    lines = undefined;
+  };
+  return {
+    show,
+    set: (place, password, hint) => {
+      if (!output.interactive) {
+        if (password !== undefined) output.say(password);
+        return;
+      }
+      const bold = (line: string): string => (output.colour ? `\u001B[1m${line}\u001B[22m` : line);
+      lines = [...(password === undefined ? [] : [bold(password)]), `${place} ${hint}Ctrl-C stops Rollcall.`];
+    },
+    whenQuiet: (isBusy) => {
+      const ends = performance.now() + greetingWait.longest;
+      const look = (): void => {
+        if (isBusy() && performance.now() < ends) timer = setTimeout(look, greetingWait.pause);
+        else show();
+      };
+      look();
+    },
+  };
+}
+
+/** Why the service is not ready while a sync is overdue; says nothing about the content of the sync. */
+function overdueNotice(daemon: Daemon | undefined): string | undefined {
+  const overdue = daemon?.overdue() ?? [];
+  return overdue.length === 0 ? undefined : `no success for too long: ${overdue.join(", ")}`;
+}
+
+/** The signals of a daemon. A signal that arrives before its listener is delivered later. */
+export interface Signals {
+  /** Resolves to the first signal to stop. */
+  readonly stopped: Promise<string>;
+  /** Is called at every further signal to stop. */
+  again(listener: () => void): void;
+  /** Is called at every SIGHUP, except one sent because the terminal was closed: that is a signal to stop. */
+  hangUp(listener: () => unknown): void;
+  /** Is called at every SIGUSR1. */
+  demand(listener: () => unknown): void;
+  end(): void;
+}
+
+/** Listens from now on. This also stops Node from opening its debugger at SIGUSR1. */
+function listenToSignals(): Signals {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const terminals = [0, 1, 2].filter((stream) => isatty(stream));
+  let onAgain: (() => void) | undefined;
+  const hungUp = pending();
+  const demanded = pending();
+  const onStop = (signal: string): void => {
+    resolve(signal);
+    onAgain?.();
+  };
+  const onHangUp = (signal: string): void => {
+    if (terminals.some((stream) => !isatty(stream))) onStop(signal);
+    else hungUp.came();
+  };
+  process.on("SIGINT", onStop).on("SIGTERM", onStop).on("SIGHUP", onHangUp).on("SIGUSR1", demanded.came);
+  return {
+    stopped: promise,
+    again: (listener) => {
+      onAgain = listener;
+    },
+    hangUp: hungUp.tell,
+    demand: demanded.tell,
+    end: () => {
+      process.off("SIGINT", onStop).off("SIGTERM", onStop).off("SIGHUP", onHangUp).off("SIGUSR1", demanded.came);
+    },
+  };
+}
+
+/** A signal that may arrive before its listener. */
+function pending(): { came(): void; tell(listener: () => unknown): void } {
+  let listener: (() => unknown) | undefined;
+  let waits = false;
+  return {
+    came: () => {
+      if (listener === undefined) waits = true;
+      else void listener();
+    },
+    tell: (told) => {
+      listener = told;
+      if (waits) void told();
+      waits = false;
+    },
+  };
+}

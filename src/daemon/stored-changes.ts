@@ -1,0 +1,83 @@
+import { copyFile, link } from "node:fs/promises";
+import { join } from "node:path";
+import type { StateConfiguration } from "#config/state.ts";
+import { openWorkbench } from "#duckdb/workbench.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
+import { firstLineOf, InputError } from "#errors.ts";
+import { openStore } from "#sync/plans/stored.ts";
+import type { Store } from "#sync/plans/stored.ts";
+import type { RunRecord } from "#state/record.ts";
+import type { ReadingContext } from "./context.ts";
+import { daemonFolder, readableState, workFolder } from "./data-folder.ts";
+
+/** Reads the stored changes of runs. */
+export interface StoredChanges {
+  readonly connection: Workbench["connection"];
+  /**
+   * The file with the changes of a run, or its quarantined records; undefined if they are not stored. It stays unchanged until `close`, even
+   * when a daemon removes or replaces the original meanwhile.
+   * @throws {InputError} when it cannot be opened
+   */
+  file(run: RunRecord, table?: "changes" | "quarantined"): Promise<string | undefined>;
+  /** Makes an error of reading such a file name the original. */
+  problem(error: unknown): unknown;
+  close(): Promise<void>;
+}
+
+/** The stored plans, to be read: `fetch` brings here what several daemons share. */
+export function readableStore(configuration: StateConfiguration): Pick<Store, "fetch" | "file"> {
+  const folder = daemonFolder(configuration);
+  if (configuration.shared === undefined) return openStore(folder);
+  return {
+    file: openStore(join(folder, "copies")).file,
+    fetch: async (ids) => {
+      await readableState(configuration, { files: ids.map((id) => `runs/${id}/`) });
+    },
+  };
+}
+
+/** Opens the stored changes of a data folder. Needs no lock: each file gets a second name, in a workbench. */
+export async function openStoredChanges({
+  configuration,
+}: Pick<ReadingContext, "configuration">): Promise<StoredChanges> {
+  const store = readableStore(configuration);
+  const workbench = await openWorkbench({ folder: await workFolder(configuration), memory: configuration.memory });
+  const originals = new Map<string, string>();
+  return {
+    connection: workbench.connection,
+    file: async ({ id }, table = "changes") => {
+      // A history finds the run by the name of its changes.
+      const name = table === "changes" ? id : `${id}.${table}`;
+      const [file, own] = [store.file(id, table), workbench.file(`${name}.parquet`)];
+      originals.set(own, file);
+      await store.fetch([id]);
+      try {
+        // A link costs nothing, whatever the size; a file system without links gets a copy.
+        await link(file, own).catch((error: unknown) =>
+          isMissing(error) ? Promise.reject(error) : copyFile(file, own),
+        );
+        return own;
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        throw unreadable(file, error);
+      }
+    },
+    problem: (error) => {
+      const text = firstLineOf(error);
+      const found = [...originals].find(([own]) => text.includes(own));
+      return found === undefined ? error : unreadable(found[1], new Error(text.replaceAll(found[0], found[1])));
+    },
+    close: () => workbench.close(),
+  };
+}
+
+function unreadable(file: string, error: unknown): InputError {
+  return new InputError(
+    `the stored changes in ${file} cannot be read (${firstLineOf(error)}): restore the file from a backup, or remove it`,
+    { cause: error },
+  );
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "ENOENT";
+}

@@ -1,0 +1,245 @@
+import { command } from "#commands.ts";
+import { randomUUID } from "node:crypto";
+import { firstLineOf } from "#errors.ts";
+import type { Counts } from "#plan/change.ts";
+import type { Cause } from "#plan/causes.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
+import type { LimitCheck } from "#plan/limits.ts";
+import { nameLimits } from "#plan/render/shared.ts";
+import type { RunRecord } from "#state/record.ts";
+import { formatNumber } from "#text.ts";
+import type { NoticeEvent } from "./options.ts";
+
+/** One thing that people are notified of. Any of it may quote foreign text. */
+export interface Notice {
+  readonly id: string;
+  readonly event: NoticeEvent;
+  /** ISO 8601, as every time here. */
+  readonly at: string;
+  readonly sync: string;
+  readonly target?: string;
+  readonly run?: string;
+  /** What happened, in one sentence. */
+  readonly summary: string;
+  readonly counts?: Counts;
+  /** The tripped ones. */
+  readonly limits: readonly LimitCheck[];
+  /** The broken ones. Absent where the sync expects nothing. */
+  readonly expectations?: readonly ExpectationCheck[] | undefined;
+  /** Why the changes are there, those that explain most first. Absent in notices of 0.1.0. */
+  readonly causes?: readonly NoticeCause[] | undefined;
+  /** Notes of the plan, a line each. Lines that begin with two spaces hold names. */
+  readonly notes: readonly string[];
+  /** The details of an error; they may hold names. */
+  readonly problems: readonly string[];
+  /** Some of the principals that would change, and how: `− zoe`. */
+  readonly names: readonly string[];
+  readonly digest?: string;
+  readonly expiresAt?: string;
+  /** What to do next: commands. */
+  readonly next: readonly string[];
+}
+
+/** A cause, without an example. */
+export type NoticeCause = Omit<Cause, "example">;
+
+/** A notice with only what every notice has. */
+function basic(event: NoticeEvent, sync: string, summary: string, next: readonly string[]): Notice {
+  const at = new Date().toISOString();
+  return {
+    id: randomUUID(),
+    event,
+    at,
+    sync,
+    summary,
+    limits: [],
+    causes: [],
+    notes: [],
+    problems: [],
+    names: [],
+    next,
+  };
+}
+
+/** What a notice says besides the run's record. */
+export interface Circumstances {
+  /** For a recovery: since when there was no success. */
+  readonly since?: string;
+  /** How often in a row the sync has failed. */
+  readonly failures?: number;
+  /** Some of the principals that would change. */
+  readonly names?: readonly string[];
+}
+
+/** The notice of a run that ended or waits. */
+export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: Circumstances = {}): Notice {
+  const { sync, target, id, counts, digest, expiresAt, error, limits, expectations, causes = [], notes } = run;
+  return {
+    ...basic(event, sync, summaryOf(event, run, circumstances), commandsOf(event, run)),
+    target,
+    run: id,
+    counts,
+    limits: limits.filter(({ tripped, overridden }) => tripped && !overridden),
+    expectations: expectations?.filter(({ violations, most }) => violations > most),
+    causes: causes.map(({ id, kind, source, attribute, from, to, of, users, groups }) => ({
+      id,
+      kind,
+      source,
+      attribute,
+      from,
+      to,
+      of,
+      users,
+      groups,
+    })),
+    notes,
+    problems: error?.problems ?? [],
+    names: circumstances.names ?? [],
+    digest,
+    expiresAt: event === "pending" || event === "held" ? expiresAt : undefined,
+  };
+}
+
+export function noticeOfOverdue(sync: string, since: string): Notice {
+  const next = [command("runs"), command("check")];
+  return basic("overdue", sync, `has not succeeded since ${moment(since)}, which is longer than overdueAfter`, next);
+}
+
+export function noticeOfSkipped(sync: string, at: string, reason: string): Notice {
+  return basic("skipped", sync, `the slot of ${moment(at)} was skipped: ${reason}`, [command("runs")]);
+}
+
+/** The notice of `rollcall notify test`. */
+export function noticeOfTest(): Notice {
+  return basic("test", "test", `nothing has happened: this is a test of the channel (${command("notify test")})`, []);
+}
+
+/** The notice without everything that may name principals. */
+export function withoutNames(notice: Notice): Notice {
+  const notes = notice.notes.filter((note) => !note.startsWith("  "));
+  // Values are those of persons, and a membership's attribute is the name of a group.
+  const causes = notice.causes?.map(({ id, kind, source, attribute, users, groups }): NoticeCause => {
+    const named = kind === "membership" ? undefined : attribute;
+    return { id, kind, source, attribute: named, users, groups };
+  });
+  const limits = notice.limits.map((check): LimitCheck => ({ ...check, groups: undefined }));
+  const expectations = notice.expectations?.map((each) => Object.assign({}, each, { examples: [] }));
+  return { ...notice, limits, causes, expectations, notes, problems: [], names: [] };
+}
+
+function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: Circumstances): string {
+  const changes = run.counts === undefined ? "" : changesIn(run.counts);
+  switch (event) {
+    case "pending":
+      return `a plan awaits approval${run.caution === undefined ? "" : `, because ${run.caution}`}: ${changes}`;
+    case "held":
+      return `${heldBy(run)}${changes === "" ? "" : `; planned were ${changes}`}`;
+    case "failed": {
+      const often = failures > 1 ? ` ${times(failures)}, and is given up until the next slot` : "";
+      return `failed${often}: ${firstLineOf(run.error?.message ?? "for an unknown reason")}`;
+    }
+    case "recovered":
+      return `succeeded again${since === undefined ? "" : `, for the first time since ${moment(since)}`}: ${run.state === "applied" ? `applied and verified, ${changes}` : "nothing to change"}`;
+    case "applied":
+      return `applied and verified: ${changes}${run.waiting.length > 0 ? "; some changes wait because of limits" : ""}`;
+    case "overdue":
+    case "skipped":
+    case "test":
+    default:
+      return run.state;
+  }
+}
+
+function heldBy({ heldBy, limits, error }: RunRecord): string {
+  switch (heldBy) {
+    case "limits": {
+      const names = limits.filter((each) => each.tripped && !each.overridden).map(({ limit }) => limit);
+      return `held by ${nameLimits(names)}; nothing was applied`;
+    }
+    case "opinions":
+      return "held because the plan and the target's own preview differ; nothing was applied";
+    case "verification":
+      return "held after it was applied: the target is not what was planned";
+    case "digest":
+      return "held because the changes are no longer those that were shown; nothing was applied";
+    case undefined:
+    default:
+      return `held: ${firstLineOf(error?.message ?? "it would not do what was shown")}`;
+  }
+}
+
+function commandsOf(event: NoticeEvent, { id, sync, state, heldBy, limits }: RunRecord): string[] {
+  const show = command("show", id);
+  const reject = command("reject", id, "--reason", "…");
+  switch (event) {
+    case "pending":
+      return [show, command("approve", id), reject];
+    case "held": {
+      if (heldBy !== "limits") return [show, command("plan", sync)];
+      const names = [...new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit))];
+      return [show, command("approve", id, "--override", names.join(",")), reject];
+    }
+    case "failed":
+      return [show, command("check")];
+    case "recovered":
+    case "applied":
+      return state === "applied" ? [show, command("undo", id)] : [show];
+    case "overdue":
+    case "skipped":
+    case "test":
+    default:
+      return [show];
+  }
+}
+
+/** `3 users created, 1 deleted; 1 group updated; 4 memberships added`. */
+function changesIn({ users, groups, membershipsAdded, membershipsRemoved }: Counts): string {
+  const kinds = [
+    { name: "user", counts: users },
+    { name: "group", counts: groups },
+  ].flatMap(({ name, counts }) => {
+    const parts = (["create", "update", "delete"] as const).filter((action) => counts[action] > 0);
+    const words = parts.map((action, index) => {
+      const count = formatNumber(counts[action]);
+      return index === 0 ? `${count} ${name}${counts[action] === 1 ? "" : "s"} ${action}d` : `${count} ${action}d`;
+    });
+    return words.length === 0 ? [] : [words.join(", ")];
+  });
+  const memberships = [
+    { count: membershipsAdded, what: "added" },
+    { count: membershipsRemoved, what: "removed" },
+  ].flatMap(({ count, what }) =>
+    count === 0 ? [] : [`${formatNumber(count)} membership${count === 1 ? "" : "s"} ${what}`],
+  );
+  const all = [...kinds, ...memberships];
+  return all.length === 0 ? "no change" : all.join("; ");
+}
+
+/** A time for people: `2026-11-21 10:12 UTC`. */
+export function moment(iso: string): string {
+  const time = Date.parse(iso);
+  return Number.isNaN(time) ? iso : `${new Date(time).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
+function times(count: number): string {
+  return count === 1 ? "once" : `${formatNumber(count)} times in a row`;
+}
+
+/** What a channel sends at once: a notice, or a digest of several. It stays on disk until it is sent. */
+export interface Message {
+  /** The same at every attempt to send it. */
+  readonly id: string;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  /** Not sent before then; a digest collects until then. ISO 8601. */
+  readonly dueAt: string;
+  /** At least one, at most `mostNotices`; the oldest first. */
+  readonly notices: readonly Notice[];
+  /** How many more notices there were. */
+  readonly more: number;
+  /** A test of the channel. */
+  readonly test?: true;
+}
+
+/** The most notices in a message: nobody reads a longer digest. */
+export const mostNotices = 100;

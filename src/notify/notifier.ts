@@ -1,0 +1,217 @@
+import { randomUUID } from "node:crypto";
+import { readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import { firstLineOf, messageOf } from "#errors.ts";
+import { makeFolder } from "#files/disk.ts";
+import { readJson, writeDurably } from "#files/durable.ts";
+import { createQueue } from "#queue.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
+import type { RunRecord } from "#state/record.ts";
+import type { Attempt, Patience, Sender } from "./delivery.ts";
+import { openDelivery, usualPatience } from "./delivery.ts";
+import { emailSender } from "./email.ts";
+import { createFilter } from "./filter.ts";
+import type { FilterState, Announcement } from "./filter.ts";
+import { noticeOfTest } from "./notice.ts";
+import type { Channel } from "./options.ts";
+import { chatSender, teamsSender, webhookSender } from "./webhook.ts";
+
+/** Notifies people of what happens, by every channel that subscribes to it. */
+export interface Notifier {
+  /** For `Coordinator.subscribe`. Returns at once, and never throws. */
+  readonly listener: (event: SyncEvent) => void;
+  /** Resolves when everything that the listener was told so far is in the outbox, and that is saved. */
+  taken(): Promise<void>;
+  /** Tries once more to send what is due, then ends. The next process sends the rest. */
+  close(): Promise<void>;
+}
+
+export interface NotifierOptions {
+  /** The folder for unsent notices: `outbox` in the daemon's folder. */
+  readonly folder: string;
+  readonly log: Logger;
+  /** Some of the principals that a run would change, a line each. Absent: notices name none. */
+  readonly names?: (run: RunRecord, most: number) => Promise<readonly string[]>;
+  /** Whether the process is stopping: a run that fails then is no news. */
+  readonly isStopping?: () => boolean;
+  readonly patience?: Patience;
+  /** Called when a message was sent or given up. */
+  readonly ended?: (channel: string, sent: boolean) => void;
+  /** How long after a failure the scheduler says whether it will retry, in milliseconds. 0: there are no retries. */
+  readonly settle?: number;
+  /** How long the last attempt may take, in milliseconds. */
+  readonly closing?: () => number;
+  /** Ends the last attempt at once. */
+  readonly giveUp?: AbortSignal;
+  /** Called when the outbox on disk has changed. */
+  readonly saved?: (() => Promise<void>) | undefined;
+  /** Called at the end with the number of messages of a channel that were due and not sent. */
+  readonly left?: (channel: string, count: number) => void;
+}
+
+/** The most principals that a notice names. */
+const mostNames = 10;
+
+export async function openNotifier(
+  channels: Readonly<Record<string, Channel>>,
+  options: NotifierOptions,
+): Promise<Notifier> {
+  const { folder, log, patience = usualPatience, settle = 2_000, closing = () => 3_000, ended, saved } = options;
+  const messages = join(folder, "letters");
+  const file = join(folder, "told.json");
+  await makeFolder(messages, "the outbox");
+  await forget(messages, Object.keys(channels), patience.most);
+  const filter = createFilter(stateIn(await readJson(file)));
+  const routes = await Promise.all(
+    Object.entries(channels).map(async ([name, channel]) => ({
+      name,
+      channel,
+      delivery: await openDelivery({
+        name,
+        channel,
+        sender: senderOf(channel),
+        folder: join(messages, name),
+        saved,
+        log,
+        patience,
+        ended: (sent) => ended?.(name, sent),
+      }),
+    })),
+  );
+  const ending = new AbortController();
+  const sending = createQueue();
+  const settling = new Set<Promise<void>>();
+
+  async function send({ notices, run }: Announcement): Promise<void> {
+    const chosen = routes.flatMap((route) => {
+      const { events, syncs } = route.channel;
+      const notice = notices.find(({ event, sync }) => events.includes(event) && (syncs?.includes(sync) ?? true));
+      return notice === undefined ? [] : [{ ...route, notice }];
+    });
+    const wanted = run !== undefined && chosen.some(({ channel }) => channel.names);
+    const names = wanted ? await namesOf(run) : [];
+    await Promise.all(chosen.map(({ delivery, notice }) => delivery.accept({ ...notice, names })));
+  }
+
+  async function namesOf(run: RunRecord): Promise<readonly string[]> {
+    try {
+      return (await options.names?.(run, mostNames)) ?? [];
+    } catch (error) {
+      log.warn(`run ${run.id}: its changes cannot be read for notices: ${firstLineOf(error)}`);
+      return [];
+    }
+  }
+
+  /** In the order of the events. */
+  function announce(news: Announcement | undefined): void {
+    const state = filter.state();
+    sending(async () => {
+      if (news !== undefined) await send(news);
+      await writeDurably(file, `${JSON.stringify(state)}\n`);
+      await saved?.();
+    }).catch((error: unknown) => {
+      log.warn(`the state of the notifications cannot be saved: ${messageOf(error)}`);
+    });
+  }
+
+  async function settleLater(run: RunRecord): Promise<void> {
+    if (settle > 0) await sleep(settle, undefined, { ref: false, signal: ending.signal });
+    announce(filter.settle(run));
+  }
+
+  function listener(event: SyncEvent): void {
+    if (ending.signal.aborted || event.type === "stage") return;
+    if (event.type === "run" && event.run.state === "running") return;
+    if (event.type === "run" && event.run.state === "failed" && options.isStopping?.() === true) return;
+    const result = filter.take(event);
+    if (result !== undefined && "settle" in result) {
+      // Rejects if the notifier ends meanwhile.
+      const settled = settleLater(result.settle)
+        .catch(() => undefined)
+        .finally(() => settling.delete(settled));
+      settling.add(settled);
+    } else announce(result);
+  }
+
+  return {
+    listener: (event) => {
+      try {
+        listener(event);
+      } catch (error) {
+        log.error({ err: error }, "an event could not be turned into a notice");
+      }
+    },
+    taken: async () => {
+      await Promise.all(settling);
+      await sending.idle();
+    },
+    close: async () => {
+      ending.abort();
+      await sending.idle();
+      const patience = closing();
+      await Promise.all(
+        routes.map(async ({ name, delivery }) => {
+          const count = await delivery.close(patience, options.giveUp);
+          if (count > 0) options.left?.(name, count);
+        }),
+      );
+    },
+  };
+}
+
+/** Removes messages for channels that no longer exist, once they are too old to be sent if the channel comes back. */
+async function forget(messages: string, names: readonly string[], age: number): Promise<void> {
+  for (const name of await readdir(messages)) {
+    if (names.includes(name)) continue;
+    const path = join(messages, name);
+    const changed = await stat(path).catch(() => undefined);
+    if (changed !== undefined && changed.mtimeMs < Date.now() - age) await rm(path, { recursive: true, force: true });
+  }
+}
+
+function stateIn(value: unknown): FilterState | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { syncs, told } = value as Partial<FilterState>;
+  return typeof syncs === "object" && syncs !== null && Array.isArray(told) ? { syncs, told } : undefined;
+}
+
+function senderOf(channel: Channel): Sender {
+  switch (channel.by) {
+    case "email":
+      return emailSender(channel);
+    case "webhook":
+      return webhookSender(channel);
+    case "teams":
+      return teamsSender(channel);
+    case "chat":
+    default:
+      return chatSender(channel);
+  }
+}
+
+/**
+ * Sends a test by a channel, once, whatever events it subscribes to.
+ * @throws the reason of `signal`, when it is aborted
+ */
+export function testChannel(channel: Channel, signal: AbortSignal): Promise<Attempt> {
+  const now = new Date().toISOString();
+  const message = {
+    id: randomUUID(),
+    createdAt: now,
+    dueAt: now,
+    notices: [noticeOfTest()],
+    more: 0,
+    test: true,
+  } as const;
+  return senderOf(channel).send(message, signal);
+}
+
+/**
+ * Checks whether a channel works, as far as that is possible without sending anything.
+ * @throws the reason of `signal`, when it is aborted
+ */
+export function checkChannel(channel: Channel, signal: AbortSignal): Promise<Attempt> {
+  return senderOf(channel).check(signal);
+}

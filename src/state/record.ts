@@ -1,0 +1,245 @@
+import type { ErrorDocument, HeldBy } from "#errors.ts";
+import type { Cause as ChangeCause } from "#plan/causes.ts";
+import type { Counts } from "#plan/change.ts";
+import type { LeavingCounts } from "#plan/departures.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
+import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
+import type { Kind } from "#principals/principal.ts";
+import type { Selection } from "#plan/selection.ts";
+import type { Stage } from "#sync/sync.ts";
+
+/**
+ * The state of a run.
+ * - `running`: it is running or queued, or was when its process ended.
+ * - `pending`: its plan waits for approval. `held`: limits, or a difference between the plan and the service's preview,
+ *   stopped it, or the target was not as planned after the apply.
+ * - `no change`: there was nothing to do. `applied`: applied, and verified by listing the target again.
+ * - `failed`: an error ended it. `rejected`: a person did. `superseded`: a later run of the sync found another plan.
+ *   `expired`: nobody approved it in time.
+ */
+export const runStates = [
+  "running",
+  "pending",
+  "held",
+  "no change",
+  "applied",
+  "failed",
+  "rejected",
+  "superseded",
+  "expired",
+] as const;
+export type RunState = (typeof runStates)[number];
+
+/** Why a run began. */
+export type Cause = "start" | "schedule" | "catch-up" | "retry" | "demand" | "undo";
+
+/** Who did something and from where. */
+export interface Actor {
+  /** A user of the service, an account of this machine, or `rollcall` itself. */
+  readonly name: string;
+  /** `schedule`, `signal`, `command line`, or the address of a client. */
+  readonly from: string;
+}
+
+/** One stage of a run. */
+export interface StageRecord {
+  readonly stage: Stage;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  /** Absent while it runs, or if it was aborted. */
+  readonly milliseconds?: number;
+  /** The number of records or principals, if known. */
+  readonly records?: number;
+}
+
+/** A decision of a person about a run. */
+export interface Decision {
+  readonly decision: "approved" | "rejected";
+  /** ISO 8601. */
+  readonly at: string;
+  readonly by: Actor;
+  /** The digest of the plan. */
+  readonly digest: string;
+  readonly reason?: string;
+  /** The limits that were overridden. */
+  readonly overrides?: readonly Overridable[];
+  readonly selection?: Selection;
+}
+
+/** Marks a note as being about a single principal: it is leaving, has another name or is quarantined. */
+export interface NoteSubject {
+  /** The index of the note. */
+  readonly note: number;
+  readonly kind: Kind;
+  /** The principal's name; for a rename, both names. */
+  readonly names: readonly string[];
+}
+
+/** What a run found in one of its sources. */
+export interface SourceRead {
+  readonly source: string;
+  /** How many records of each kind are in scope, those that are quarantined included. */
+  readonly users: number;
+  readonly groups: number;
+  readonly quarantined: number;
+  /** It is the same since then, ISO 8601: as it says, and then it was not read again, or as it was read. */
+  readonly unchangedSince?: string | undefined;
+  /** It is optional and could not be read, so everything that came from it stays as it is. */
+  readonly error?: ErrorDocument | undefined;
+}
+
+/** One run in the journal. */
+export interface RunRecord {
+  /** Sorts by time: `20261121-101235-4f9c2e`, in UTC. */
+  readonly id: string;
+  readonly sync: string;
+  /** The target's name. */
+  readonly target: string;
+  readonly cause: Cause;
+  readonly by: Actor;
+  /** The slot of the schedule that it is for, where it is for one. */
+  readonly slot?: string | undefined;
+  /** The run that this one undoes. */
+  readonly undoes?: string;
+  /** Names of users and groups: it is about these alone. Absent: about everybody. */
+  readonly for?: readonly string[] | undefined;
+  /** ISO 8601, like every time here. */
+  readonly startedAt: string;
+  /** Absent while it is running or pending. */
+  readonly endedAt?: string;
+  readonly state: RunState;
+  readonly stages: readonly StageRecord[];
+  /** Absent without a plan. */
+  readonly digest?: string;
+  readonly counts?: Counts;
+  readonly limits: readonly LimitCheck[];
+  /** Why the changes are there, those that explain most first. Absent: not found out, or an undo. */
+  readonly causes?: readonly ChangeCause[];
+  /** What the sync expects of the target, and what the plan makes of it. Absent: nothing. */
+  readonly expectations?: readonly ExpectationCheck[] | undefined;
+  /** What was found in each source. Absent where none was read, and in records of older versions. */
+  readonly sources?: readonly SourceRead[] | undefined;
+  /** What limits left out of the plan. */
+  readonly waiting: readonly Measure[];
+  /** Notes for people, one line each. */
+  readonly notes: readonly string[];
+  /** The notes that are about single principals. Absent in records of older versions. */
+  readonly subjects?: readonly NoteSubject[];
+  /** Who was gone from the sources and stays for now. */
+  readonly leaving?: LeavingCounts | undefined;
+  /** How many records were quarantined. Absent in records of older versions. */
+  readonly quarantined?: number | undefined;
+  /** Why it is held. Only a run held by `limits` can be approved. */
+  readonly heldBy?: HeldBy;
+  /** Why it failed or is held: safe to show. */
+  readonly error?: ErrorDocument;
+  /** Why a person must approve it, although the sync usually needs no approval. */
+  readonly caution?: string;
+  /** It can be approved until then. */
+  readonly expiresAt?: string;
+  /** Later runs found the same plan: how often, and when last. */
+  readonly foundAgain?: { readonly count: number; readonly lastAt: string };
+  readonly decisions: readonly Decision[];
+  /** For a superseded run: the run that waits with the same plan. */
+  readonly sameAs?: string;
+  /** When it began to send the list to be applied: from then on the target may have changed. */
+  readonly sentAt?: string;
+  /** The list was sent, and nobody knows yet whether it was applied. */
+  readonly endUnknown?: true;
+  /** What was found out about its end, after its process was killed or the answer of the target got lost. */
+  readonly recovery?: string;
+  /** The export after it, as `--json` shows it; with `error` if it failed. */
+  readonly export?: Readonly<Record<string, unknown>>;
+  /** Whether its plan is still stored. */
+  readonly kept: boolean;
+  /** Shows that what is stored of its plan is as it was. Absent in records of versions before 0.3. */
+  readonly seal?: string | undefined;
+  /** The same of the part of it that is being approved. */
+  readonly partSeal?: string | undefined;
+}
+
+/** A slot in which no run began. */
+export interface SkippedSlot {
+  readonly at: string;
+  readonly reason: string;
+}
+
+/** The state of a sync from run to run. */
+export interface SyncState {
+  /** When the daemon first scheduled it. */
+  readonly knownSince?: string;
+  readonly lastSuccessAt?: string;
+  /** The failures in a row and when they began. */
+  readonly failures?: { readonly count: number; readonly since: string };
+  /** The last slot that was run or skipped. */
+  readonly lastSlotAt?: string;
+  /** The newest last, at most twenty. */
+  readonly skipped: readonly SkippedSlot[];
+  /**
+   * A person has undone a run, or earlier decisions are not known: every run needs approval until a person approves one.
+   */
+  readonly caution?: { readonly since: string; readonly reason: string };
+  /** Since when it has been reported as overdue. */
+  readonly overdueSince?: string;
+}
+
+/** Whether a run can be approved: its plan is stored, and it is pending or held by limits. */
+export function isOpen({ state, heldBy }: RunRecord): boolean {
+  return state === "pending" || (state === "held" && heldBy === "limits");
+}
+
+/** Whether it is running, or ended without anybody knowing how. */
+export function isUnfinished({ state, endUnknown }: RunRecord): boolean {
+  return state === "running" || endUnknown === true;
+}
+
+/** Whether there was nothing to do, or everything was applied and verified. */
+export function hasSucceeded(run: RunRecord): run is RunRecord & { state: "applied" | "no change" } {
+  const { state } = run;
+  return state === "applied" || state === "no change";
+}
+
+/** Whether it has read all records of its sources: one that failed may have read nothing, one with nothing new did not. */
+export function hasReadAll({ counts, for: people, undoes, sources = [] }: RunRecord): boolean {
+  const isOld = sources.length > 0 && sources.every(({ unchangedSince }) => unchangedSince !== undefined);
+  return counts !== undefined && people === undefined && undoes === undefined && !isOld;
+}
+
+/** The record of a run whose process ended before it sent anything. A run that was being approved waits again. */
+export function unsent(run: RunRecord, at: string): RunRecord {
+  const stage = run.stages.at(-1)?.stage;
+  const recovery = `its process was killed${stage === undefined ? "" : ` after the stage ${stage}`}, or could not write any more: nothing was applied`;
+  if (run.expiresAt !== undefined) return { ...run, state: run.heldBy === "limits" ? "held" : "pending", recovery };
+  return withError({ ...run, state: "failed", endedAt: at, recovery });
+}
+
+/** The record of a run as it is known while nobody has recovered it, although its process has ended. */
+export function lostRecord(run: RunRecord): RunRecord {
+  const endedAt = run.stages.at(-1)?.startedAt ?? run.startedAt;
+  if (run.sentAt === undefined) return unsent(run, endedAt);
+  const recovery = "its process was killed while it was applying; the next run of the sync finds out what has arrived";
+  return withError({ ...run, state: "failed", endedAt, endUnknown: true, recovery });
+}
+
+/** The record of a run of whose stored plan only the part that was approved is left. */
+export function withPart(run: RunRecord): RunRecord {
+  return { ...without(run, ["partSeal"]), seal: run.partSeal };
+}
+
+/** A failed run says why. */
+export function withError(run: RunRecord): RunRecord {
+  if (run.state !== "failed" || run.error !== undefined) return run;
+  return { ...run, error: { message: run.recovery ?? "its process ended", problems: [], advice: "retry" } };
+}
+
+/** Of each sync, the last run that has read all records of its sources: what it had in doubt is in doubt now. */
+export function lastReads(runs: readonly RunRecord[]): ReadonlySet<RunRecord> {
+  const last = new Map<string, RunRecord>();
+  for (const run of runs.filter(hasReadAll)) if (run.id > (last.get(run.sync)?.id ?? "")) last.set(run.sync, run);
+  return new Set(last.values());
+}
+
+/** The record without some of its keys. */
+export function without(run: RunRecord, keys: readonly (keyof RunRecord)[]): RunRecord {
+  return Object.fromEntries(Object.entries(run).filter(([key]) => !(keys as readonly string[]).includes(key))) as never;
+}
