@@ -78,9 +78,9 @@ const layers: Record<string, readonly string[]> = {
     "wire",
     "http",
     "files",
-    "service/hosted-loads",
+    "service/host",
   ],
-  "src/console": ["control", "state", "sync", "client", "config", "plan", "wire", "http", "service/hosted-loads"],
+  "src/console": ["control", "state", "sync", "client", "config", "plan", "wire", "http", "service/host"],
   "src/daemon": [
     "cli",
     "console",

@@ -8,7 +8,7 @@ import type { Plan } from "#plan/change.ts";
 import type { Excerpts, Filter, PlanDifferences } from "#plan/stored.ts";
 import { UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
-import type { FileSample, HostedLoads, HostedTable } from "#service/hosted-loads.ts";
+import type { FileSample, HostedLoads, HostedTable } from "#service/host.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import type { ExplainedTwice, PlannedTwice, Side } from "#sync/explain/try.ts";
 import type { HistoryEntry } from "#sync/history.ts";

@@ -4,7 +4,7 @@ import { Refusal } from "#control/answers.ts";
 import { errorDocument, InputError, RollcallError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { readMultipart } from "#http/multipart.ts";
-import type { CallersLoads, HostedCycle, HostedTable, Preview, TableName } from "#service/hosted-loads.ts";
+import type { CallersLoads, HostedCycle, HostedTable, Preview, TableName } from "#service/host.ts";
 import { inBytes } from "#text.ts";
 import { loadParameters } from "#wire/loads.ts";
 import { checkToken } from "./accounts.ts";

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
-import type { HostedLoads } from "#service/hosted-loads.ts";
+import type { HostedLoads } from "#service/host.ts";
 import type { Actor } from "#state/record.ts";
 import { Refusal } from "./answers.ts";
 import type { Listening } from "./events.ts";

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Pinboards } from "#service/pinboards/pinboards.ts";
-import type { HostedLoads } from "#service/hosted-loads.ts";
+import type { HostedLoads } from "#service/host.ts";
 import type { LoginResult } from "#service/session/login.ts";
 import type { StatusCode } from "#wire/loads.ts";
 

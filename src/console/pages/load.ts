@@ -1,5 +1,5 @@
 import type { ErrorDocument } from "#errors.ts";
-import type { HostedCycle, HostedTable, Preview, PreviewRow } from "#service/hosted-loads.ts";
+import type { HostedCycle, HostedTable, Preview, PreviewRow } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
 import { facts, moment, name, notice, when } from "#console/components.ts";

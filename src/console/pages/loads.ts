@@ -1,4 +1,4 @@
-import type { HostedCycle, HostedTable, TableName } from "#service/hosted-loads.ts";
+import type { HostedCycle, HostedTable, TableName } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
 import { empty, name, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";

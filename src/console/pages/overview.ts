@@ -3,7 +3,7 @@ import type { LeavingCounts } from "#plan/departures.ts";
 import { isExpectation } from "#plan/limits.ts";
 import { leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
-import type { HostedCycle } from "#service/hosted-loads.ts";
+import type { HostedCycle } from "#service/host.ts";
 import type { RunRecord } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
 import type { Standing } from "#state/standing.ts";

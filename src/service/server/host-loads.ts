@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { InputError, UnavailableError } from "#errors.ts";
 import type { Directory } from "#service/directory/directory.ts";
 import type { ListedTable } from "#service/engine/engine.ts";
-import type { HostedCycle, HostedLoads } from "#service/hosted-loads.ts";
+import type { HostedCycle, HostedLoads } from "#service/host.ts";
 import { writeError } from "#service/loads/capacity.ts";
 import type { Limits } from "#service/loads/capacity.ts";
 import type { Cycle, DistantCycle, Node } from "#service/loads/cycle.ts";

@@ -4,7 +4,7 @@ import { fieldsOf, readFields, requestOf } from "#console/load-form.ts";
 import { cycle, draft } from "#console/pages/load.ts";
 import { elsewhere, loads, table } from "#console/pages/loads.ts";
 import { overview } from "#console/pages/overview.ts";
-import type { HostedCycle, HostedTable } from "#service/hosted-loads.ts";
+import type { HostedCycle, HostedTable } from "#service/host.ts";
 import { loadParameters } from "#wire/loads.ts";
 import { html } from "#console/html.ts";
 import { hostile, textOf } from "../../support/pages.ts";
