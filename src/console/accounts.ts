@@ -2,7 +2,7 @@ import { createHash, createHmac, randomBytes } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { isSame } from "#control/access.ts";
 import { Refusal } from "#control/answers.ts";
-import type { HostAccounts, SignedIn, SignIn } from "#control/access.ts";
+import type { HostAccounts, LoginResult, SignedIn } from "#service/host.ts";
 import { createThrottle } from "#http/throttle.ts";
 import { sessionCookie } from "#wire/routes.ts";
 
@@ -33,7 +33,7 @@ export interface Accounts {
   /** Who is signed in. @param isUse whether this counts as a use of the session, from which its idle time begins anew */
   find(request: FastifyRequest, isUse: boolean): Promise<Visitor | undefined>;
   /** @throws {RollcallError} when the account cannot be checked */
-  signIn(request: FastifyRequest, credentials: Credentials): Promise<SignIn>;
+  signIn(request: FastifyRequest, credentials: Credentials): Promise<LoginResult>;
   signOut(visitor: Visitor): Promise<void>;
 }
 

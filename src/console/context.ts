@@ -1,14 +1,14 @@
 import type { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
-import type { HostPinboards } from "#control/access.ts";
+
 import { Refusal } from "#control/answers.ts";
 import type { Control } from "#control/control.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Excerpts, Filter, PlanDifferences } from "#plan/stored.ts";
 import { UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
-import type { FileSample, HostedLoads, HostedTable } from "#service/host.ts";
+import type { FileSample, HostedLoads, HostedTable, HostPinboards } from "#service/host.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import type { ExplainedTwice, PlannedTwice, Side } from "#sync/explain/try.ts";
 import type { HistoryEntry } from "#sync/history.ts";

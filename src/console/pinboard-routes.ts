@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { JSONParser } from "@streamparser/json";
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { HostPinboard, HostPinboards, HostVisualization, PinboardAnswer } from "#control/access.ts";
+import type { HostPinboard, HostPinboards, HostVisualization, PinboardData } from "#service/host.ts";
 import { answerOf, Refusal } from "#control/answers.ts";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { csvLine } from "#plan/render/csv.ts";
@@ -133,7 +133,7 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
     { id }: HostVisualization,
     paging: { readonly offset?: number; readonly size?: number },
     { signal, account }: Asking,
-  ): Promise<PinboardAnswer> {
+  ): Promise<PinboardData> {
     const [pinboard, visualizations] = [board.id.toLowerCase(), [id.toLowerCase()]];
     return known().data({ pinboard, visualizations, format: "COMPACT", paging }, signal, account);
   }
@@ -229,7 +229,7 @@ function fitting(board: HostPinboard, shown: readonly Shown[]): Html[] {
 }
 
 /** An answer as CSV for a spreadsheet: a header, then its rows as they come. */
-async function* resultAsCsv(answer: PinboardAnswer): AsyncGenerator<string> {
+async function* resultAsCsv(answer: PinboardData): AsyncGenerator<string> {
   const lines: string[] = [];
   const parser = new JSONParser({ paths: ["$.*.columnNames", "$.*.data.*"], keepStack: false });
   parser.onValue = ({ value }) => {

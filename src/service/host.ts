@@ -1,8 +1,79 @@
 import type { Readable } from "node:stream";
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { ListedTable, TableName } from "#service/engine/engine.ts";
 import type { Preview } from "#service/loads/preview.ts";
-import type { LoadParameters, LoadRequest, LoadStatus } from "#wire/loads.ts";
+import type { Pinboard, PinboardData, Visualization } from "#service/pinboards/pinboards.ts";
+import type { DataRequest } from "#service/pinboards/request.ts";
+import type { LoginResult } from "#service/session/login.ts";
+import type { LoadParameters, LoadRequest, LoadStatus, StatusCode } from "#wire/loads.ts";
+
+export type { ListedTable as HostedTable, TableName } from "#service/engine/engine.ts";
+export type { Preview, PreviewRow } from "#service/loads/preview.ts";
+export type { ChartOptions, PinboardData } from "#service/pinboards/pinboards.ts";
+export type { LoginResult } from "#service/session/login.ts";
+
+/** Adds routes of other modules to the listener. The service only tells them who is calling. */
+export type AddRoutes = (app: FastifyInstance, host: Host) => void;
+
+/** What the service offers to routes of other modules. */
+export interface Host {
+  /**
+   * The administrator whose session the request has (0.6), and the client's address.
+   * @throws {HttpError} 401, 403, 500
+   */
+  administrator(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
+  /** The content type as it was sent; Fastify does not see it. */
+  contentType(request: FastifyRequest): string | undefined;
+  readonly accounts: HostAccounts;
+  readonly pinboards: HostPinboards;
+  readonly loads: HostedLoads;
+}
+
+/** The accounts and sessions of the interface. */
+export interface HostAccounts {
+  /** The cookie of a session travels over TLS only. */
+  readonly secure: boolean;
+  /** Who is signed in. @param isUse whether this counts as a use of the session, from which its idle time begins anew */
+  find(request: FastifyRequest, isUse: boolean): Promise<SignedIn | undefined>;
+  /** Opens a session, slowed down like every login (0.8). */
+  signIn(
+    request: FastifyRequest,
+    credentials: { readonly username: string; readonly password: string },
+  ): Promise<LoginResult>;
+  /** Ends a session. */
+  signOut(token: string): Promise<void>;
+}
+
+/** Who is signed in, and from where. */
+export interface SignedIn {
+  readonly name: string;
+  readonly address: string;
+  /** The value of the session's cookie. */
+  readonly token: string;
+  /** Whether they have the administration privilege. */
+  readonly isAdministrator: boolean;
+  /** Whether they may load data (0.6); absent: no. */
+  readonly mayLoad?: boolean | undefined;
+}
+
+/** The pinboards of the interface, with its limits; whoever has any session may see them (0.6). */
+export interface HostPinboards {
+  /** By name. */
+  list(): readonly HostPinboard[];
+  /**
+   * The answer of `pinboarddata`: the rows of visualizations; of all of them when none is named.
+   * @param account who asks: an account does not hold all slots of queries
+   * @throws {InputError} unknown ids, or what is wrong with the SQL; {UnavailableError} when a query took too much time or
+   *   memory
+   */
+  data(request: DataRequest, signal: AbortSignal, account?: string): Promise<PinboardData>;
+}
+
+export interface HostPinboard extends Pick<Pinboard, "id" | "name" | "description" | "modified"> {
+  readonly visualizations: readonly HostVisualization[];
+}
+
+export type HostVisualization = Omit<Visualization, "database" | "sql">;
 
 /** The loads of the service, for pages on its listener: the same cycles, with the same rights (0.6, A.9). */
 export interface HostedLoads {
@@ -22,9 +93,9 @@ export interface HostedLoads {
 }
 
 export interface CallersLoads {
-  tables(): Promise<readonly HostedTable[]>;
+  tables(): Promise<readonly ListedTable[]>;
   /** The table that a load with this name is for (A.22). */
-  table(name: TableName): Promise<HostedTable | undefined>;
+  table(name: TableName): Promise<ListedTable | undefined>;
   /** The newest cycles, the newest first: the caller's, or to an administrator everybody's. */
   cycles(): Promise<readonly HostedCycle[]>;
   cycle(id: string): Promise<HostedCycle | undefined>;
@@ -45,10 +116,6 @@ export interface CallersLoads {
   /** The rejected rows, exactly as they were sent; undefined: there are none. */
   badRecords(id: string): Promise<Readable | undefined>;
 }
-
-export type HostedTable = ListedTable;
-export type { Preview, PreviewRow } from "#service/loads/preview.ts";
-export type { TableName } from "#service/engine/engine.ts";
 
 /** A file as it arrives. */
 export interface DroppedFile {
@@ -78,4 +145,46 @@ export interface HostedCycle {
   readonly status: LoadStatus;
   /** The size of the rejected rows, in bytes; undefined: there are none. */
   readonly badRecords: number | undefined;
+}
+
+/** Callbacks for metrics. They must not throw, and must return quickly. */
+export interface Observer {
+  /** A request has ended, answered or broken off. */
+  readonly request?: (ended: EndedRequest) => void;
+  /** A load cycle has ended. */
+  readonly load?: (ended: EndedLoad) => void;
+}
+
+export interface EndedRequest {
+  readonly method: string;
+  /** The template of its path, `/ts_dataservice/v1/public/loads/:cycle_id`; absent where no route has the path. */
+  readonly route?: string | undefined;
+  /** Absent when the client went before there was an answer. */
+  readonly status?: number | undefined;
+  /** Until the last byte of the answer was sent. */
+  readonly seconds: number;
+}
+
+export interface EndedLoad {
+  /** The name of the database as the client wrote it, in lower case: names of databases are case-insensitive. */
+  readonly database: string;
+  /** `EXPIRED`: it was not committed in time. */
+  readonly code: StatusCode | "EXPIRED";
+  readonly rowsWritten: number;
+  readonly ignoredRows: number;
+  /** Of the chunks. */
+  readonly bytes: number;
+  /** From its start to its end, the uploads included. */
+  readonly seconds: number;
+}
+
+/** A readiness check: why the service is not ready, for a person, or undefined. */
+export type Probe = () => string | undefined | Promise<string | undefined>;
+
+/** Current numbers, for metrics. */
+export interface Figures {
+  /** Open sessions, including those for this machine. */
+  readonly sessions: number;
+  /** Load cycles that accept chunks or are being committed. */
+  readonly cycles: number;
 }

@@ -28,7 +28,7 @@ import { openKnownAddresses } from "#service/session/known-addresses.ts";
 import type { Forked } from "#service/worker/fork.ts";
 import { openWorker } from "#service/worker/worker.ts";
 import type { Worker } from "#service/worker/worker.ts";
-import type { AddRoutes, Figures, Observer, Probe } from "./observer.ts";
+import type { AddRoutes, Figures, Observer, Probe } from "./host.ts";
 import { createProgress } from "./progress.ts";
 import type { ServiceSettings } from "./options.ts";
 import { openStorage, openStores } from "./storage.ts";

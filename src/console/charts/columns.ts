@@ -1,4 +1,4 @@
-import type { HostChart } from "#control/access.ts";
+import type { ChartOptions } from "#service/host.ts";
 import { nearest, visible } from "#text.ts";
 
 /** Rows of a query as `pinboarddata` has them: numbers that JSON cannot hold exactly and moments are texts (B.15). */
@@ -34,7 +34,7 @@ export function epochOf(text: string): number {
 
 /** The columns that a chart shows, by index. */
 export interface ChartColumns {
-  readonly mark: NonNullable<HostChart["mark"]>;
+  readonly mark: NonNullable<ChartOptions["mark"]>;
   readonly x: number;
   readonly xKind: ColumnKind;
   readonly y: number;
@@ -46,7 +46,7 @@ export interface ChartColumns {
  * first other one; with a column of text between two others, that is the series; a line for moments, otherwise bars.
  * @returns or what is wrong, for a person
  */
-export function columnsOf(result: Result, chart: HostChart = {}): ChartColumns | { readonly problem: string } {
+export function columnsOf(result: Result, chart: ChartOptions = {}): ChartColumns | { readonly problem: string } {
   const { columnNames } = result;
   const named: Partial<Record<"x" | "y" | "series", number>> = {};
   for (const key of ["x", "y", "series"] as const) {

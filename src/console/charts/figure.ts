@@ -1,4 +1,4 @@
-import type { HostChart } from "#control/access.ts";
+import type { ChartOptions } from "#service/host.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { columnsOf } from "./columns.ts";
 import type { ChartColumns, Result } from "./columns.ts";
@@ -41,7 +41,7 @@ const dashes = ["", "6 3", "2 2", "8 3 2 3", "12 4", "1 3", "4 4", "10 2 2 2 2 2
 /** @returns or what is wrong, for a person */
 export function figureOf(
   result: Result,
-  chart: HostChart | undefined,
+  chart: ChartOptions | undefined,
   size: FigureSize,
 ): Figure | { readonly problem: string } {
   const columns = columnsOf(result, chart);

@@ -1,4 +1,4 @@
-import type { HostPinboard, HostVisualization } from "#control/access.ts";
+import type { HostPinboard, HostVisualization } from "#service/host.ts";
 import { formatNumber, pluralize, visible } from "#text.ts";
 import { isNumeric } from "#console/charts/columns.ts";
 import type { Result } from "#console/charts/columns.ts";

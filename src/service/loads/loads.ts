@@ -9,7 +9,7 @@ import { createQueue } from "#queue.ts";
 import type { Table } from "#service/engine/engine.ts";
 import type { Records } from "#service/records.ts";
 import type { Progress } from "#service/progress.ts";
-import type { EndedLoad } from "#service/observer.ts";
+import type { EndedLoad } from "#service/host.ts";
 import type { Worker } from "#service/worker/worker.ts";
 import type { LoadParameters, LoadStatus } from "#wire/loads.ts";
 import { isOutOfMemory } from "#duckdb/database.ts";

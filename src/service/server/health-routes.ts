@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { setTimeout as delay } from "node:timers/promises";
 import { RollcallError, UnavailableError } from "#errors.ts";
-import type { Probe } from "#service/observer.ts";
+import type { Probe } from "#service/host.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { sendJson } from "./answers.ts";
 

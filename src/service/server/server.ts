@@ -8,7 +8,7 @@ import type { Logger } from "pino";
 import { serverTls, withoutSchemas } from "#http/listening.ts";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
-import type { EndedRequest } from "#service/observer.ts";
+import type { EndedRequest } from "#service/host.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { HostChart } from "#control/access.ts";
+import type { ChartOptions } from "#service/host.ts";
 import { columnsOf } from "#console/charts/columns.ts";
 import { draw } from "#console/charts/draw.ts";
 import { figureOf } from "#console/charts/figure.ts";
@@ -16,13 +16,13 @@ function result(columnNames: readonly string[], rows: readonly Row[], totalRowCo
 const day = (index: number): string => new Date(Date.UTC(2024, 0, 1 + index)).toISOString().slice(0, 10);
 const many = (count: number, row: (index: number) => Row): Row[] => Array.from({ length: count }, (_, i) => row(i));
 
-function figure(of: ReturnType<typeof result>, chart?: HostChart, size: FigureSize = "narrow"): Figure {
+function figure(of: ReturnType<typeof result>, chart?: ChartOptions, size: FigureSize = "narrow"): Figure {
   const made = figureOf(of, chart, size);
   if ("problem" in made) throw new Error(made.problem);
   return made;
 }
 
-async function drawn(of: ReturnType<typeof result>, chart?: HostChart, size?: FigureSize): Promise<string> {
+async function drawn(of: ReturnType<typeof result>, chart?: ChartOptions, size?: FigureSize): Promise<string> {
   const { spec, label } = figure(of, chart, size);
   return drawing(await draw(spec), label).toString();
 }
@@ -57,7 +57,7 @@ describe("the columns of a chart", () => {
 
 describe("a chart of many rows stays small, and says what it leaves out", () => {
   const series = (index: number): string => `series ${index % 12}`;
-  const cases: readonly (readonly [string, ReturnType<typeof result>, HostChart, RegExp])[] = [
+  const cases: readonly (readonly [string, ReturnType<typeof result>, ChartOptions, RegExp])[] = [
     [
       "categories",
       result(

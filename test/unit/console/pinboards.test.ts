@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { HostPinboard, HostVisualization } from "#control/access.ts";
+import type { HostPinboard, HostVisualization } from "#service/host.ts";
 import { layout } from "#console/layout.ts";
 import { card, pinboard, pinboards, single } from "#console/pages/pinboards.ts";
 import type { Page, Shown } from "#console/pages/pinboards.ts";
