@@ -30,7 +30,7 @@ const layers: Record<string, readonly string[]> = {
   "src/connector.ts": ["principals"],
   connectors: ["connector", "principals", "files", "http"],
   "src/plan": ["principals", "duckdb", "files"],
-  "src/state": ["plan", "principals", "files", "duckdb", "postgres", "sync"],
+  "src/state": ["plan", "principals", "files", "duckdb", "postgres"],
   "src/sync": ["state", "plan", "principals", "duckdb", "files", "connector"],
   "src/notify": ["state", "sync", "plan", "files", "http"],
   "src/client": ["wire", "http"],

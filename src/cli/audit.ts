@@ -1,7 +1,7 @@
 import type { StateConfiguration } from "#config/state.ts";
 import type { Sealed } from "#state/audit/chain.ts";
 import type { Head } from "#state/audit/entry.ts";
-import { readHead } from "#state/audit/head.ts";
+import { readHead } from "#state/folder/audit-head.ts";
 import { matching } from "#state/audit/list.ts";
 import type { AuditFilter } from "#state/audit/list.ts";
 import { verifyAudit } from "#state/audit/verify.ts";

@@ -96,7 +96,7 @@ async function checkState({ postgres, lease }: NonNullable<Configuration["shared
   const what = { what: "state", name: "of the daemon" } as const;
   try {
     // Only loaded where it is used, with its driver.
-    const { describeShared } = await import("#state/postgres/state.ts");
+    const { describeShared } = await import("#state/postgres/store.ts");
     return { ...what, reached: await describeShared(postgres, lease) };
   } catch (error) {
     return { ...what, error };

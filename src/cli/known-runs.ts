@@ -1,6 +1,6 @@
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
-import { readJournal } from "#state/journal.ts";
+import { readJournal } from "#state/folder/journal.ts";
 import { lostRecord } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatName } from "#text.ts";

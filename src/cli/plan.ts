@@ -5,7 +5,6 @@ import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/run.ts";
-import type { Stage } from "#sync/sync.ts";
 import { formatNumber } from "#text.ts";
 import { chosenSyncs } from "#daemon/context.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
@@ -14,6 +13,7 @@ import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { openDocuments } from "./run-output.ts";
 import { openSync } from "#daemon/wiring.ts";
+import type { Stage } from "#state/record.ts";
 
 export interface PlanOptions {
   readonly limit?: number | undefined;

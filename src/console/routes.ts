@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { createEventStreams } from "#control/events.ts";
 import { findRun, listRuns } from "#control/routes.ts";
 import { read, runsQuery } from "#control/requests.ts";
-import { standingsOf } from "#state/standing.ts";
+import { standingsOf } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { accountOf, mayDecide } from "./accounts.ts";
 import { visitorOf } from "./context.ts";

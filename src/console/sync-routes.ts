@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { orConflict, Refusal } from "#control/answers.ts";
 import type { RunRecord } from "#state/record.ts";
-import { standingsOf } from "#state/standing.ts";
-import type { Standing } from "#state/standing.ts";
+import { standingsOf } from "#state/record.ts";
+import type { Standing } from "#state/record.ts";
 import { mayDecide } from "./accounts.ts";
 import type { Visitor } from "./accounts.ts";
 import { actorOf, formOf, visitorOf } from "./context.ts";

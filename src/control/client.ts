@@ -1,7 +1,6 @@
 import { isAlive } from "#files/durable.ts";
-import type { Begun, Coordinator, SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord } from "#state/record.ts";
-import type { Stage } from "#sync/sync.ts";
+import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
+import type { RunRecord, Stage, SyncEvent, SyncStatus } from "#state/record.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { connectTo, createFollower, NoDaemonError } from "./connection.ts";

@@ -11,7 +11,7 @@ import { InputError, UnavailableError } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import { exists } from "#files/disk.ts";
 import type { Actor } from "#state/record.ts";
-import { quarantinedRecords } from "#sync/plans/quarantined.ts";
+import { quarantinedRecords } from "#state/quarantined.ts";
 import { daemonFolder, readingAudit } from "#daemon/data-folder.ts";
 import { readableStore } from "#daemon/stored-changes.ts";
 import type { Embedded } from "#daemon/embedded.ts";
@@ -157,7 +157,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
         audit: async (options) => {
           const { verifyAudit } = await import("#state/audit/verify.ts");
           if (!isShared) return verifyAudit(folder, { ...options, expected: audited() });
-          const { readHead } = await import("#state/audit/head.ts");
+          const { readHead } = await import("#state/folder/audit-head.ts");
           return readingAudit(configuration, async (copy) =>
             verifyAudit(copy, { ...options, expected: await readHead(copy) }),
           );

@@ -6,8 +6,7 @@ import { shortCounts } from "#state/run-text.ts";
 import { asCalled, command } from "#commands.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import { renderText } from "#plan/render/text.ts";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { RunRecord, SyncEvent } from "#state/record.ts";
 import type { Report } from "#sync/run.ts";
 
 /** Logs what happens to runs. */

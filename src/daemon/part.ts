@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { firstLineOf } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { leadership } from "#state/postgres/nodes.ts";
-import type { SharedState } from "#state/postgres/state.ts";
+import type { SharedState } from "#state/postgres/store.ts";
+import type { SyncEvent } from "#state/record.ts";
 
 /** What only one of the processes does at a time: schedules, and telling people. */
 export interface Lead {

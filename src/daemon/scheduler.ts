@@ -1,7 +1,7 @@
 import { messageOf } from "#errors.ts";
-import type { Coordinator, SyncEvent } from "#sync/coordinator/coordinator.ts";
+import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import { hasSucceeded } from "#state/record.ts";
-import type { Actor, Cause, RunRecord, SyncState } from "#state/record.ts";
+import type { Actor, Cause, RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import { SlotTakenError } from "#state/postgres/journal.ts";
 import { lastSlot, nextSlot, slotDelay } from "./slots.ts";
 import type { Slots } from "./slots.ts";

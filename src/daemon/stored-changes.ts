@@ -4,8 +4,8 @@ import type { StateConfiguration } from "#config/state.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { firstLineOf, InputError } from "#errors.ts";
-import { openStore } from "#sync/plans/stored.ts";
-import type { Store } from "#sync/plans/stored.ts";
+import { openPlans } from "#state/plans.ts";
+import type { Plans } from "#state/plans.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { ReadingContext } from "./context.ts";
 import { daemonFolder, readableState, workFolder } from "./data-folder.ts";
@@ -25,11 +25,11 @@ export interface StoredChanges {
 }
 
 /** The stored plans, to be read: `fetch` brings here what several daemons share. */
-export function readableStore(configuration: StateConfiguration): Pick<Store, "fetch" | "file"> {
+export function readableStore(configuration: StateConfiguration): Pick<Plans, "fetch" | "file"> {
   const folder = daemonFolder(configuration);
-  if (configuration.shared === undefined) return openStore(folder);
+  if (configuration.shared === undefined) return openPlans(folder);
   return {
-    file: openStore(join(folder, "copies")).file,
+    file: openPlans(join(folder, "copies")).file,
     fetch: async (ids) => {
       await readableState(configuration, { files: ids.map((id) => `runs/${id}/`) });
     },

@@ -12,7 +12,7 @@ import { errorDocument, UnavailableError } from "#errors.ts";
 import { redactAll } from "#redact.ts";
 import { explainTwice, planTwice } from "#sync/explain/try.ts";
 import type { Side } from "#sync/explain/try.ts";
-import type { Stage } from "#sync/sync.ts";
+import type { Stage } from "#state/record.ts";
 
 /*
  * A process that tries rules: an expression of somebody who does not own the machine may take any time and memory, and

@@ -1,5 +1,4 @@
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { RunRecord, SyncEvent } from "#state/record.ts";
 import type { NoticeEvent } from "./options.ts";
 import { noticeOfOverdue, noticeOfRun, noticeOfSkipped } from "./notice.ts";
 import type { Notice } from "./notice.ts";

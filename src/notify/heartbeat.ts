@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { hasSucceeded } from "#state/record.ts";
 import { request } from "./webhook.ts";
 import type { RequestTimeouts } from "./webhook.ts";
+import type { SyncEvent } from "#state/record.ts";
 
 /** Requests an address after each success of a sync, for a monitor that expects these requests. */
 export interface Heartbeat {

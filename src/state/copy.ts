@@ -8,19 +8,19 @@ import { openPostgres } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { auditFiles, beginning, scan } from "#state/audit/chain.ts";
-import { readHead } from "#state/audit/head.ts";
+import { readHead } from "#state/folder/audit-head.ts";
 import type { Head } from "#state/audit/entry.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import type { Verification } from "#state/audit/verify.ts";
 import { breakWords } from "#state/audit/words.ts";
-import { initialState, readJournal } from "#state/journal.ts";
-import type { JournalDocument } from "#state/journal.ts";
+import { initialState, readJournal } from "#state/folder/journal.ts";
+import type { JournalDocument } from "#state/folder/journal.ts";
 import { pluralize } from "#text.ts";
 import { linesOfAudit, sharedHead, writeAuditFile } from "#state/postgres/audit.ts";
 import { copyJournal } from "#state/postgres/copies.ts";
 import { hashesIn, hashesOf, openSharedFiles } from "#state/postgres/files.ts";
 import type { Hashes } from "#state/postgres/files.ts";
-import { migrateShared } from "#state/postgres/state.ts";
+import { migrateShared } from "#state/postgres/store.ts";
 
 /** A part of the state that was copied, and is the same on both sides. */
 export interface CopiedState {

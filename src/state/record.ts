@@ -6,7 +6,9 @@ import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Selection } from "#plan/selection.ts";
-import type { Stage } from "#sync/sync.ts";
+
+/** The stages of a run, in order. A dry run ends after `preview`. */
+export type Stage = "read" | "list" | "plan" | "preview" | "apply" | "verify";
 
 /**
  * The state of a run.
@@ -183,6 +185,44 @@ export interface SyncState {
   readonly overdueSince?: string;
 }
 
+/** The status of a sync. */
+export interface SyncStatus extends SyncState {
+  readonly sync: string;
+  readonly target: string;
+  readonly schedule?: string;
+  /** ISO 8601; absent: it runs only on demand. */
+  readonly nextSlotAt?: string;
+  /** Why there is no next slot although it has a schedule. */
+  readonly scheduleProblem?: string;
+  /** The id of the run that is running or queued. */
+  readonly running?: string;
+  /** The id of the run that waits for approval. */
+  readonly pending?: string;
+  /** It has not succeeded for longer than is configured. */
+  readonly overdue: boolean;
+}
+
+/**
+ * An event. `run`: a run began, ended or was decided about; `recovered`: the first success after failures; `elsewhere`: in
+ * another process, which tells people of it.
+ */
+export type SyncEvent =
+  | { readonly type: "run"; readonly run: RunRecord; readonly recovered?: boolean; readonly elsewhere?: boolean }
+  | {
+      readonly type: "stage";
+      readonly id: string;
+      readonly sync: string;
+      readonly stage: Stage;
+      readonly records?: number;
+    }
+  | { readonly type: "skipped"; readonly sync: string; readonly at: string; readonly reason: string }
+  /** A failed run will be retried at that time. */
+  | { readonly type: "retry"; readonly sync: string; readonly id: string; readonly at: string }
+  /** A run has failed as often as is configured; the next run is at the next slot. */
+  | { readonly type: "gave up"; readonly sync: string; readonly id: string; readonly failures: number }
+  /** The sync has not succeeded for longer than is configured. */
+  | { readonly type: "overdue"; readonly sync: string; readonly since: string };
+
 /** Whether a run can be approved: its plan is stored, and it is pending or held by limits. */
 export function isOpen({ state, heldBy }: RunRecord): boolean {
   return state === "pending" || (state === "held" && heldBy === "limits");
@@ -242,4 +282,19 @@ export function lastReads(runs: readonly RunRecord[]): ReadonlySet<RunRecord> {
 /** The record without some of its keys. */
 export function without(run: RunRecord, keys: readonly (keyof RunRecord)[]): RunRecord {
   return Object.fromEntries(Object.entries(run).filter(([key]) => !(keys as readonly string[]).includes(key))) as never;
+}
+
+/** A sync with the newest of its runs that have come to something, and those that wait. */
+export interface Standing extends SyncStatus {
+  readonly lastRun?: RunRecord | undefined;
+  readonly waiting: readonly RunRecord[];
+}
+
+/** @param runs newest first */
+export function standingsOf(syncs: readonly SyncStatus[], runs: readonly RunRecord[]): Standing[] {
+  return syncs.map((status) => {
+    const own = runs.filter(({ sync }) => sync === status.sync);
+    const lastRun = own.find(({ state }) => state !== "superseded" && state !== "running");
+    return { ...status, lastRun, waiting: own.filter(isOpen) };
+  });
 }

@@ -10,7 +10,7 @@ import { readPrincipals } from "#plan/lists.ts";
 import type { Kind } from "#principals/principal.ts";
 import { createQueue } from "#queue.ts";
 import { pathsToGroups } from "#sync/explain/outcome.ts";
-import { openLedger } from "#sync/ledger/ledger.ts";
+import { openLedger } from "#state/ledger/ledger.ts";
 import { folded } from "#sync/planning/people.ts";
 import type { Target } from "./ports.ts";
 

@@ -14,8 +14,8 @@ import type { DriftLeft } from "#plan/drift.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
-import { openLedger } from "#sync/ledger/ledger.ts";
-import type { Ledger } from "#sync/ledger/ledger.ts";
+import { openLedger } from "#state/ledger/ledger.ts";
+import type { Ledger } from "#state/ledger/ledger.ts";
 import { beyondLimits, holdBeyondLimits } from "#sync/planning/limits.ts";
 import { forgetBaseline, loadBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
 import type { Baseline } from "#sync/planning/baseline.ts";
@@ -27,9 +27,9 @@ import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import type { Target } from "./ports.ts";
-import type { NoteSubject, SourceRead } from "#state/record.ts";
+import type { NoteSubject, SourceRead, Stage } from "#state/record.ts";
 import { prepareList, verify } from "./apply.ts";
-import type { Stage, Sync } from "./sync.ts";
+import type { Sync } from "./sync.ts";
 
 export interface RunOptions {
   /** Identifies the run in the ledger, which then says whether it finished; absent: nothing does. */

@@ -51,6 +51,3 @@ export interface SyncSource {
 export function passwordOf({ defaultPassword }: Sync): string {
   return defaultPassword ?? randomBytes(24).toString("base64url");
 }
-
-/** The stages of a run, in order. A dry run ends after `preview`. */
-export type Stage = "read" | "list" | "plan" | "preview" | "apply" | "verify";

@@ -5,9 +5,10 @@ import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
-import { openLedger, readOthers } from "#sync/ledger/ledger.ts";
+import { openLedger, readOthers } from "#state/ledger/ledger.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
-import type { Stage, Sync } from "./sync.ts";
+import type { Sync } from "./sync.ts";
+import type { Stage } from "#state/record.ts";
 
 /**
  * What becomes of somebody who is in the target and in no source.

@@ -3,11 +3,12 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { connectCoordinator, findDaemon } from "#control/client.ts";
 import type { RemoteCoordinator } from "#control/client.ts";
 import { InputError } from "#errors.ts";
-import type { Begun, RunRequest, SyncEvent } from "#sync/coordinator/coordinator.ts";
+import type { Begun, RunRequest } from "#sync/coordinator/coordinator.ts";
 import { startControl } from "../support/control.ts";
 import { openManualCoordinator } from "../support/coordinator.ts";
 import type { ManualCoordinator } from "../support/coordinator.ts";
 import { digest, pendingRun } from "../support/runs.ts";
+import type { SyncEvent } from "#state/record.ts";
 
 type Subject = Omit<RemoteCoordinator, "close">;
 

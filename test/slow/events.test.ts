@@ -3,11 +3,11 @@ import { connect } from "node:net";
 import { createParser } from "eventsource-parser";
 import type { EventSourceMessage } from "eventsource-parser";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { startControl } from "../support/control.ts";
 import type { ControlServer } from "../support/control.ts";
 import { openManualCoordinator } from "../support/coordinator.ts";
 import type { ManualCoordinator } from "../support/coordinator.ts";
+import type { SyncEvent } from "#state/record.ts";
 
 let coordinator: ManualCoordinator;
 let server: ControlServer;

@@ -1,8 +1,7 @@
 import { EventEmitter } from "node:events";
 import { InputError } from "#errors.ts";
-import type { Approval, Begun, Coordinator, RunRequest, SyncEvent } from "#sync/coordinator/coordinator.ts";
-import type { Actor, RunRecord } from "#state/record.ts";
-import type { Stage } from "#sync/sync.ts";
+import type { Approval, Begun, Coordinator, RunRequest } from "#sync/coordinator/coordinator.ts";
+import type { Actor, RunRecord, Stage, SyncEvent } from "#state/record.ts";
 import { pendingRun } from "./runs.ts";
 
 /** A coordinator whose runs end only when the test ends them. */

@@ -15,7 +15,7 @@ import { openDatabase } from "#duckdb/database.ts";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
-import { readJournal } from "#state/journal.ts";
+import { readJournal } from "#state/folder/journal.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { copyShared } from "#state/postgres/copies.ts";

@@ -5,9 +5,8 @@ import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { isExpectation } from "#plan/limits.ts";
-import type { RunRecord, SourceRead } from "#state/record.ts";
-import type { Standing } from "#state/standing.ts";
-import type { Stage } from "#sync/sync.ts";
+import type { RunRecord, SourceRead, Stage } from "#state/record.ts";
+import type { Standing } from "#state/record.ts";
 import { formatSizes, pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
 

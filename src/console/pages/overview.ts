@@ -6,7 +6,7 @@ import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { HostedCycle } from "#service/host.ts";
 import type { RunRecord } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
-import type { Standing } from "#state/standing.ts";
+import type { Standing } from "#state/record.ts";
 import { capitalized } from "#plan/render/shared.ts";
 import { formatPrincipals, pluralize } from "#text.ts";
 import {

@@ -4,7 +4,6 @@ import type { Section, Words } from "#plan/render/shared.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import type { ExplainedTwice, Outlook, PlannedTwice, Side } from "#sync/explain/try.ts";
-import type { Stage } from "#sync/sync.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
 import { empty, facts, name, notice, section, when } from "#console/components.ts";
@@ -14,6 +13,7 @@ import type { Html, Part } from "#console/html.ts";
 import { byItselfHeaders, tokenField } from "#console/layout.ts";
 import { changeRow, changesTogether, judgement } from "#console/pages/plan.ts";
 import { bySync } from "#console/pages/principal.ts";
+import type { Stage } from "#state/record.ts";
 
 export interface RulesPage {
   /** In epoch milliseconds. */

@@ -2,7 +2,7 @@ import { name, state, when } from "#console/components.ts";
 import type { ConfiguredSync } from "#console/context.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
-import type { Standing } from "#state/standing.ts";
+import type { Standing } from "#state/record.ts";
 
 export interface RunNowPage extends Pick<ConfiguredSync, "sync" | "target" | "sources" | "approval" | "beyondLimits"> {
   /** In epoch milliseconds. */

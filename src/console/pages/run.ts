@@ -1,8 +1,7 @@
 import { totalsOf } from "#plan/render/shared.ts";
 import { isOpen } from "#state/record.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { RunRecord, Stage } from "#state/record.ts";
 import { causeOf, decisionWords, stateOf } from "#state/run-text.ts";
-import type { Stage } from "#sync/sync.ts";
 import { pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
 import { amount, facts, moment, name, notice, section, state, when } from "#console/components.ts";

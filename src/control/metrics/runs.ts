@@ -1,8 +1,8 @@
 import prometheus from "prom-client";
 import type { Counter, Histogram, Registry } from "prom-client";
 import { causeKinds } from "#plan/causes.ts";
-import type { Coordinator, SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord, RunState } from "#state/record.ts";
+import type { Coordinator } from "#sync/coordinator/coordinator.ts";
+import type { RunRecord, RunState, SyncEvent, SyncStatus } from "#state/record.ts";
 
 const outcomes: Readonly<Record<Exclude<RunState, "running">, string>> = {
   "no change": "no_change",

@@ -5,13 +5,13 @@ import { makeFolder } from "#files/disk.ts";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
-import type { JournalDocument } from "#state/journal.ts";
-import { writeHead } from "#state/audit/head.ts";
+import type { JournalDocument } from "#state/folder/journal.ts";
+import { writeHead } from "#state/folder/audit-head.ts";
 import { lostRecord } from "#state/record.ts";
 import type { RunRecord, SyncState } from "#state/record.ts";
 import { sharedHead, writeAuditFile } from "./audit.ts";
 import { openSharedFiles } from "./files.ts";
-import { migrateShared } from "./state.ts";
+import { migrateShared } from "./store.ts";
 
 /** What of the shared state is to be read. */
 export interface Wanted {

@@ -2,10 +2,9 @@ import { UnavailableError } from "#errors.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { createQueue } from "#queue.ts";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { retain } from "#state/journal.ts";
-import type { Journal, Retention } from "#state/journal.ts";
-import type { RunRecord, SyncState } from "#state/record.ts";
+import { retain } from "#state/folder/journal.ts";
+import type { Journal, Retention } from "#state/folder/journal.ts";
+import type { RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import type { Node } from "./nodes.ts";
 
 /** The journal of several processes. Each knows it as of its last `refresh`, with its own changes. */

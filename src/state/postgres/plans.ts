@@ -1,6 +1,6 @@
-import { ledgerPath } from "#sync/ledger/ledger.ts";
-import type { Store } from "#sync/plans/stored.ts";
-import { partOf } from "#sync/plans/stored.ts";
+import { ledgerPath } from "#state/ledger/ledger.ts";
+import type { Plans } from "#state/plans.ts";
+import { partOf } from "#state/plans.ts";
 import type { SharedFiles } from "./files.ts";
 
 function of(...ids: readonly string[]): readonly string[] {
@@ -8,7 +8,7 @@ function of(...ids: readonly string[]): readonly string[] {
 }
 
 /** The stored plans of several processes: each has copies in its folder. */
-export function openSharedStore(own: Store, files: SharedFiles): Store {
+export function openSharedStore(own: Plans, files: SharedFiles): Plans {
   return {
     ...own,
     save: async (id, connection, planned) => {

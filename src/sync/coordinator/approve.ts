@@ -1,5 +1,6 @@
 import { isPart } from "#plan/selection.ts";
-import { partOf, planFromStore } from "#sync/plans/stored.ts";
+import { partOf } from "#state/plans.ts";
+import { planFromStore } from "#sync/plans/stored.ts";
 import { without } from "#state/record.ts";
 import type { Decision } from "#state/record.ts";
 import { findRun, timestamp } from "./context.ts";

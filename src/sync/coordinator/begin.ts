@@ -1,5 +1,5 @@
 import type { AuditEntry } from "#state/audit/entry.ts";
-import { idAfter } from "#state/journal.ts";
+import { idAfter } from "#state/folder/journal.ts";
 import type { Decision, RunRecord } from "#state/record.ts";
 import { timestamp } from "./context.ts";
 import type { Context } from "./context.ts";

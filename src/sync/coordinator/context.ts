@@ -2,19 +2,18 @@ import { createKeyedQueue, createQueue } from "#queue.ts";
 import type { KeyedQueue, Queue } from "#queue.ts";
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
-import type { Audit } from "#state/audit/audit.ts";
+import type { Audit } from "#state/folder/audit.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import type { Journal } from "#state/journal.ts";
+import type { Journal } from "#state/folder/journal.ts";
 import { filesOf, openSharedStore } from "#state/postgres/plans.ts";
 import type { RunFiles } from "#state/postgres/plans.ts";
-import type { SharedState } from "#state/postgres/state.ts";
-import { openStore } from "#sync/plans/stored.ts";
-import type { Store } from "#sync/plans/stored.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { SharedState } from "#state/postgres/store.ts";
+import { openPlans } from "#state/plans.ts";
+import type { Plans } from "#state/plans.ts";
+import type { RunRecord, SyncEvent, SyncStatus } from "#state/record.ts";
 import type { ApprovalPolicy, Report } from "#sync/run.ts";
 import type { Sync } from "#sync/sync.ts";
-import type { SyncEvent, SyncStatus } from "./coordinator.ts";
 
 /** The part of a sync's configuration that decides about its runs. */
 export interface SyncSettings {
@@ -60,7 +59,7 @@ export interface Context extends Pick<
   CoordinatorOptions,
   "folder" | "memory" | "interruption" | "journal" | "shared" | "audit" | "open" | "after" | "applying" | "report"
 > {
-  readonly store: Store;
+  readonly store: Plans;
   /** Tells the subscribers. */
   readonly emit: (event: SyncEvent) => void;
   readonly now: () => number;
@@ -80,7 +79,7 @@ export interface Context extends Pick<
 export function createContext(options: CoordinatorOptions, emit: (event: SyncEvent) => void): Context {
   const { interruption, syncs, shared, now = shared?.node.now ?? Date.now } = options;
   const [decisions, targets] = [createQueue(), createKeyedQueue()];
-  const own = openStore(options.folder);
+  const own = openPlans(options.folder);
   return {
     ...options,
     now,

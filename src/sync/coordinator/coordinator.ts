@@ -1,8 +1,7 @@
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
-import type { Actor, Cause, RunRecord, SyncState } from "#state/record.ts";
+import type { Actor, Cause, RunRecord, SyncEvent, SyncStatus } from "#state/record.ts";
 import type { RunOptions } from "#sync/run.ts";
-import type { Stage } from "#sync/sync.ts";
 
 /** Runs the syncs of a data folder: in the daemon, or in a command if there is no daemon. */
 export interface Coordinator {
@@ -67,41 +66,3 @@ export interface Approval {
   /** Why, in the words of whoever approves. */
   readonly reason?: string | undefined;
 }
-
-/** The status of a sync. */
-export interface SyncStatus extends SyncState {
-  readonly sync: string;
-  readonly target: string;
-  readonly schedule?: string;
-  /** ISO 8601; absent: it runs only on demand. */
-  readonly nextSlotAt?: string;
-  /** Why there is no next slot although it has a schedule. */
-  readonly scheduleProblem?: string;
-  /** The id of the run that is running or queued. */
-  readonly running?: string;
-  /** The id of the run that waits for approval. */
-  readonly pending?: string;
-  /** It has not succeeded for longer than is configured. */
-  readonly overdue: boolean;
-}
-
-/**
- * An event. `run`: a run began, ended or was decided about; `recovered`: the first success after failures; `elsewhere`: in
- * another process, which tells people of it.
- */
-export type SyncEvent =
-  | { readonly type: "run"; readonly run: RunRecord; readonly recovered?: boolean; readonly elsewhere?: boolean }
-  | {
-      readonly type: "stage";
-      readonly id: string;
-      readonly sync: string;
-      readonly stage: Stage;
-      readonly records?: number;
-    }
-  | { readonly type: "skipped"; readonly sync: string; readonly at: string; readonly reason: string }
-  /** A failed run will be retried at that time. */
-  | { readonly type: "retry"; readonly sync: string; readonly id: string; readonly at: string }
-  /** A run has failed as often as is configured; the next run is at the next slot. */
-  | { readonly type: "gave up"; readonly sync: string; readonly id: string; readonly failures: number }
-  /** The sync has not succeeded for longer than is configured. */
-  | { readonly type: "overdue"; readonly sync: string; readonly since: string };

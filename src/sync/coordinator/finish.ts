@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import { errorDocument, HeldError } from "#errors.ts";
 import { auditOfEnd } from "#state/audit/entry.ts";
-import type { Journal } from "#state/journal.ts";
+import type { Journal } from "#state/folder/journal.ts";
 import { hasSucceeded, isOpen, isUnfinished, lastReads, without } from "#state/record.ts";
-import type { RunRecord, SyncState } from "#state/record.ts";
+import type { RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import type { RunResult } from "#sync/run.ts";
 import { timestamp, writeAudit } from "./context.ts";
 import type { Context } from "./context.ts";
-import type { SyncEvent } from "./coordinator.ts";
 
 export type FinishContext = Pick<Context, "journal" | "store" | "audit" | "emit" | "now" | "isStopping" | "decisions">;
 

@@ -1,10 +1,10 @@
 import { isOpen } from "#state/record.ts";
-import type { SyncState } from "#state/record.ts";
+import type { SyncEvent, SyncState, SyncStatus } from "#state/record.ts";
 import { approve } from "./approve.ts";
 import { begin } from "./begin.ts";
 import { createContext, refresh } from "./context.ts";
 import type { CoordinatorOptions } from "./context.ts";
-import type { Coordinator, SyncEvent, SyncStatus } from "./coordinator.ts";
+import type { Coordinator } from "./coordinator.ts";
 import { expire, removeUnneededPlans } from "./finish.ts";
 import { lostRuns, recoverSync, recoverUnsent } from "./recover.ts";
 import { reject } from "./reject.ts";

@@ -10,7 +10,7 @@ import type { Counts } from "#plan/change.ts";
 import { limitOf, overridable } from "#plan/limits.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { Rules } from "#principals/rules.ts";
-import { copyLedger, forgetApplied } from "#sync/ledger/ledger.ts";
+import { copyLedger, forgetApplied } from "#state/ledger/ledger.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
 import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { copySnapshot } from "#sync/planning/snapshot.ts";

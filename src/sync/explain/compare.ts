@@ -14,9 +14,10 @@ import { makeDesired } from "#sync/planning/desired.ts";
 import type { Desired } from "#sync/planning/desired.ts";
 import { watch } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import { openLedger } from "#sync/ledger/ledger.ts";
+import { openLedger } from "#state/ledger/ledger.ts";
 import type { Target } from "#sync/ports.ts";
-import type { Stage, Sync } from "#sync/sync.ts";
+import type { Sync } from "#sync/sync.ts";
+import type { Stage } from "#state/record.ts";
 
 export interface CompareOptions {
   /** The daemon's folder for workbenches and ledgers. */

@@ -16,19 +16,20 @@ import { makeDesired } from "#sync/planning/desired.ts";
 import { isOpen } from "#state/record.ts";
 import { watch } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import { readJournal } from "#state/journal.ts";
-import { openLedger } from "#sync/ledger/ledger.ts";
+import { readJournal } from "#state/folder/journal.ts";
+import { openLedger } from "#state/ledger/ledger.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
 import { planWithinLimits, scopeOfSources, withExpectations } from "#sync/planning/limits.ts";
 import { folded, nearestNames, recordsCalled } from "#sync/planning/people.ts";
 import { differenceOf, foreignCalled, outcomesOf } from "./outcome.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
-import { openStore } from "#sync/plans/stored.ts";
-import type { Stage, Sync } from "#sync/sync.ts";
+import { openPlans } from "#state/plans.ts";
+import type { Sync } from "#sync/sync.ts";
 import { plannedOf, waitOf, waitOfRun } from "./waits.ts";
 import type { Status, Wait } from "./waits.ts";
 import { quote } from "#text.ts";
+import type { Stage } from "#state/record.ts";
 
 /** A record of a source that matches, and what the rules make of it. */
 export interface RecordExplanation {
@@ -164,7 +165,7 @@ async function withWaits(
   const { checks, waiting } = await withExpectations(connection, sync, limited, { overrides: [], signal });
   const { action } = sync.limits;
   const status = { sync: sync.name, action, approval, checks, waiting, digest, ...known };
-  const store = openStore(folder);
+  const store = openPlans(folder);
   const open = known.runs.filter(isOpen);
   const explained: Outcome[] = [];
   for (const outcome of outcomes) {

@@ -10,7 +10,7 @@ import { changesOf, sectionsOf } from "#plan/render/shared.ts";
 import { isCredential } from "#principals/credentials.ts";
 import type { Kind } from "#principals/principal.ts";
 import { watch } from "#sync/interruption.ts";
-import { openLedger } from "#sync/ledger/ledger.ts";
+import { openLedger } from "#state/ledger/ledger.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import { beyondLimits } from "#sync/planning/limits.ts";
 import { planFromSources } from "#sync/planning/planning.ts";

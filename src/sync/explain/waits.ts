@@ -11,7 +11,7 @@ import { isOpen } from "#state/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
-import type { Store } from "#sync/plans/stored.ts";
+import type { Plans } from "#state/plans.ts";
 
 /** Why a change of a principal waits, and how a person gets it applied. */
 export interface Wait {
@@ -177,7 +177,7 @@ function namesOf(checks: readonly LimitCheck[]): string[] {
 /** What the open runs of a sync would do with a principal, as far as their plans are stored. */
 export async function plannedOf(
   connection: Connection,
-  store: Store,
+  store: Plans,
   open: readonly RunRecord[],
   { kind, name }: { readonly kind: Kind; readonly name: string },
 ): Promise<{ readonly run: RunRecord; readonly action: Action }[]> {

@@ -24,7 +24,8 @@ import type { Baseline } from "./baseline.ts";
 import { loadLastList } from "./last-list.ts";
 import type { LastList } from "./last-list.ts";
 import { beginReading } from "./last-read.ts";
-import type { Stage, Sync, SyncSource } from "#sync/sync.ts";
+import type { Sync, SyncSource } from "#sync/sync.ts";
+import type { Stage } from "#state/record.ts";
 
 export interface DesiredOptions {
   readonly signal: AbortSignal;

@@ -14,14 +14,14 @@ import type { Note } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { RunRecord } from "#state/record.ts";
 import { pluralize } from "#text.ts";
-import type { Store } from "./stored.ts";
+import type { Plans } from "#state/plans.ts";
 
 /**
  * Plans an undo: everything that a run, or a later run of the same sync, has changed gets its previous state back. What
  * others have changed since stays, and so does what is protected.
  * @param runs the run, and the later ones of its sync that were applied, oldest first
  */
-export function planUndo(store: Store, runs: readonly Pick<RunRecord, "id" | "seal">[]): Planner {
+export function planUndo(store: Plans, runs: readonly Pick<RunRecord, "id" | "seal">[]): Planner {
   const ids = runs.map(({ id }) => id);
   return async (sync, workbench, options) => {
     const { connection } = workbench;
@@ -79,7 +79,7 @@ export function planUndo(store: Store, runs: readonly Pick<RunRecord, "id" | "se
 }
 
 /** A stored table of several runs, with each run's place `n` among them. */
-function each(store: Store, ids: readonly string[], table: "changes" | "owned"): string {
+function each(store: Plans, ids: readonly string[], table: "changes" | "owned"): string {
   return [
     "SELECT NULL::VARCHAR AS fields WHERE false",
     ...ids.map((id, n) => `SELECT ${n} AS n, * FROM read_parquet(${literal(store.file(id, table))})`),

@@ -1,4 +1,4 @@
-import { openAudit } from "#state/audit/audit.ts";
+import { openAudit } from "#state/folder/audit.ts";
 
 /** Appends to the audit log of a folder until it is killed, and prints the number of each entry that it was told is safe. */
 const [, , folder = "", expected] = process.argv;

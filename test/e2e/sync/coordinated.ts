@@ -1,13 +1,13 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach } from "vitest";
-import { openAudit } from "#state/audit/audit.ts";
+import { openAudit } from "#state/folder/audit.ts";
 import { openCoordinator } from "#sync/coordinator/open.ts";
 import type { CoordinatorOptions, SyncSettings } from "#sync/coordinator/context.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
-import type { Approval, SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { openJournal } from "#state/journal.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { Approval } from "#sync/coordinator/coordinator.ts";
+import { openJournal } from "#state/folder/journal.ts";
+import type { RunRecord, SyncEvent } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { call, login, post } from "../../support/rollcall/service.ts";
 import type { Staff } from "./staff.ts";

@@ -5,10 +5,10 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { finish } from "#sync/coordinator/finish.ts";
 import { createQueue } from "#queue.ts";
 import type { FinishContext } from "#sync/coordinator/finish.ts";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { openJournal } from "#state/journal.ts";
-import { openStore } from "#sync/plans/stored.ts";
+import { openJournal } from "#state/folder/journal.ts";
+import { openPlans } from "#state/plans.ts";
 import { appliedRun } from "../../support/runs.ts";
+import type { SyncEvent } from "#state/record.ts";
 
 let folder: string;
 let context: FinishContext;
@@ -18,7 +18,7 @@ beforeEach(async () => {
   events = [];
   context = {
     journal: await openJournal(folder, { keep: 86_400_000, runs: 100, lists: 10 }),
-    store: openStore(folder),
+    store: openPlans(folder),
     audit: { append: async () => {}, head: () => ({ sequence: 1, hash: "" }) },
     emit: (event) => events.push(event),
     now: () => Date.parse("2026-11-21T12:00:00.000Z"),

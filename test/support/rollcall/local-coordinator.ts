@@ -6,10 +6,10 @@ import { openSync, placeOf } from "#daemon/wiring.ts";
 import { openRecords } from "#daemon/records.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
-import type { Audit } from "#state/audit/audit.ts";
+import type { Audit } from "#state/folder/audit.ts";
 import { openCoordinator } from "#sync/coordinator/open.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
-import type { Journal } from "#state/journal.ts";
+import type { Journal } from "#state/folder/journal.ts";
 import type { Target } from "#sync/ports.ts";
 
 /** Wrappers around what the coordinator is given. */

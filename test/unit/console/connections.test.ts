@@ -7,7 +7,7 @@ import type { ConnectedSync, ConnectionsPage } from "#console/pages/connections.
 import { runNow } from "#console/pages/run-now.ts";
 import type { RunNowPage } from "#console/pages/run-now.ts";
 import type { RunRecord } from "#state/record.ts";
-import type { Standing } from "#state/standing.ts";
+import type { Standing } from "#state/record.ts";
 import { hostile, textOf } from "../../support/pages.ts";
 import { appliedRun, pendingRun, runOf, trippedLimit } from "../../support/runs.ts";
 

@@ -6,7 +6,7 @@ import { daysOf, overview } from "#console/pages/overview.ts";
 import { run } from "#console/pages/run.ts";
 import { runs } from "#console/pages/runs.ts";
 import { signIn } from "#console/pages/sign-in.ts";
-import { standingsOf } from "#state/standing.ts";
+import { standingsOf } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { hostile, textOf } from "../../support/pages.ts";
 import { appliedRun, endedRun, pendingRun, runOf, trippedLimit } from "../../support/runs.ts";

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord, RunState, SyncState } from "#state/record.ts";
+import type { RunRecord, RunState, SyncEvent, SyncState } from "#state/record.ts";
 import { createScheduler } from "#daemon/scheduler.ts";
 import { standingOf } from "#daemon/scheduler.ts";
 import type { ScheduledSync, Scheduler } from "#daemon/scheduler.ts";

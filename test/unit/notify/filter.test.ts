@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { createFilter } from "#notify/filter.ts";
 import type { FilterState, Filter } from "#notify/filter.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { RunRecord, SyncEvent } from "#state/record.ts";
 import { appliedRun, trippedLimit } from "../../support/runs.ts";
 
 /** What people were told of these events, as `event: summary`; every failure is settled at once after it. */

@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
 import { createMetrics } from "#control/metrics/metrics.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
-import type { SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { Cause } from "#plan/causes.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { RunRecord, SyncEvent, SyncStatus } from "#state/record.ts";
 import { parseExposition } from "../../../support/exposition.ts";
 import type { Exposition } from "../../../support/exposition.ts";
 import { runOf, trippedLimit } from "../../../support/runs.ts";

@@ -6,10 +6,9 @@ import type { AuditEntry } from "#state/audit/entry.ts";
 import { createQueue } from "#queue.ts";
 import { finish, writeEnd } from "#sync/coordinator/finish.ts";
 import type { FinishContext } from "#sync/coordinator/finish.ts";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { openJournal } from "#state/journal.ts";
-import type { RunRecord, RunState } from "#state/record.ts";
-import { openStore } from "#sync/plans/stored.ts";
+import { openJournal } from "#state/folder/journal.ts";
+import type { RunRecord, RunState, SyncEvent } from "#state/record.ts";
+import { openPlans } from "#state/plans.ts";
 import { endedRun } from "../../../support/runs.ts";
 
 const now = Date.parse("2026-11-21T12:00:00Z");
@@ -27,7 +26,7 @@ beforeEach(async () => {
   [told, events, stopping] = [[], [], false];
   context = {
     journal: await openJournal(folder, { keep: 90 * 86_400_000, runs: 100, lists: 20 }),
-    store: openStore(folder),
+    store: openPlans(folder),
     audit: {
       append: async (entry) => {
         told.push(entry);

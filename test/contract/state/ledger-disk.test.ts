@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
-import { openLedger } from "#sync/ledger/ledger.ts";
-import type { Ledger, LedgerOptions } from "#sync/ledger/ledger.ts";
+import { openLedger } from "#state/ledger/ledger.ts";
+import type { Ledger, LedgerOptions } from "#state/ledger/ledger.ts";
 import { limitFiles } from "../../support/file-size.ts";
 
 const count = 100_000;

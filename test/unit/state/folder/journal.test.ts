@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { idAfter, openJournal, readJournal, retain } from "#state/journal.ts";
-import type { RunRecord } from "#state/record.ts";
-import type { Stage } from "#sync/sync.ts";
-import { endedRun } from "../../support/runs.ts";
+import { idAfter, openJournal, readJournal, retain } from "#state/folder/journal.ts";
+import type { RunRecord, Stage } from "#state/record.ts";
+import { endedRun } from "../../../support/runs.ts";
 
 const day = 86_400_000;
 const now = Date.parse("2026-11-21T12:00:00Z");

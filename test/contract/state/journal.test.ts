@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openSharedJournal, SlotTakenError } from "#state/postgres/journal.ts";
 import type { SharedJournal } from "#state/postgres/journal.ts";
 import type { Node } from "#state/postgres/nodes.ts";
 import { pendingRun } from "../../support/runs.ts";
 import { endLease, sharedDatabaseOfEachTest, thrown } from "./support.ts";
+import type { SyncEvent } from "#state/record.ts";
 
 const shared = sharedDatabaseOfEachTest();
 

@@ -2,7 +2,7 @@ import { openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
-import type { Retention } from "#state/journal.ts";
+import type { Retention } from "#state/folder/journal.ts";
 import { formatDuration, pluralize } from "#text.ts";
 import { auditSchema } from "./audit.ts";
 import { filesSchema, openSharedFiles } from "./files.ts";

@@ -20,10 +20,10 @@ import {
   scanFile,
   sealed,
   stamp,
-} from "./chain.ts";
-import type { AuditFile } from "./chain.ts";
-import type { AuditEntry, AuditFinding, Head } from "./entry.ts";
-import { writeHead } from "./head.ts";
+} from "#state/audit/chain.ts";
+import type { AuditFile } from "#state/audit/chain.ts";
+import type { AuditEntry, AuditFinding, Head } from "#state/audit/entry.ts";
+import { writeHead } from "./audit-head.ts";
 
 /** The audit log, open for appending. Only the process that holds the lock of the daemon's folder may open it. */
 export interface Audit {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { readJson, writeDurably } from "#files/durable.ts";
-import type { Head } from "./entry.ts";
+import type { Head } from "#state/audit/entry.ts";
 
 /** Beside the audit log: its last entry, written with each. Without it, entries could be cut off its end unseen. */
 const headName = "audit-head.json";

@@ -2,9 +2,9 @@ import { appendFile, mkdir, readdir, readFile, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { postgres as options } from "#postgres/options.ts";
-import { openAudit } from "#state/audit/audit.ts";
+import { openAudit } from "#state/folder/audit.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
-import { openJournal, readJournal } from "#state/journal.ts";
+import { openJournal, readJournal } from "#state/folder/journal.ts";
 import { copyStateIn, copyStateOut } from "#state/copy.ts";
 import { pendingRun } from "../../support/runs.ts";
 import { sharedDatabaseOfEachTest, thrown } from "./support.ts";

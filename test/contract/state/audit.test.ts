@@ -7,7 +7,7 @@ import { verifyAudit } from "#state/audit/verify.ts";
 import type { Verification } from "#state/audit/verify.ts";
 import { openSharedAudit } from "#state/postgres/audit.ts";
 import { copyShared } from "#state/postgres/copies.ts";
-import { readHead } from "#state/audit/head.ts";
+import { readHead } from "#state/folder/audit-head.ts";
 import { endLease, sharedDatabaseOfEachTest, thrown } from "./support.ts";
 
 const shared = sharedDatabaseOfEachTest();

@@ -7,7 +7,7 @@ import type { Postgres } from "#postgres/database.ts";
 import { postgres as options } from "#postgres/options.ts";
 import { openNode } from "#state/postgres/nodes.ts";
 import type { Node } from "#state/postgres/nodes.ts";
-import { migrateShared } from "#state/postgres/state.ts";
+import { migrateShared } from "#state/postgres/store.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 

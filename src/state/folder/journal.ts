@@ -7,9 +7,8 @@ import { firstLineOf, InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
-import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { lastReads, runStates } from "./record.ts";
-import type { RunRecord, SyncState } from "./record.ts";
+import { lastReads, runStates } from "#state/record.ts";
+import type { RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 
 /** The content of the file. */
 export interface JournalDocument {
@@ -252,7 +251,7 @@ async function putAside(folder: string, error: unknown): Promise<Damage> {
   const suffix = `damaged-${at.replaceAll(/[-:]/g, "")}`;
   const keptAs = `journal.${suffix}.json`;
   await link(fileOf(folder), join(folder, keptAs));
-  const { setPlansAside } = await import("#sync/plans/stored.ts");
+  const { setPlansAside } = await import("#state/plans.ts");
   await setPlansAside(folder, suffix);
   return { at, keptAs, problem: error.problem };
 }
@@ -260,7 +259,7 @@ async function putAside(folder: string, error: unknown): Promise<Damage> {
 async function startOver(folder: string, damaged: Damage): Promise<JournalDocument> {
   const cautious = cautiousAfter(damaged);
   try {
-    const { syncsInLedgers } = await import("#sync/ledger/ledger.ts");
+    const { syncsInLedgers } = await import("#state/ledger/ledger.ts");
     const syncs = await syncsInLedgers(folder);
     return { ...empty, damaged, syncs: Object.fromEntries(syncs.map((sync) => [sync, cautious])) };
   } catch {

@@ -1,0 +1,281 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { open, readdir, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { firstLineOf, InputError } from "#errors.ts";
+import { exists, makeFolder } from "#files/disk.ts";
+import { syncFolder, writeDurably } from "#files/durable.ts";
+import type { Amount, Facts, LimitCheck, Measure } from "#plan/limits.ts";
+import { changesIn } from "#plan/stored.ts";
+import { tables as planTables } from "#plan/tables.ts";
+
+/**
+ * The tables of a workbench that are stored with a plan, each as a Parquet file:
+ *
+ * - `changes (action, kind, name, before, after, causes, fields, sources)`: the two sides of a principal, as in `change_sides`;
+ *   `before` is NULL for a create, `after` for a delete. `fields` are the target's own, as in `actual_extra`; `sources` are those
+ *   whose records make the principal, or made it. The list that is sent is the target as it is then, with these changes.
+ * - `owned (kind, name, source, source_id)`: what the sync owned before.
+ * - `quarantined`: the records in doubt, for whoever keeps the source. Of a run without a plan it is the only one.
+ * - the rest: what the ledger is written from after the apply.
+ */
+const tables = {
+  changes: `
+    SELECT action, kind, name, before, after, causes, fields, sources
+    FROM change_sides LEFT JOIN actual_extra USING (kind, name) LEFT JOIN change_source USING (kind, name)`,
+  owned: "SELECT kind, name, source, source_id FROM ledger",
+  assembled: "SELECT kind, name, source, source_id FROM assembled",
+  contributor: "SELECT kind, name, source, source_id FROM contributor",
+  managed: "SELECT kind, name FROM managed",
+  gone: "SELECT kind, name, since FROM gone",
+  frozen: "SELECT kind, name, reason FROM frozen",
+  record: "SELECT kind, name, source, source_id, scope, container, attributes FROM record",
+  rule_membership: "SELECT kind, name, grp FROM rule_membership",
+  drift_left: "FROM drift_left",
+  drift_wanted: "FROM drift_wanted",
+  group_loss: "FROM group_loss",
+  renamed: "SELECT kind, was, becomes FROM renamed",
+  left_out: "FROM left_out",
+  kept_by_hand: "FROM kept_by_hand",
+  adoptable: "SELECT kind, name, source, was_id, is_id FROM adoptable",
+  quarantined: "SELECT kind, name, source, source_id, origin, reason FROM quarantined",
+} as const;
+
+/** How many principals' sources are gathered at a time: DuckDB cannot spill the lists that it is making. */
+const slice = 100_000;
+
+/** Makes `change_source`: the sources whose records make the principal of each change, or made it. */
+async function createSources(connection: Connection): Promise<void> {
+  const [row] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM changes");
+  const slices = Math.max(1, Math.ceil((row?.count ?? 0) / slice));
+  await connection.run(`CREATE OR REPLACE TEMP TABLE change_source (kind VARCHAR, name VARCHAR, sources VARCHAR[])`);
+  for (let nth = 0; nth < slices; nth++)
+    await connection.run(`
+      INSERT INTO change_source
+      SELECT kind, name, list_sort(list(DISTINCT source)) FROM (
+        SELECT kind, name, source FROM assembled
+        UNION ALL SELECT kind, name, source FROM contributor
+        UNION ALL SELECT kind, name, source FROM ledger)
+      SEMI JOIN (FROM changes WHERE hash(name) % ${slices} = ${nth}) USING (kind, name) GROUP BY kind, name`);
+}
+
+/** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
+const applied = ["assembled", "contributor", "managed", "gone", "frozen"] as const;
+
+/** Further ones, which plans of 0.1.0 do not have. */
+const explaining = [
+  "record",
+  "rule_membership",
+  "drift_left",
+  "drift_wanted",
+  "group_loss",
+  "renamed",
+  "left_out",
+  "kept_by_hand",
+  "adoptable",
+  "quarantined",
+] as const;
+
+/** The part of a plan that is in no table. */
+export interface PlanFacts {
+  readonly checks: readonly LimitCheck[];
+  readonly waiting: readonly Measure[];
+  readonly amounts: readonly Amount[];
+  readonly scope: Pick<Facts, "sizes" | "inScope">;
+}
+
+/** The same, as it is stored. */
+interface StoredPlan extends PlanFacts {
+  readonly version: 1;
+  readonly digest: string;
+}
+
+/** A plan that is to be stored. */
+export interface PlanToStore extends PlanFacts {
+  readonly plan: { readonly digest: string };
+}
+
+/** The stored plans: a folder `runs/<id>` each, in the daemon's folder. */
+export interface Plans {
+  /**
+   * Stores the plan of a workbench, all of it or nothing.
+   * @returns its seal: a digest of all that is stored
+   */
+  save(id: string, connection: Connection, planned: PlanToStore): Promise<string>;
+  /** Stores the quarantined records alone, of a run that has no plan to store. */
+  saveQuarantined(id: string, connection: Connection): Promise<void>;
+  /**
+   * Makes the tables of a stored plan in a workbench, without `actual` and `ledger`: `shown` has its changes, for
+   * `carryOver`.
+   * @throws {InputError} when it cannot be read
+   */
+  load(id: string, connection: Connection): Promise<StoredPlan>;
+  /** Brings what is stored of runs here, where other processes have stored it. */
+  fetch(ids: readonly string[]): Promise<void>;
+  /** The path of one of its tables, for `read_parquet`. */
+  file(id: string, table: keyof typeof tables): string;
+  /**
+   * Checks that what is stored is what was stored. An approval writes from it who is owned from then on, of which the
+   * digest of the changes says nothing.
+   * @throws {InputError} when somebody has changed it
+   */
+  verify(id: string, seal: string): Promise<void>;
+  /** Replaces a plan by the part of it that was selected. Without a stored part, that has happened already. */
+  replaceByPart(id: string): Promise<void>;
+  /** Moves a plan to the place of another one with the same changes: it knows more of the sources. */
+  renew(id: string, newer: string): Promise<void>;
+  /** Removes what is stored of all other runs; of runs that have ended, also unfinished plans and selected parts. */
+  prune(runs: { readonly ended: readonly string[]; readonly underWay: readonly string[] }): Promise<void>;
+}
+
+/** The name of the selected part of a plan, while it is not known yet whether it was applied. */
+export function partOf(id: string): string {
+  return `${id}.part`;
+}
+
+/** The name of a plan that is being written: only a complete one gets its own name. */
+function partialOf(name: string): string {
+  return `${name}.partial`;
+}
+
+/** Moves the plans of a damaged journal aside: the new journal would remove them as unneeded. */
+export async function setPlansAside(daemonFolder: string, suffix: string): Promise<void> {
+  const folder = join(daemonFolder, "runs");
+  if (await exists(folder)) await rename(folder, `${folder}.${suffix}`);
+}
+
+export function openPlans(daemonFolder: string): Plans {
+  const folder = join(daemonFolder, "runs");
+  const file = (id: string, table: string): string => join(folder, id, `${table}.parquet`);
+  /** Writes tables of a workbench for a run, and what is in none, all of it or nothing. */
+  const write = async (
+    id: string,
+    connection: Connection,
+    some: readonly (keyof typeof tables)[],
+    document?: StoredPlan,
+  ): Promise<string> => {
+    const partial = join(folder, partialOf(id));
+    await rm(partial, { recursive: true, force: true });
+    await makeFolder(partial, "the folder of a run");
+    try {
+      if (some.includes("changes")) await createSources(connection);
+      for (const table of some) {
+        const path = join(partial, `${table}.parquet`);
+        await connection.run(`COPY (${tables[table]}) TO ${literal(path)} (FORMAT parquet, COMPRESSION zstd)`);
+        await syncFile(path);
+      }
+      if (document !== undefined) await writeDurably(join(partial, "plan.json"), JSON.stringify(document));
+    } catch (error) {
+      // On a full disk it would leave no room to write down how the run ended.
+      await rm(partial, { recursive: true, force: true });
+      throw error;
+    }
+    const seal = await sealOf(partial);
+    await rm(join(folder, id), { recursive: true, force: true });
+    await rename(partial, join(folder, id));
+    for (const changed of [folder, daemonFolder]) await syncFolder(changed);
+    return seal;
+  };
+  return {
+    save: (id, connection, { plan: { digest }, checks, waiting, amounts, scope }) =>
+      write(id, connection, Object.keys(tables) as (keyof typeof tables)[], {
+        version: 1,
+        digest,
+        checks,
+        waiting,
+        amounts,
+        scope,
+      }),
+    saveQuarantined: async (id, connection) => {
+      await write(id, connection, ["quarantined"]);
+    },
+    verify: async (id, seal) => {
+      const found = await sealOf(join(folder, id)).catch((error: unknown) => {
+        throw unreadable(id, error);
+      });
+      if (found !== seal)
+        throw new InputError(
+          `the stored plan of run ${id} is not what the run has stored: somebody has changed its files. Plan again`,
+        );
+    },
+    load: async (id, connection) => {
+      try {
+        const kept = JSON.parse(await readFile(join(folder, id, "plan.json"), "utf8")) as StoredPlan;
+        const read = (table: string): string => `read_parquet(${literal(file(id, table))})`;
+        for (const table of applied) await connection.run(`CREATE OR REPLACE TABLE ${table} AS FROM ${read(table)}`);
+        for (const table of explaining) {
+          const isStored = await exists(file(id, table));
+          await connection.run(
+            isStored
+              ? `CREATE OR REPLACE TEMP TABLE ${table} AS FROM ${read(table)}`
+              : `CREATE OR REPLACE TEMP TABLE ${table} (${planTables[table]})`,
+          );
+        }
+        await connection.run(`
+          CREATE OR REPLACE TABLE shown AS
+          SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes, fields
+          FROM ${changesIn([file(id, "changes")])};
+          CREATE OR REPLACE TEMP TABLE change_cause AS SELECT kind, name, causes FROM shown`);
+        return kept;
+      } catch (error) {
+        throw unreadable(id, error);
+      }
+    },
+    fetch: async () => {},
+    file,
+    replaceByPart: async (id) => {
+      const part = join(folder, partOf(id));
+      if (!(await exists(part))) return;
+      await rm(join(folder, id), { recursive: true, force: true });
+      await rename(part, join(folder, id));
+      await syncFolder(folder);
+    },
+    renew: async (id, newer) => {
+      // One file at a time, so that there is a whole plan whenever the process ends.
+      const names = await readdir(join(folder, newer)).catch(() => []);
+      for (const name of names) {
+        await rename(join(folder, newer, name), join(folder, id, name));
+      }
+      if (names.length > 0) await syncFolder(folder);
+    },
+    prune: async ({ ended, underWay }) => {
+      const keeping = new Set([
+        ...ended,
+        ...underWay.flatMap((id) => [id, partOf(id)].flatMap((name) => [name, partialOf(name)])),
+      ]);
+      const names = await readdir(folder).catch(() => []);
+      for (const name of names) if (!keeping.has(name)) await rm(join(folder, name), { recursive: true, force: true });
+    },
+  };
+}
+
+function unreadable(id: string, error: unknown): InputError {
+  return new InputError(`the stored plan of run ${id} cannot be read (${firstLineOf(error)}): plan again`, {
+    cause: error,
+  });
+}
+
+/** SHA-256 over the names and the SHA-256 of everything that belongs to a stored plan. */
+async function sealOf(folder: string): Promise<string> {
+  const all = createHash("sha256");
+  for (const name of ["plan.json", ...Object.keys(tables).map((table) => `${table}.parquet`)].sort()) {
+    const path = join(folder, name);
+    if (!(await exists(path))) continue;
+    const one = createHash("sha256");
+    for await (const chunk of createReadStream(path)) one.update(chunk as Buffer);
+    all.update(`${name} ${one.digest("hex")}\n`);
+  }
+  return all.digest("hex");
+}
+
+/** DuckDB does not sync the files that it writes. */
+async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, "r+");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
