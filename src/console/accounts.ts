@@ -3,7 +3,7 @@ import type { FastifyRequest } from "fastify";
 import { isSame } from "#control/access.ts";
 import { Refusal } from "#control/answers.ts";
 import type { HostAccounts, LoginResult, SignedIn } from "#service/host.ts";
-import { createThrottle } from "#http/throttle.ts";
+import { Throttle } from "#http/throttle.ts";
 import { sessionCookie } from "#wire/routes.ts";
 
 /** Who looks at the console. */
@@ -102,7 +102,7 @@ interface Session extends Omit<Visitor, "token" | "address"> {
 /** The accounts of the targets, for a daemon alone. Its sessions are in memory: a restart ends them. */
 export function targetAccounts({ targets, verify, now = Date.now }: TargetAccountsOptions): Accounts {
   const sessions = new Map<string, Session>();
-  const throttle = createThrottle({ ...logins, isKnown: () => false, now: () => performance.now() });
+  const throttle = new Throttle({ ...logins, isKnown: () => false, now: () => performance.now() });
   const cookie = "rollcall_console";
 
   return {
@@ -125,20 +125,20 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
     signIn: async (request, credentials) => {
       const [only] = targets();
       const target = targets().includes(credentials.target) ? credentials.target : (only ?? "");
-      const attempt = await throttle.begin(`${target} ${credentials.username}`, addressOf(request));
-      if ("retryAfter" in attempt) return { outcome: "throttled", retryAfter: attempt.retryAfter };
+      const end = await throttle.begin(`${target} ${credentials.username}`, addressOf(request));
+      if (typeof end !== "function") return { outcome: "throttled", retryAfter: end.retryAfter };
       let is: Awaited<ReturnType<VerifyAccount>>;
       try {
         is = await verify({ ...credentials, target });
       } catch (error) {
-        await attempt.undecided();
+        await end("undecided");
         throw error;
       }
       if (is === "wrong") {
-        await attempt.failed();
+        await end("failed");
         return { outcome: "wrong" };
       }
-      await attempt.succeeded();
+      await end("succeeded");
       const token = randomBytes(32).toString("base64url");
       const isAdministrator = is === "administrator";
       const time = now();

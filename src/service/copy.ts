@@ -18,7 +18,7 @@ import { findTable as findInPostgres } from "#service/engine/postgres/tables.ts"
 import { textSettings } from "#service/engine/postgres/values.ts";
 import { openPostgresEngine } from "#service/engine/postgres/postgres.ts";
 import { findTable } from "#service/engine/tables.ts";
-import { recordsSchema } from "./records.ts";
+import { recordsSchema, recordTables } from "./records.ts";
 import { openStorage } from "./storage.ts";
 import { openTransfers, stageLines } from "./transfers.ts";
 import type { Transfers } from "./transfers.ts";
@@ -66,31 +66,12 @@ const own = [
     },
     texts: ["description", "mail"],
   },
-  {
-    what: "sessions",
-    from: "sessions",
-    columns: {
-      digest: "text",
-      user_id: "text",
-      user_name: "text",
-      remembered: "boolean",
-      opened: "bigint",
-      last_used: "bigint",
-    },
+  ...(["sessions", "known_addresses", "ended_loads"] as const).map((what) => ({
+    what,
+    from: what,
+    columns: recordTables[what],
     texts: [],
-  },
-  {
-    what: "known_addresses",
-    from: "known_addresses",
-    columns: { name: "text", address: "text", since: "bigint" },
-    texts: [],
-  },
-  {
-    what: "ended_loads",
-    from: "ended_loads",
-    columns: { id: "text", owner: "text", ended: "bigint", record: "text" },
-    texts: [],
-  },
+  })),
 ] as const;
 
 type OwnTable = (typeof own)[number];

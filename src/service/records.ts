@@ -11,8 +11,6 @@ export type RecordValue = string | bigint | boolean | readonly string[] | readon
  * PostgreSQL both understand: `$1`, lists as `unnest($1::VARCHAR[])`.
  */
 export interface Records {
-  /** Creates what is missing. PostgreSQL has its tables from migrations. */
-  create(sql: string): Promise<void>;
   /** BIGINT gives `bigint`. */
   rows<Row extends object>(sql: string, values?: readonly RecordValue[], options?: RowsOptions): Promise<Row[]>;
   /** Running it twice must leave what running it once does; a second row with the same key is no error then. */
@@ -27,9 +25,9 @@ export interface Records {
 }
 
 /** The records in the service's own database, which no other process has. */
-export function openEmbeddedRecords(database: Database): Records {
+export async function openEmbeddedRecords(database: Database): Promise<Records> {
+  await database.use((connection) => connection.run(tablesOf("", "NOT NULL")));
   return {
-    create: (sql) => database.use((connection) => connection.run(sql)),
     rows: (sql, values = []) => database.use((connection) => connection.rows(sql, bound(values))),
     run: (sql, values = []) => database.use((connection) => connection.run(sql, bound(values))),
     table: (name) => name,
@@ -43,18 +41,39 @@ function bound(values: readonly RecordValue[]): readonly Parameter[] {
   return values.map((value) => (typeof value === "object" ? listValue([...value]) : value));
 }
 
-/** The same tables, with the same columns, as those who use them create in the service's own database. */
+/** The columns of each table, and their types. */
+export const recordTables = {
+  sessions: {
+    digest: "text",
+    user_id: "text",
+    user_name: "text",
+    remembered: "boolean",
+    opened: "bigint",
+    last_used: "bigint",
+  },
+  known_addresses: { name: "text", address: "text", since: "bigint" },
+  ended_loads: { id: "text", owner: "text", ended: "bigint", record: "text" },
+} as const;
+
+/**
+ * Creates the tables that are missing.
+ * @param key what keys are, besides unique: DuckDB would keep an index of them in memory
+ */
+function tablesOf(schema: string, key: "NOT NULL" | "PRIMARY KEY"): string {
+  const tables = Object.entries(recordTables).map(([table, columns]) => {
+    const ddl = Object.entries(columns).map(
+      ([name, type]) => `${name} ${type} ${name === "digest" || name === "id" ? key : "NOT NULL"}`,
+    );
+    return `CREATE TABLE IF NOT EXISTS ${schema}${table} (${ddl.join(", ")});`;
+  });
+  return tables.join("\n");
+}
+
 export const recordsSchema: Schema = {
   part: "records",
   migrations: [
-    `CREATE TABLE IF NOT EXISTS rollcall.sessions (
-       digest text PRIMARY KEY, user_id text NOT NULL, user_name text NOT NULL, remembered boolean NOT NULL,
-       opened bigint NOT NULL, last_used bigint NOT NULL);
-     CREATE TABLE IF NOT EXISTS rollcall.known_addresses (
-       name text NOT NULL, address text NOT NULL, since bigint NOT NULL);
+    `${tablesOf("rollcall.", "PRIMARY KEY")}
      CREATE INDEX IF NOT EXISTS known_addresses_since ON rollcall.known_addresses (since);
-     CREATE TABLE IF NOT EXISTS rollcall.ended_loads (
-       id text PRIMARY KEY, owner text NOT NULL, ended bigint NOT NULL, record text NOT NULL);
      CREATE INDEX IF NOT EXISTS ended_loads_owner ON rollcall.ended_loads (owner);
      CREATE INDEX IF NOT EXISTS ended_loads_ended ON rollcall.ended_loads (ended)`,
   ],
@@ -83,7 +102,6 @@ export async function openPostgresRecords(postgres: Postgres): Promise<Records> 
   const timer = setInterval(() => void readClock().catch(() => undefined), clockInterval);
   timer.unref();
   return {
-    create: async () => undefined,
     rows: (sql, values = [], options = {}) => postgres.rows(sql, values, options),
     run: async (sql, values = []) => {
       await postgres.rows(sql, values, { isRepeatable: true });

@@ -22,9 +22,9 @@ import { addPinboardRoutes } from "#service/server/pinboard-routes.ts";
 import { closeServer, createServer, createWork } from "#service/server/server.ts";
 import type { Work } from "#service/server/server.ts";
 import { addLocalRoutes } from "#service/server/sql-route.ts";
-import { createLogin } from "#service/session/login.ts";
-import { openSessions } from "#service/session/sessions.ts";
-import { openKnownAddresses } from "#service/session/known-addresses.ts";
+import { logIn } from "#service/session/login.ts";
+import { Sessions } from "#service/session/sessions.ts";
+import { KnownAddresses } from "#service/session/known-addresses.ts";
 import type { Forked } from "#service/worker/fork.ts";
 import { openWorker } from "#service/worker/worker.ts";
 import type { Worker } from "#service/worker/worker.ts";
@@ -141,9 +141,9 @@ async function open(options: ServiceOptions): Promise<Service> {
     },
   });
   opening.defer(() => directory.close());
-  const sessions = await openSessions({ records, ...lifetimes, log });
+  const sessions = await Sessions.open({ records, ...lifetimes, log });
   opening.defer(() => sessions.close());
-  const known = await openKnownAddresses(records, log);
+  const known = await KnownAddresses.open(records, log);
   const loads = await openLoads({
     ...options.loads,
     records,
@@ -165,7 +165,7 @@ async function open(options: ServiceOptions): Promise<Service> {
     if (user === undefined) throw new Error(`the administrator ${administrator.name} does not exist`);
     return user;
   };
-  const login = createLogin({ account, verify: verifyPassword, nobodysHash, throttle, known, sessions, log });
+  const login = { account, verify: verifyPassword, nobodysHash, throttle, known, sessions, log };
   const loginSettings = { login, remembered: lifetimes.remembered, secure: certificate !== undefined };
   const callers = createCallers({ sessions, directory, administrator: administrator.name, privileges });
   const app = await server;
@@ -215,7 +215,7 @@ async function open(options: ServiceOptions): Promise<Service> {
         const mayLoad = isAdministrator || (await callers.holds(caller, "dataManagement"));
         return { name, token, address: request.exchange.address, isAdministrator, mayLoad };
       },
-      signIn: (request, credentials) => login({ ...credentials, remembered: false }, request.exchange.address),
+      signIn: (request, credentials) => logIn(login, { ...credentials, remembered: false }, request.exchange.address),
       signOut: (token) => sessions.end(token),
     },
     pinboards: {

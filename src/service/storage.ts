@@ -8,11 +8,11 @@ import type { Database } from "#duckdb/database.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { directorySchema, openPostgresStore } from "#service/directory/postgres.ts";
-import { createThrottle } from "#http/throttle.ts";
-import type { Throttle, ThrottleOptions } from "#http/throttle.ts";
+import { Throttle } from "#http/throttle.ts";
+import type { ThrottleOptions } from "#http/throttle.ts";
 import type { Postgres } from "#postgres/database.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
-import { createPostgresThrottle, throttleSchema } from "#service/session/postgres-throttle.ts";
+import { CountsInPostgres, throttleSchema } from "#service/session/login.ts";
 import { openEmbeddedRecords, openPostgresRecords, recordsSchema } from "./records.ts";
 import type { Records } from "./records.ts";
 import type { Nodes } from "#service/loads/nodes.ts";
@@ -78,11 +78,11 @@ export async function openStores(
   { lostAfter, log }: { readonly lostAfter: number; readonly log: Logger },
 ): Promise<Stores> {
   if (engine === "duckdb") {
-    const [directory, records] = [await openEmbeddedStore(database), openEmbeddedRecords(database)];
+    const [directory, records] = [await openEmbeddedStore(database), await openEmbeddedRecords(database)];
     return {
       directory,
       records,
-      throttle: (options) => createThrottle({ ...options, now: () => performance.now() }),
+      throttle: (options) => new Throttle({ ...options, now: () => performance.now() }),
       nodes: undefined,
       close: async () => {
         records.close();
@@ -105,7 +105,10 @@ export async function openStores(
     return {
       directory,
       records,
-      throttle: (options) => createPostgresThrottle({ ...options, records }),
+      throttle: (options) => {
+        const timed = { ...options, now: () => records.now() };
+        return new Throttle(timed, new CountsInPostgres(timed, records));
+      },
       nodes,
       close: async () => {
         await nodes.close();

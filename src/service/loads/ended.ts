@@ -22,11 +22,8 @@ export interface EndedCycles {
   forget(before: number, node: string | undefined): Promise<readonly string[]>;
 }
 
-export async function openEndedCycles(stored: Records): Promise<EndedCycles> {
+export function openEndedCycles(stored: Records): EndedCycles {
   const table = stored.table("ended_loads");
-  await stored.create(`
-    CREATE TABLE IF NOT EXISTS ended_loads (
-      id VARCHAR NOT NULL, owner VARCHAR NOT NULL, ended BIGINT NOT NULL, record VARCHAR NOT NULL)`);
   const records = async (condition: string, ...values: readonly RecordValue[]): Promise<CycleRecord[]> => {
     const query = `SELECT record FROM ${table} WHERE ${condition}`;
     const rows = await stored.rows<{ record: string }>(query, values);

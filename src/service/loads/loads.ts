@@ -112,7 +112,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
   const now = (): number => records.now();
   /** Those that have not ended. */
   const cycles = new Map<string, Cycle>();
-  const ended = await openEndedCycles(records);
+  const ended = openEndedCycles(records);
   const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
   const enqueue = createQueue(width);
   const stopping = new AbortController();

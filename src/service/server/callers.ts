@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Directory } from "#service/directory/directory.ts";
-import type { Credentials, Login } from "#service/session/login.ts";
+import { logIn } from "#service/session/login.ts";
+import type { Credentials, LoginContext } from "#service/session/login.ts";
 import type { Sessions } from "#service/session/sessions.ts";
 import { sessionCookie } from "#wire/routes.ts";
 import { authenticating, forbidden, throttled, unverified } from "./answers.ts";
@@ -87,7 +88,7 @@ export function createCallers({ sessions, directory, administrator, privileges }
 }
 
 export interface LoginSettings {
-  readonly login: Login;
+  readonly login: LoginContext;
   /** How long the cookie of a remembered session lasts, in milliseconds (0.5). */
   readonly remembered: number;
   /** The cookie travels over TLS only. */
@@ -105,7 +106,7 @@ export async function openSession(
   reply: FastifyReply,
   credentials: Credentials,
 ): Promise<boolean> {
-  const result = await authenticating(() => login(credentials, request.exchange.address));
+  const result = await authenticating(() => logIn(login, credentials, request.exchange.address));
   if (result.outcome === "throttled") throw throttled(result.retryAfter);
   if (result.outcome === "wrong") return false;
   reply.setCookie(sessionCookie, result.token, {

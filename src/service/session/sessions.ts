@@ -20,26 +20,6 @@ export interface SessionUser {
   readonly name: string;
 }
 
-/** The open sessions of both families (0.4, 0.5). */
-export interface Sessions {
-  /** Opens a session that survives a restart and returns its token, the value of the cookie. */
-  open(user: SessionUser, options: { remembered: boolean }): Promise<string>;
-  /** Opens a session for commands on this machine. It ends with the process, and no logout ends it. */
-  openLocal(user: SessionUser): string;
-  /** Whether it was opened with `openLocal`. */
-  isLocal(token: string): boolean;
-  /**
-   * The user of the session with this token; undefined when it has ended or never existed.
-   * @param isUse whether this counts as a use, from which the idle time begins anew; default: true
-   */
-  find(token: string, isUse?: boolean): Promise<SessionUser | undefined>;
-  end(token: string): Promise<void>;
-  /** The number of open sessions that this process knows: all of them, unless several share the records. */
-  count(): number;
-  /** Writes the last uses of sessions. */
-  close(): Promise<void>;
-}
-
 interface Session {
   readonly user: SessionUser;
   readonly kind: "usual" | "remembered" | "local";
@@ -62,24 +42,121 @@ const shortestInterval = 100;
 const currentFor = 500;
 
 /**
- * Opens the session store: a table, and a copy of it in memory so that a request costs no query; where other processes
- * write too, one now and then. The table holds digests of tokens, which are useless to a reader.
+ * The open sessions of both families (0.4, 0.5): a table, and a copy of it in memory so that a request costs no query; where
+ * other processes write too, one now and then. The table holds digests of tokens, which are useless to a reader.
  */
-export async function openSessions({ records, idle, remembered, log }: SessionOptions): Promise<Sessions> {
-  const table = records.table("sessions");
-  await records.create(`
-    CREATE TABLE IF NOT EXISTS sessions (
-      digest VARCHAR NOT NULL,
-      user_id VARCHAR NOT NULL,
-      user_name VARCHAR NOT NULL,
-      remembered BOOLEAN NOT NULL,
-      opened BIGINT NOT NULL,
-      last_used BIGINT NOT NULL
-    )`);
-  const sessions = new Map<string, Session>();
-  const know = (row: Row): Session => {
+export class Sessions {
+  readonly #options: SessionOptions;
+  readonly #records: Records;
+  readonly #table: string;
+  /** By the digests of their tokens. */
+  readonly #sessions = new Map<string, Session>();
+  /** Sessions whose last use is not written yet. */
+  readonly #used = new Set<string>();
+  /** Sessions that have ended but are still in the table, for example because the disk is full. */
+  readonly #ended = new Set<string>();
+  readonly #interval: number;
+  /** What another process has seen last may not be written yet: no session ends early for that. In milliseconds. */
+  readonly #grace: number;
+  readonly #writing = createQueue();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Opens the session store. */
+  static async open(options: SessionOptions): Promise<Sessions> {
+    const sessions = new Sessions(options);
+    await sessions.#start();
+    return sessions;
+  }
+
+  private constructor(options: SessionOptions) {
+    const { records, idle } = options;
+    this.#options = options;
+    this.#records = records;
+    this.#table = records.table("sessions");
+    this.#interval = records.areShared
+      ? Math.max(shortestInterval, Math.min(writeInterval, Math.round(idle / 10)))
+      : Math.min(writeInterval, idle);
+    this.#grace = records.areShared ? 2 * this.#interval : 0;
+  }
+
+  async #start(): Promise<void> {
+    for (const row of await this.#records.rows<Row>(`SELECT * FROM ${this.#table}`)) this.#know(row);
+    await this.#writeDown();
+    this.#timer = setInterval(() => {
+      this.#writing(() => this.#writeDown()).catch((error: unknown) => {
+        this.#warn(error);
+      });
+    }, this.#interval);
+    this.#timer.unref();
+  }
+
+  /** Opens a session that survives a restart and returns its token, the value of the cookie. */
+  async open(user: SessionUser, { remembered }: { readonly remembered: boolean }): Promise<string> {
+    await this.#makeRoom(user.id);
+    const { token, digest } = createToken();
+    const now = BigInt(this.#records.now());
+    const row = { digest, user_id: user.id, user_name: user.name, remembered, opened: now, last_used: now };
+    await this.#records.run(`INSERT INTO ${this.#table} VALUES ($1, $2, $3, $4, $5, $6)`, Object.values(row));
+    this.#know(row);
+    return token;
+  }
+
+  /** Opens a session for commands on this machine. It ends with the process, and no logout ends it. */
+  openLocal({ id, name }: SessionUser): string {
+    const { token, digest } = createToken();
+    const now = this.#records.now();
+    this.#sessions.set(digest, { user: { id, name }, kind: "local", opened: now, lastUsed: now, read: 0 });
+    return token;
+  }
+
+  /** Whether it was opened with `openLocal`. */
+  isLocal(token: string): boolean {
+    return this.#sessions.get(digestOf(token))?.kind === "local";
+  }
+
+  /**
+   * The user of the session with this token; undefined when it has ended or never existed.
+   * @param isUse whether this counts as a use, from which the idle time begins anew; default: true
+   */
+  async find(token: string, isUse = true): Promise<SessionUser | undefined> {
+    const digest = digestOf(token);
+    const session = await this.#current(digest);
+    const now = this.#records.now();
+    if (session === undefined || this.#hasEnded(session, now)) return undefined;
+    if (!isUse) return session.user;
+    session.lastUsed = now;
+    if (session.kind !== "local") this.#used.add(digest);
+    return session.user;
+  }
+
+  async end(token: string): Promise<void> {
+    const digest = digestOf(token);
+    if (this.#sessions.get(digest)?.kind === "local") return;
+    this.#sessions.delete(digest);
+    this.#ended.add(digest);
+    await this.#removeEnded();
+  }
+
+  /** The number of open sessions that this process knows: all of them, unless several share the records. */
+  count(): number {
+    const now = this.#records.now();
+    return [...this.#sessions.values()].filter((session) => !this.#hasEnded(session, now)).length;
+  }
+
+  /** Writes the last uses of sessions. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    try {
+      await this.#writing.idle();
+      await this.#writeDown();
+    } catch (error) {
+      this.#warn(error);
+    }
+  }
+
+  #know(row: Row): Session {
     const { user_id: id, user_name: name } = row;
-    const known = sessions.get(row.digest);
+    const known = this.#sessions.get(row.digest);
     const session: Session = {
       user: { id, name },
       kind: row.remembered ? "remembered" : "usual",
@@ -87,153 +164,77 @@ export async function openSessions({ records, idle, remembered, log }: SessionOp
       lastUsed: Math.max(Number(row.last_used), known?.lastUsed ?? 0),
       read: performance.now(),
     };
-    sessions.set(row.digest, session);
+    this.#sessions.set(row.digest, session);
     return session;
-  };
-  for (const row of await records.rows<Row>(`SELECT * FROM ${table}`)) know(row);
-  const used = new Set<string>();
-  const interval = records.areShared
-    ? Math.max(shortestInterval, Math.min(writeInterval, Math.round(idle / 10)))
-    : Math.min(writeInterval, idle);
-  // What another process has seen last may not be written yet: no session ends early for that.
-  const grace = records.areShared ? 2 * interval : 0;
-
-  function hasEnded(session: Session, now: number): boolean {
-    if (session.kind === "local") return false;
-    return now >= (session.kind === "remembered" ? session.opened + remembered : session.lastUsed + idle + grace);
   }
 
-  /** Sessions that have ended but are still in the table, for example because the disk is full. */
-  const ended = new Set<string>();
-
-  async function remove(): Promise<void> {
-    if (ended.size === 0) return;
-    const going = [...ended];
-    await records.run(`DELETE FROM ${table} WHERE digest IN (SELECT unnest($1::VARCHAR[]))`, [going]);
-    for (const digest of going) ended.delete(digest);
+  #hasEnded({ kind, opened, lastUsed }: Session, now: number): boolean {
+    if (kind === "local") return false;
+    const { remembered, idle } = this.#options;
+    return now >= (kind === "remembered" ? opened + remembered : lastUsed + idle + this.#grace);
   }
 
-  async function writeDown(): Promise<void> {
-    const digests = [...used].filter((digest) => sessions.has(digest));
+  async #removeEnded(): Promise<void> {
+    if (this.#ended.size === 0) return;
+    const going = [...this.#ended];
+    await this.#records.run(`DELETE FROM ${this.#table} WHERE digest IN (SELECT unnest($1::VARCHAR[]))`, [going]);
+    for (const digest of going) this.#ended.delete(digest);
+  }
+
+  async #writeDown(): Promise<void> {
+    const table = this.#table;
+    const digests = [...this.#used].filter((digest) => this.#sessions.has(digest));
     if (digests.length > 0) {
-      const times = digests.map((digest) => BigInt(sessions.get(digest)?.lastUsed ?? 0));
-      await records.run(
+      const times = digests.map((digest) => BigInt(this.#sessions.get(digest)?.lastUsed ?? 0));
+      await this.#records.run(
         `UPDATE ${table} SET last_used = u.last_used
          FROM (SELECT unnest($1::VARCHAR[]) AS digest, unnest($2::BIGINT[]) AS last_used) u
          WHERE ${table}.digest = u.digest AND ${table}.last_used < u.last_used`,
         [digests, times],
       );
-      for (const digest of digests) used.delete(digest);
+      for (const digest of digests) this.#used.delete(digest);
     }
-    const now = records.now();
-    await records.run(
+    const now = this.#records.now();
+    const { remembered, idle } = this.#options;
+    await this.#records.run(
       `DELETE FROM ${table} WHERE CASE WHEN remembered THEN opened + $1 ELSE last_used + $2 END <= $3`,
-      [BigInt(remembered), BigInt(idle + grace), BigInt(now)],
+      [BigInt(remembered), BigInt(idle + this.#grace), BigInt(now)],
     );
-    for (const [digest, session] of sessions) {
-      if (!hasEnded(session, now)) continue;
-      sessions.delete(digest);
-      used.delete(digest);
+    for (const [digest, session] of this.#sessions) {
+      if (!this.#hasEnded(session, now)) continue;
+      this.#sessions.delete(digest);
+      this.#used.delete(digest);
     }
-    await remove();
+    await this.#removeEnded();
   }
 
   /** The session of a digest, as of half a second ago at the longest. */
-  async function current(digest: string): Promise<Session | undefined> {
-    const known = sessions.get(digest);
-    if (!records.areShared || known?.kind === "local") return known;
+  async #current(digest: string): Promise<Session | undefined> {
+    const known = this.#sessions.get(digest);
+    if (!this.#records.areShared || known?.kind === "local") return known;
     if (known !== undefined && performance.now() - known.read < currentFor) return known;
-    const [row] = await records.rows<Row>(`SELECT * FROM ${table} WHERE digest = $1`, [digest]);
-    if (row !== undefined && !ended.has(digest)) return know(row);
-    sessions.delete(digest);
+    const [row] = await this.#records.rows<Row>(`SELECT * FROM ${this.#table} WHERE digest = $1`, [digest]);
+    if (row !== undefined && !this.#ended.has(digest)) return this.#know(row);
+    this.#sessions.delete(digest);
     return undefined;
   }
 
   /** A script that logs in and never out ends sessions of its own user, and nobody else's. */
-  async function makeRoom(user: string): Promise<void> {
-    const own = [...sessions].filter(
-      ([
-        ,
-        {
-          user: { id },
-          kind,
-        },
-      ]) => id === user && kind !== "local",
-    );
+  async #makeRoom(user: string): Promise<void> {
+    const own = [...this.#sessions].filter(([, session]) => session.user.id === user && session.kind !== "local");
     if (own.length < mostOfUser) return;
     own.sort(([, a], [, b]) => a.lastUsed - b.lastUsed);
     for (const [digest] of own.slice(0, own.length + 1 - mostOfUser)) {
-      sessions.delete(digest);
-      used.delete(digest);
-      ended.add(digest);
+      this.#sessions.delete(digest);
+      this.#used.delete(digest);
+      this.#ended.add(digest);
     }
-    await remove();
+    await this.#removeEnded();
   }
 
-  await writeDown();
-  const writing = createQueue();
-  const timer = setInterval(() => {
-    writing(writeDown).catch((error: unknown) => {
-      log.warn({ err: error }, `the use of sessions could not be written down: ${messageOf(error)}`);
-    });
-  }, interval);
-  timer.unref();
-
-  return {
-    open: async (user, options) => {
-      await makeRoom(user.id);
-      const { token, digest } = createToken();
-      const now = BigInt(records.now());
-      const row = {
-        digest,
-        user_id: user.id,
-        user_name: user.name,
-        remembered: options.remembered,
-        opened: now,
-        last_used: now,
-      };
-      await records.run(`INSERT INTO ${table} VALUES ($1, $2, $3, $4, $5, $6)`, Object.values(row));
-      know(row);
-      return token;
-    },
-    openLocal: ({ id, name }) => {
-      const { token, digest } = createToken();
-      const now = records.now();
-      sessions.set(digest, { user: { id, name }, kind: "local", opened: now, lastUsed: now, read: 0 });
-      return token;
-    },
-    isLocal: (token) => sessions.get(digestOf(token))?.kind === "local",
-    find: async (token, isUse = true) => {
-      const digest = digestOf(token);
-      const session = await current(digest);
-      const now = records.now();
-      if (session === undefined || hasEnded(session, now)) return undefined;
-      if (!isUse) return session.user;
-      session.lastUsed = now;
-      if (session.kind !== "local") used.add(digest);
-      return session.user;
-    },
-    end: async (token) => {
-      const digest = digestOf(token);
-      if (sessions.get(digest)?.kind === "local") return;
-      sessions.delete(digest);
-      ended.add(digest);
-      await remove();
-    },
-    count: () => {
-      const now = records.now();
-      return [...sessions.values()].filter((session) => !hasEnded(session, now)).length;
-    },
-    close: async () => {
-      clearInterval(timer);
-      try {
-        await writing.idle();
-        await writeDown();
-      } catch (error) {
-        log.warn({ err: error }, `the use of sessions could not be written down: ${messageOf(error)}`);
-      }
-    },
-  };
+  #warn(error: unknown): void {
+    this.#options.log.warn({ err: error }, `the use of sessions could not be written down: ${messageOf(error)}`);
+  }
 }
 
 interface Row {

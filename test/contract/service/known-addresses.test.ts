@@ -7,8 +7,7 @@ import type { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { openEmbeddedRecords, openPostgresRecords, recordsSchema } from "#service/records.ts";
 import type { Records } from "#service/records.ts";
-import { openKnownAddresses } from "#service/session/known-addresses.ts";
-import type { KnownAddresses } from "#service/session/known-addresses.ts";
+import { KnownAddresses } from "#service/session/known-addresses.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 
@@ -33,7 +32,7 @@ const opening = {
   embedded: () => openEmbeddedRecords(database),
   PostgreSQL: () => openPostgresRecords(postgres),
 };
-const open = (records: Records): Promise<KnownAddresses> => openKnownAddresses(records, pino({ enabled: false }));
+const open = (records: Records): Promise<KnownAddresses> => KnownAddresses.open(records, pino({ enabled: false }));
 const rowsOf = (records: Records): Promise<object[]> =>
   records.rows(`SELECT name, address FROM ${records.table("known_addresses")} ORDER BY name`);
 

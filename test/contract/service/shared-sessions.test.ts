@@ -5,8 +5,7 @@ import type { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { openPostgresRecords, recordsSchema } from "#service/records.ts";
 import type { Records } from "#service/records.ts";
-import { openSessions } from "#service/session/sessions.ts";
-import type { Sessions } from "#service/session/sessions.ts";
+import { Sessions } from "#service/session/sessions.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 
@@ -32,7 +31,7 @@ afterAll(async () => {
 });
 
 const open = (): Promise<Sessions> =>
-  openSessions({ records, idle: 60 * minute, remembered: 600 * minute, log: pino({ enabled: false }) });
+  Sessions.open({ records, idle: 60 * minute, remembered: 600 * minute, log: pino({ enabled: false }) });
 
 test("0.5 a session that one process has just seen does not end at another that does not know it yet", async () => {
   const [first, second] = [await open(), await open()];

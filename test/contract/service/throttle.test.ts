@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { createThrottle } from "#http/throttle.ts";
-import type { Throttle, ThrottleOptions } from "#http/throttle.ts";
+import { Throttle } from "#http/throttle.ts";
+import type { ThrottleOptions } from "#http/throttle.ts";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { openPostgresRecords, recordsSchema } from "#service/records.ts";
 import type { Records } from "#service/records.ts";
-import { createPostgresThrottle, throttleSchema } from "#service/session/postgres-throttle.ts";
+import { CountsInPostgres, throttleSchema } from "#service/session/login.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 
@@ -30,47 +30,49 @@ afterAll(async () => {
 });
 afterEach(() => postgres.rows("TRUNCATE rollcall.failed_logins"));
 
+type Begins = Pick<Throttle, "begin">;
+
 const implementations = {
-  "in memory": (options: ThrottleOptions) => createThrottle(options),
-  "three processes on PostgreSQL": ({ now, ...options }: ThrottleOptions) => {
-    const throttles = [1, 2, 3].map(() => createPostgresThrottle({ ...options, records: { ...records, now } }));
+  "in memory": (options: ThrottleOptions) => new Throttle(options),
+  "three processes on PostgreSQL": (options: ThrottleOptions) => {
+    const throttles = [1, 2, 3].map(() => new Throttle(options, new CountsInPostgres(options, records)));
     let turn = 0;
-    return { begin: (...login) => throttles[turn++ % 3]!.begin(...login) } satisfies Throttle;
+    return { begin: (...login) => throttles[turn++ % 3]!.begin(...login) } satisfies Begins;
   },
 };
 
 /** Logs in with a wrong password so many times. Returns in how many seconds to come back, when it was refused. */
-async function fail(throttle: Throttle, name: string, address: string, times: number): Promise<number | undefined> {
+async function fail(throttle: Begins, name: string, address: string, times: number): Promise<number | undefined> {
   for (let time = 0; time < times; time++) {
-    const attempt = await throttle.begin(name, address);
-    if ("retryAfter" in attempt) return attempt.retryAfter;
-    await attempt.failed();
+    const end = await throttle.begin(name, address);
+    if (typeof end !== "function") return end.retryAfter;
+    await end("failed");
   }
   return undefined;
 }
 
-async function succeed(throttle: Throttle, name: string, address: string): Promise<number | undefined> {
-  const attempt = await throttle.begin(name, address);
-  if ("retryAfter" in attempt) return attempt.retryAfter;
-  await attempt.succeeded();
+async function succeed(throttle: Begins, name: string, address: string): Promise<number | undefined> {
+  const end = await throttle.begin(name, address);
+  if (typeof end !== "function") return end.retryAfter;
+  await end("succeeded");
   return undefined;
 }
 
 /** What becomes of forty logins at once, all of them right or all of them wrong. */
-function fortyAtOnce(throttle: Throttle, end: "failed" | "succeeded"): Promise<string[]> {
+function fortyAtOnce(throttle: Begins, outcome: "failed" | "succeeded"): Promise<string[]> {
   return Promise.all(
     Array.from({ length: 40 }, async () => {
-      const attempt = await throttle.begin("ada", "10.0.0.1");
-      if ("retryAfter" in attempt) return "refused";
+      const end = await throttle.begin("ada", "10.0.0.1");
+      if (typeof end !== "function") return "refused";
       await Promise.resolve();
-      await attempt[end]();
-      return end;
+      await end(outcome);
+      return outcome;
     }),
   );
 }
 
 describe.each(["in memory", "three processes on PostgreSQL"] as const)("0.8 %s", (implementation) => {
-  function setUp(known: readonly string[] = [], capacity?: number): { throttle: Throttle; clock: { time: number } } {
+  function setUp(known: readonly string[] = [], capacity?: number): { throttle: Begins; clock: { time: number } } {
     const clock = { time: 1_000_000 };
     const throttle = implementations[implementation]({
       attempts: 10,
@@ -173,9 +175,9 @@ describe.each(["in memory", "three processes on PostgreSQL"] as const)("0.8 %s",
   test("what could not be decided is no failure", async () => {
     const { throttle } = setUp();
     for (let index = 0; index < 30; index++) {
-      const attempt = await throttle.begin("ada", "10.0.0.1");
-      if ("retryAfter" in attempt) throw new Error("refused");
-      await attempt.undecided();
+      const end = await throttle.begin("ada", "10.0.0.1");
+      if (typeof end !== "function") throw new Error("refused");
+      await end("undecided");
     }
     expect(await succeed(throttle, "ada", "10.0.0.1")).toBeUndefined();
   });
@@ -196,21 +198,22 @@ describe.each(["in memory", "three processes on PostgreSQL"] as const)("0.8 %s",
 describe("0.8 on PostgreSQL", () => {
   const setUp = (
     more: Partial<ThrottleOptions> = {},
-  ): { throttle: Throttle; clock: { time: number }; asked: string[] } => {
+  ): { throttle: Begins; clock: { time: number }; asked: string[] } => {
     const clock = { time: 1_000_000 };
     const asked: string[] = [];
     const rows: Records["rows"] = (sql, values) => {
       asked.push(sql);
       return records.rows(sql, values);
     };
-    const throttle = createPostgresThrottle({
+    const options = {
       attempts: 10,
       window: 5 * minute,
       lockout: 5 * minute,
       isKnown: () => false,
+      now: () => clock.time,
       ...more,
-      records: { ...records, rows, now: () => clock.time },
-    });
+    };
+    const throttle = new Throttle(options, new CountsInPostgres(options, { ...records, rows }));
     return { throttle, clock, asked };
   };
 

@@ -7,12 +7,14 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import pino from "pino";
 import { afterEach, describe, expect, test } from "vitest";
+import { Throttle } from "#http/throttle.ts";
 import { addHealthRoutes } from "#service/server/health-routes.ts";
 import { json } from "#service/server/answers.ts";
 import { addDataRoutes } from "#service/server/data-routes.ts";
 import { createServer } from "#service/server/server.ts";
 import type { ServerOptions } from "#service/server/server.ts";
 import { disconnectOf, readBody } from "#service/server/request.ts";
+import type { LoginContext } from "#service/session/login.ts";
 import { makeCertificate } from "../../support/certificates.ts";
 
 const root = "/tspublic/v1";
@@ -39,8 +41,20 @@ afterEach(() => app.close());
 describe("a failure inside", () => {
   test("A.25 of the session store is told as the specification says, with the cause in the log", async () => {
     await setUp();
-    const login = async (): Promise<never> => {
-      throw new Error("the disk is gone");
+    const login: LoginContext = {
+      account: () => Promise.reject(new Error("the disk is gone")),
+      verify: async () => true,
+      nobodysHash: "",
+      throttle: new Throttle({
+        attempts: 1,
+        window: 1,
+        lockout: 1,
+        isKnown: () => true,
+        now: () => performance.now(),
+      }),
+      known: { add: async () => {} },
+      sessions: { open: async () => "" },
+      log: pino({ enabled: false }),
     };
     addDataRoutes(app, { login, remembered: 1, secure: false });
     const payload = { username: "ada", password: "a secret" };

@@ -35,7 +35,7 @@ async function openService(): Promise<{
     engine,
     reopen: async () =>
       openLoads({
-        records: openEmbeddedRecords(database),
+        records: await openEmbeddedRecords(database),
         folder: place,
         worker: { find: engine.find, load: (job, signal) => load(job, engine, signal) },
         expireAfter: 86_400_000,

@@ -27,7 +27,7 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
     return engine.openStage();
   };
   const database = await openDatabase({ path: join(folder, "service.duckdb"), memory: 2 ** 28, spill: folder });
-  const records = openEmbeddedRecords(database);
+  const records = await openEmbeddedRecords(database);
   const loads = await openLoads({
     records,
     folder: place,

@@ -1,12 +1,15 @@
 import pino from "pino";
 import { expect, test } from "vitest";
-import { createLogin } from "#service/session/login.ts";
-import type { LoginOptions } from "#service/session/login.ts";
-import { createThrottle } from "#http/throttle.ts";
+import { logIn } from "#service/session/login.ts";
+import type { Credentials, LoginContext, LoginResult } from "#service/session/login.ts";
+import { Throttle } from "#http/throttle.ts";
 
-function setUp(change: Partial<LoginOptions> = {}): { login: ReturnType<typeof createLogin>; checked: string[] } {
+function setUp(change: Partial<LoginContext> = {}): {
+  login: (credentials: Credentials, address: string) => Promise<LoginResult>;
+  checked: string[];
+} {
   const checked: string[] = [];
-  const login = createLogin({
+  const context: LoginContext = {
     account: async (name) => (name === "ada" ? { id: "1", name, passwordHash: "ada's hash" } : undefined),
     verify: async (hash, password) => {
       checked.push(hash);
@@ -14,27 +17,19 @@ function setUp(change: Partial<LoginOptions> = {}): { login: ReturnType<typeof c
       return password === "right";
     },
     nobodysHash: "nobody's hash",
-    throttle: createThrottle({
+    throttle: new Throttle({
       attempts: 10,
       window: 60_000,
       lockout: 60_000,
       isKnown: () => false,
       now: () => performance.now(),
     }),
-    known: { has: () => false, add: async () => {} },
-    sessions: {
-      open: async (user) => `session of ${user.name}`,
-      count: () => 0,
-      openLocal: () => "",
-      isLocal: () => false,
-      find: async () => undefined,
-      end: async () => {},
-      close: async () => {},
-    },
+    known: { add: async () => {} },
+    sessions: { open: async (user) => `session of ${user.name}` },
     log: pino({ level: "silent" }),
     ...change,
-  });
-  return { login, checked };
+  };
+  return { login: (credentials, address) => logIn(context, credentials, address), checked };
 }
 
 test("0.8 an unknown user's password is checked like a known one's, and is never right", async () => {

@@ -4,8 +4,7 @@ import { openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
 import { openEmbeddedRecords } from "#service/records.ts";
 import type { Records } from "#service/records.ts";
-import { openSessions } from "#service/session/sessions.ts";
-import type { Sessions } from "#service/session/sessions.ts";
+import { Sessions } from "#service/session/sessions.ts";
 
 const hour = 3_600_000;
 const ada = { id: "1", name: "ada" };
@@ -13,13 +12,13 @@ let database: Database;
 let records: Records;
 
 function open(): Promise<Sessions> {
-  return openSessions({ records, idle: 3 * hour, remembered: 168 * hour, log: pino({ enabled: false }) });
+  return Sessions.open({ records, idle: 3 * hour, remembered: 168 * hour, log: pino({ enabled: false }) });
 }
 
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ["Date"], now: 1_700_000_000_000 });
   database = await openDatabase({ path: ":memory:", memory: 128 * 2 ** 20, spill: "" });
-  records = openEmbeddedRecords(database);
+  records = await openEmbeddedRecords(database);
 });
 
 afterEach(() => {
