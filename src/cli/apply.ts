@@ -1,4 +1,4 @@
-import { chosenSyncs, localActor } from "#daemon/context.ts";
+import { chosenSyncs, localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#daemon/coordinator.ts";
 import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
@@ -7,7 +7,7 @@ import { approvalQuestion, confirmed, openDocuments, showRun } from "./run-outpu
 import type { RunDocument } from "./run-output.ts";
 import { errorDocument, InputError } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
-import { dryRun, progressOf } from "./plan.ts";
+import { dryRun } from "./plan.ts";
 
 export interface ApplyOptions {
   readonly limit?: number | undefined;

@@ -1,12 +1,11 @@
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { checkApprovable } from "#sync/coordinator/refusals.ts";
-import { localActor } from "#daemon/context.ts";
+import { localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#daemon/coordinator.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { progressOf } from "./plan.ts";
 import { approvalQuestion, confirmed, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
 import { chosenRun, knownRuns } from "./known-runs.ts";
 

@@ -1,44 +1,13 @@
-import { openConfiguredTarget, openParts, openSource, syncOf } from "#daemon/wiring.ts";
-import type { Configuration } from "#config/configuration.ts";
+import { checkSourcesAndSyncs, checkState, checkTarget, headlineOf } from "#daemon/check.ts";
+import type { Checking, Finding } from "#daemon/check.ts";
 import { loadPinboards } from "#config/pinboards.ts";
-import type { Entry, ReadContext, SourceRecord } from "#connector.ts";
-import type { Connection } from "#duckdb/database.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
-import { errorDocument, InputError, UnavailableError } from "#errors.ts";
-import { progressOf } from "./plan.ts";
-import { evaluateExpectations } from "#plan/expectations.ts";
-import type { ExpectationCheck } from "#plan/expectations.ts";
-import { expectationLines } from "#plan/render/expectations.ts";
+import { errorDocument, UnavailableError } from "#errors.ts";
 import { painter } from "#plan/render/text.ts";
 import { checkChannel } from "#notify/notifier.ts";
-import { readSources } from "#sync/planning/desired.ts";
-import { quarantineNotes, withSubjects } from "#sync/planning/notes.ts";
-import type { SyncSource } from "#sync/sync.ts";
-import { formatNumber, formatSizes, visible } from "#text.ts";
+import { visible } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
-import { workFolder } from "#daemon/data-folder.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
-
-/** What checking needs. */
-export interface Checking extends Pick<Context, "configuration" | "embedded" | "log"> {
-  readonly signal: AbortSignal;
-  /** Called with warnings of sources. */
-  readonly warn: (message: string) => void;
-  /** Called with what is being done; without a message it is over. */
-  readonly progress: (message?: string) => void;
-}
-
-/** The result for one name of the configuration. */
-export interface Finding extends Partial<SyncCheck> {
-  readonly what: "pinboards" | "state" | "source" | "sync" | "target" | "channel";
-  readonly name: string;
-  /** What was reached, how the connection is protected, and the account; absent if a connector does not say. */
-  readonly reached?: readonly string[] | undefined;
-  /** The first records of a source, as they are. */
-  readonly samples?: readonly string[];
-  readonly error?: unknown;
-}
 
 /**
  * `rollcall check`: tries the configuration, the pinboards, the database of the daemon's state, every source and target, each read or logged in to for real,
@@ -91,38 +60,12 @@ export async function check(context: Context): Promise<ExitCode> {
   return findings.some(({ error }) => error !== undefined) ? exitCodes.failed : exitCodes.done;
 }
 
-/** Reaches the database that daemons share their state in. */
-async function checkState({ postgres, lease }: NonNullable<Configuration["shared"]>): Promise<Finding> {
-  const what = { what: "state", name: "of the daemon" } as const;
-  try {
-    // Only loaded where it is used, with its driver.
-    const { describeShared } = await import("#state/postgres/store.ts");
-    return { ...what, reached: await describeShared(postgres, lease) };
-  } catch (error) {
-    return { ...what, error };
-  }
-}
-
 async function checkPinboards(folder: string): Promise<Finding> {
   try {
     const pinboards = await loadPinboards(folder);
     return { what: "pinboards", name: folder, reached: pinboards.map(({ id, name }) => `${name} (${id})`) };
   } catch (error) {
     return { what: "pinboards", name: folder, error };
-  }
-}
-
-/** Tries a target. An error is in the result. */
-export async function checkTarget({ configuration, embedded, signal }: Checking, name: string): Promise<Finding> {
-  try {
-    const target = await openConfiguredTarget(configuration, name, embedded);
-    try {
-      return { what: "target", name, reached: await target.check(signal) };
-    } finally {
-      await target.close();
-    }
-  } catch (error) {
-    return { what: "target", name, error };
   }
 }
 
@@ -145,189 +88,7 @@ function describe(finding: Finding, { colour }: Output): string {
   return `${lines.join("\n  ")}\n`;
 }
 
-/** What a check found, in short: `5 users, 2 groups`, `reached`. @param emphasize what is in doubt */
-export function headlineOf(
-  { what, users = 0, groups = 0, excluded = 0, quarantined = 0 }: Finding,
-  emphasize = (doubt: string): string => doubt,
-): string {
-  if (what === "source") return formatSizes(users, groups);
-  if (what !== "sync") return "reached";
-  const doubt = emphasize(`${formatNumber(quarantined)} quarantined`);
-  return `${formatSizes(users, groups)}, ${formatNumber(excluded)} excluded, ${doubt}`;
-}
-
 /** A principal in one line, as JSON. */
 export function principalLine(principal: Readonly<Record<string, unknown>>): string {
   return visible(JSON.stringify(principal));
-}
-
-/** What a source delivers. */
-interface SourceCheck {
-  reached?: readonly string[] | undefined;
-  users: number;
-  groups: number;
-  /** The first records, as they are. */
-  readonly samples: string[];
-  isRead: boolean;
-  error?: unknown;
-}
-
-/** What a sync makes of its sources. */
-interface SyncCheck {
-  readonly users: number;
-  readonly groups: number;
-  readonly excluded: number;
-  readonly quarantined: number;
-  /** The first principals. */
-  readonly principals: readonly Readonly<Record<string, unknown>>[];
-  /** For a person to look at. */
-  readonly problems: readonly string[];
-  /** What it expects, of what the sources make alone. Absent: nothing. */
-  readonly expectations?: readonly ExpectationCheck[];
-}
-
-/** How many records and principals are shown. */
-const shown = 3;
-
-/** Which sources and syncs to check. A source that no sync reads to its end is read by itself, if it is among them. */
-interface Wanted {
-  readonly sources: readonly string[];
-  readonly syncs: readonly string[];
-}
-
-/**
- * Assembles syncs as a run does, and counts what their sources deliver meanwhile. Errors are in the results.
- * @param wanted absent: everything in the configuration
- */
-export async function checkSourcesAndSyncs(
-  context: Checking,
-  wanted: Wanted = {
-    sources: Object.keys(context.configuration.sources),
-    syncs: Object.keys(context.configuration.syncs),
-  },
-): Promise<{ readonly sources: Finding[]; readonly syncs: Finding[] }> {
-  const { configuration, signal } = context;
-  const sources = new Map<string, SourceCheck>();
-  const syncs: Finding[] = [];
-  for (const name of wanted.syncs) {
-    const { from } = syncOf(configuration, name);
-    const failed = (): string | undefined => from.find((source) => sources.get(source)?.error !== undefined);
-    const before = failed();
-    try {
-      if (before !== undefined) throw new InputError("");
-      syncs.push({ what: "sync", name, ...(await checkSync(context, name, sources)) });
-    } catch (error) {
-      const source = failed();
-      const unread = new InputError(`not checked: its source ${source} could not be read`);
-      syncs.push({ what: "sync", name, error: source === undefined ? error : unread });
-    }
-    if (signal.aborted) break;
-  }
-  const findings: Finding[] = [];
-  for (const name of wanted.sources) {
-    if (sources.get(name)?.isRead !== true && sources.get(name)?.error === undefined) {
-      const alone = { name, source: openSource(configuration, name) };
-      const read = observed(context, alone, { signal, warn: warnOf(context, name) }, sources);
-      // What it delivers is counted on the way; its error is in the result.
-      await drain(read).catch(() => undefined);
-    }
-    const { isRead: _, ...found } = sources.get(name) ?? { isRead: false };
-    findings.push({ what: "source", name, ...found });
-  }
-  context.progress();
-  return { sources: findings, syncs };
-}
-
-async function checkSync(context: Checking, name: string, found: Map<string, SourceCheck>): Promise<SyncCheck> {
-  const { configuration, log, signal, progress } = context;
-  const { sources, rules, expectations = [] } = await openParts(configuration, name);
-  const { memory } = configuration;
-  const workbench = await openWorkbench({ folder: await workFolder(configuration), memory });
-  const { connection } = workbench;
-  const counted = sources.map((each): SyncSource => {
-    const read = (reading: ReadContext) =>
-      observed(context, each, { ...reading, warn: warnOf(context, each.name) }, found);
-    return Object.assign({}, each, { source: { uniqueIds: each.source.uniqueIds, read } });
-  });
-  try {
-    const assembly = await readSources({ sources: counted, rules }, workbench, {
-      signal,
-      warn: () => {},
-      progress: progressOf({ log, output: { progress } }, name),
-      keepAttributes: expectations.some(({ readsSource }) => readsSource),
-    });
-    const expected = await evaluateExpectations(connection, expectations, {
-      result: "assembled",
-      sources: sources.map((each) => each.name),
-      signal,
-    });
-    const [, ...doubts] = withSubjects(quarantineNotes(assembly.quarantined)).notes;
-    return {
-      users: assembly.users,
-      groups: assembly.groups,
-      excluded: assembly.excluded,
-      quarantined: assembly.quarantined.count,
-      principals: await firstPrincipals(connection),
-      problems: [
-        ...doubts.map((note) => note.trim()),
-        ...assembly.neverSet.map((each) => `rule ${each} is set in no record: is that the attribute's name?`),
-        ...expectationLines(expected, { isPlan: false })
-          .filter(({ tone }) => tone !== "quiet")
-          .flatMap(({ text, details }) => [`expectation ${text}`].concat(details.map((each) => `  ${each}`))),
-      ],
-      ...(expected.length > 0 && { expectations: expected }),
-    };
-  } finally {
-    progress();
-    await workbench.close();
-  }
-}
-
-function warnOf({ warn }: Checking, name: string): (message: string) => void {
-  return (message) => {
-    warn(`source ${name}: ${message}`);
-  };
-}
-
-/** Reads a source and counts what it delivers, into `found`. */
-async function* observed(
-  { progress }: Checking,
-  { name, source }: Pick<SyncSource, "name" | "source">,
-  context: ReadContext,
-  found: Map<string, SourceCheck>,
-): AsyncIterable<readonly SourceRecord[]> {
-  const result: SourceCheck = { users: 0, groups: 0, samples: [], isRead: false };
-  found.set(name, result);
-  try {
-    result.reached = await source.describe?.(context);
-    for await (const batch of source.read(context)) {
-      for (const record of batch) {
-        if (record.kind === "membership") continue;
-        result[`${record.kind}s`] += 1;
-        if (result.samples.length < shown) result.samples.push(sampleOf(record));
-      }
-      yield batch;
-      progress(`source ${name}: ${formatNumber(result.users + result.groups)} records …`);
-    }
-    result.isRead = true;
-  } catch (error) {
-    result.error = error;
-    throw error;
-  }
-}
-
-async function drain(batches: AsyncIterable<unknown>): Promise<void> {
-  const iterator = batches[Symbol.asyncIterator]();
-  while ((await iterator.next()).done !== true);
-}
-
-async function firstPrincipals(connection: Connection): Promise<SyncCheck["principals"]> {
-  const rows = await connection.rows(`
-    SELECT kind, name, display_name AS "displayName", description, mail, group_names AS groups
-    FROM assembled ORDER BY rowid LIMIT ${shown}`);
-  return rows.map((row) => Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null)));
-}
-
-function sampleOf(entry: Entry): string {
-  return `${entry.kind} ${entry.id} (${entry.origin}): ${JSON.stringify(entry.attributes)}`;
 }

@@ -1,6 +1,6 @@
+import { openBoth } from "#daemon/wiring.ts";
 import { basename } from "node:path";
 import { forCaller } from "#times.ts";
-import { isDeepStrictEqual } from "node:util";
 import type { Configuration } from "#config/configuration.ts";
 import { errorDocument, InputError } from "#errors.ts";
 import { renderJson } from "#plan/render/json.ts";
@@ -9,15 +9,11 @@ import { renderText } from "#plan/render/text.ts";
 import { compare as compareSyncs } from "#sync/explain/compare.ts";
 import type { Comparison } from "#sync/explain/compare.ts";
 import { notesOf, withSubjects } from "#sync/planning/notes.ts";
-import type { Sync } from "#sync/sync.ts";
-import { chosenSyncs } from "#daemon/context.ts";
+import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
-import type { Embedded } from "#daemon/embedded.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { progressOf } from "./plan.ts";
-import { openParts, openSync } from "#daemon/wiring.ts";
 
 const words: Words = { create: "entering", update: "changing", delete: "leaving" };
 
@@ -89,39 +85,4 @@ async function compareOne(
     output.progress();
     await after.target.close();
   }
-}
-
-/** Opens a sync as two configurations have it, for the target of the second. Close that after use. */
-export async function openBoth(
-  old: Configuration,
-  configuration: Configuration,
-  name: string,
-  embedded: Embedded,
-): Promise<{ readonly before: Sync; readonly after: Sync }> {
-  const after = await openSync(configuration, name, embedded);
-  try {
-    const { target, place } = after;
-    const before = { ...(await openParts(old, name)), target, place };
-    const sources = before.sources.map((each) => Object.assign(each, shared(old, configuration, after, each)));
-    return { before: { ...before, sources }, after };
-  } catch (error) {
-    await after.target.close();
-    throw error;
-  }
-}
-
-/** The same source of the new sync, if any: it is read once for both. */
-function shared(
-  old: Configuration,
-  configuration: Configuration,
-  after: Sync,
-  { name }: Sync["sources"][number],
-): Pick<Sync["sources"][number], "source"> | undefined {
-  const [one, other] = [old.sources[name], configuration.sources[name]];
-  const isSame =
-    one?.connector.name === other?.connector.name &&
-    isDeepStrictEqual(one?.options, other?.options) &&
-    old.folder === configuration.folder;
-  const source = isSame ? after.sources.find((each) => each.name === name)?.source : undefined;
-  return source === undefined ? undefined : { source };
 }

@@ -4,8 +4,7 @@ import { pluralize, formatNumber, formatName, visible } from "#text.ts";
 import type { RunRecord } from "#state/record.ts";
 import { chosenSyncs } from "#daemon/context.ts";
 import type { ReadingContext } from "#daemon/context.ts";
-import { openStoredChanges } from "#daemon/stored-changes.ts";
-import type { StoredChanges } from "#daemon/stored-changes.ts";
+import { filesOf, openStoredChanges } from "#daemon/stored-changes.ts";
 import { exactly, relatively } from "#times.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
@@ -48,16 +47,6 @@ export async function history(context: ReadingContext, name: string, sync: strin
   } finally {
     await stored.close();
   }
-}
-
-/** The stored changes of runs, of those that have any. */
-export async function filesOf(runs: readonly RunRecord[], stored: StoredChanges): Promise<string[]> {
-  const files: string[] = [];
-  for (const run of runs) {
-    const file = run.kept ? await stored.file(run) : undefined;
-    if (file !== undefined) files.push(file);
-  }
-  return files;
 }
 
 /** The newest change of a user or group that a sync is known to have made, and its run. */

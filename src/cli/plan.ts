@@ -5,15 +5,13 @@ import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/run.ts";
-import { formatNumber } from "#text.ts";
-import { chosenSyncs } from "#daemon/context.ts";
+import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { openDocuments } from "./run-output.ts";
 import { openSync } from "#daemon/wiring.ts";
-import type { Stage } from "#state/record.ts";
 
 export interface PlanOptions {
   readonly limit?: number | undefined;
@@ -50,15 +48,6 @@ export async function plan(context: Context, name: string | undefined, options: 
   return worstOf(codes);
 }
 
-const doing: Record<Stage, string> = {
-  read: "reading the sources",
-  list: "listing the target",
-  plan: "planning",
-  preview: "asking the service for its preview",
-  apply: "applying",
-  verify: "verifying",
-};
-
 export interface DryRunOptions {
   readonly digest?: string | undefined;
   readonly overrides?: readonly Overridable[];
@@ -92,15 +81,4 @@ export async function dryRun(context: Context, name: string, options: DryRunOpti
     output.progress();
     await sync.target.close();
   }
-}
-
-/** Shows the stage of a run on the terminal. */
-export function progressOf(
-  { log, output }: Pick<Context, "log"> & { readonly output: Pick<Context["output"], "progress"> },
-  name: string,
-): (stage: Stage, records?: number) => void {
-  return (stage, records) => {
-    if (records === undefined) log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
-    output.progress(`${name}: ${doing[stage]}${records === undefined ? "" : ` (${formatNumber(records)} records)`} …`);
-  };
 }

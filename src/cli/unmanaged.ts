@@ -5,13 +5,12 @@ import { listUnmanaged } from "#sync/unmanaged.ts";
 import type { Fate, Unmanaged, UnmanagedList } from "#sync/unmanaged.ts";
 import { formatName, formatNumber, pluralize, visible } from "#text.ts";
 import { exactly } from "#times.ts";
-import { chosenSyncs } from "#daemon/context.ts";
+import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
 import { layOut, renderTable } from "./format.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
-import { progressOf } from "./plan.ts";
 import { openSync } from "#daemon/wiring.ts";
 
 export interface UnmanagedOptions {

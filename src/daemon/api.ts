@@ -1,3 +1,7 @@
+import { daemonFolder, readingAudit } from "#daemon/data-folder.ts";
+import { unpacked } from "#files/unpack.ts";
+import { loadFormatOf } from "#exports/format/options.ts";
+import type { Formats, Plans } from "#console/context.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
@@ -12,15 +16,12 @@ import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import { exists } from "#files/disk.ts";
 import type { Actor } from "#state/record.ts";
 import { quarantinedRecords } from "#state/quarantined.ts";
-import { daemonFolder, readingAudit } from "#daemon/data-folder.ts";
 import { readableStore } from "#daemon/stored-changes.ts";
 import type { Embedded } from "#daemon/embedded.ts";
 import { verifyAccount } from "#daemon/wiring.ts";
 import type { ConsoleOptions } from "#console/console.ts";
-import type { Plans } from "#console/context.ts";
 import type { Control } from "#control/control.ts";
 import { createConnections } from "./connections.ts";
-import { createFormats } from "./formats.ts";
 import { createPeople } from "./people.ts";
 import { createTrials } from "./trials.ts";
 import type { Reloaded } from "./reload.ts";
@@ -215,5 +216,26 @@ async function openRoutes(
   return (app, host) => {
     control.routes(app, host);
     routes(app, host);
+  };
+}
+
+/** Guesses the format of files for the console as `rollcall load` does. */
+function createFormats(current: () => Configuration): Formats {
+  return {
+    unpacked,
+    guess: async (sample, columns, called) => {
+      const [{ guessFormat }, { openWorkbench }] = await Promise.all([
+        import("#exports/format/guess.ts"),
+        import("#duckdb/workbench.ts"),
+      ]);
+      const { memory } = current();
+      const workbench = await openWorkbench({ folder: join(daemonFolder(current()), "work"), memory });
+      try {
+        const { options, header, notes, doubts } = await guessFormat(workbench, sample, columns, {}, called);
+        return { format: loadFormatOf(options).format, header, notes, doubts };
+      } finally {
+        await workbench.close();
+      }
+    },
   };
 }

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Finding } from "#cli/check.ts";
+import type { Finding } from "./check.ts";
 import type { Embedded } from "#daemon/embedded.ts";
 import { placeOf, syncOf } from "#daemon/wiring.ts";
 import type { Configuration } from "#config/configuration.ts";
@@ -34,7 +34,7 @@ export function createConnections({ current, embedded, log }: DaemonConnectionsO
 
   const find = async (what: Checked, name: string, progress: (message?: string) => void): Promise<CheckFinding[]> => {
     // Only when somebody checks something: most daemons are never asked to.
-    const { checkSourcesAndSyncs, checkTarget, headlineOf } = await import("#cli/check.ts");
+    const { checkSourcesAndSyncs, checkTarget, headlineOf } = await import("./check.ts");
     const configuration = current();
     const { signal } = stop;
     const warnings: string[] = [];

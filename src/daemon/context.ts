@@ -1,3 +1,5 @@
+import type { Stage, Actor } from "#state/record.ts";
+import { formatNumber } from "#text.ts";
 import { userInfo } from "node:os";
 import type { Logger } from "pino";
 import type { ClientOptions } from "#client/client.ts";
@@ -5,7 +7,6 @@ import type { Configuration } from "#config/configuration.ts";
 import type { StateConfiguration } from "#config/state.ts";
 import { InputError } from "#errors.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import type { Actor } from "#state/record.ts";
 import type { Composition } from "./composition.ts";
 import { openEmbedded } from "./embedded.ts";
 import type { Embedded } from "./embedded.ts";
@@ -197,4 +198,24 @@ export function exitAfter(limit: number, report: (message: string) => void): Nod
     report("what was running did not stop in time; the process is killed");
     process.kill(process.pid, "SIGKILL");
   }, limit);
+}
+
+const doing: Record<Stage, string> = {
+  read: "reading the sources",
+  list: "listing the target",
+  plan: "planning",
+  preview: "asking the service for its preview",
+  apply: "applying",
+  verify: "verifying",
+};
+
+/** Shows the stage of a run on the terminal. */
+export function progressOf(
+  { log, output }: Pick<Context, "log"> & { readonly output: Pick<Context["output"], "progress"> },
+  name: string,
+): (stage: Stage, records?: number) => void {
+  return (stage, records) => {
+    if (records === undefined) log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
+    output.progress(`${name}: ${doing[stage]}${records === undefined ? "" : ` (${formatNumber(records)} records)`} …`);
+  };
 }

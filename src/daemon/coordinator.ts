@@ -13,7 +13,7 @@ import { localActor } from "./context.ts";
 import { daemonFolder, holdLock } from "./data-folder.ts";
 import { startNotifying } from "./notifications.ts";
 import { openSync, placeOf } from "./wiring.ts";
-import { exportAfter, exportDocument, exportRecord } from "#cli/export.ts";
+import { exportAfter, exportDocument, exportRecord } from "#daemon/export.ts";
 import { openRecords } from "./records.ts";
 import type { Records } from "./records.ts";
 

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { Context } from "#daemon/context.ts";
-import type { ExportDocument } from "#cli/export.ts";
+import type { ExportDocument } from "#daemon/export.ts";
 import { describeFailure } from "#daemon/output.ts";
 import { shortCounts } from "#state/run-text.ts";
 import { asCalled, command } from "#commands.ts";

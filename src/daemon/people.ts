@@ -1,8 +1,7 @@
 import type { Configuration } from "#config/configuration.ts";
-import { filesOf } from "#cli/history.ts";
 import { daemonFolder, explainState, planState, readableState } from "#daemon/data-folder.ts";
 import type { Embedded } from "#daemon/embedded.ts";
-import { openStoredChanges } from "#daemon/stored-changes.ts";
+import { filesOf, openStoredChanges } from "#daemon/stored-changes.ts";
 import { openConfiguredTarget, openSync, placeOf, syncOf } from "#daemon/wiring.ts";
 import type { People } from "#console/context.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";

@@ -81,3 +81,13 @@ function unreadable(file: string, error: unknown): InputError {
 function isMissing(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === "ENOENT";
 }
+
+/** The stored changes of runs, of those that have any. */
+export async function filesOf(runs: readonly RunRecord[], stored: StoredChanges): Promise<string[]> {
+  const files: string[] = [];
+  for (const run of runs) {
+    const file = run.kept ? await stored.file(run) : undefined;
+    if (file !== undefined) files.push(file);
+  }
+  return files;
+}

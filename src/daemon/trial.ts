@@ -1,10 +1,9 @@
 import { Worker } from "node:worker_threads";
 import type { Composition } from "#daemon/composition.ts";
-import { openBoth } from "#cli/compare.ts";
+import { openBoth, syncOf } from "#daemon/wiring.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
 import { openEmbedded } from "#daemon/embedded.ts";
 import { openLog } from "#daemon/log.ts";
-import { syncOf } from "#daemon/wiring.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { changeRules } from "#config/rules.ts";
 import type { Trial, TrialOrder } from "#console/context.ts";

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { relative } from "node:path";
@@ -362,4 +363,39 @@ function usualTarget({ file, service, targets }: Configuration): string | undefi
   if (names.length > 0) throw new InputError(`which target? Name one with --target: ${names.join(", ")}`);
   if (service === undefined) throw new InputError(`${file} has no target, and no \`service:\` either`);
   return undefined;
+}
+
+/** Opens a sync as two configurations have it, for the target of the second. Close that after use. */
+export async function openBoth(
+  old: Configuration,
+  configuration: Configuration,
+  name: string,
+  embedded: Embedded,
+): Promise<{ readonly before: Sync; readonly after: Sync }> {
+  const after = await openSync(configuration, name, embedded);
+  try {
+    const { target, place } = after;
+    const before = { ...(await openParts(old, name)), target, place };
+    const sources = before.sources.map((each) => Object.assign(each, shared(old, configuration, after, each)));
+    return { before: { ...before, sources }, after };
+  } catch (error) {
+    await after.target.close();
+    throw error;
+  }
+}
+
+/** The same source of the new sync, if any: it is read once for both. */
+function shared(
+  old: Configuration,
+  configuration: Configuration,
+  after: Sync,
+  { name }: Sync["sources"][number],
+): Pick<Sync["sources"][number], "source"> | undefined {
+  const [one, other] = [old.sources[name], configuration.sources[name]];
+  const isSame =
+    one?.connector.name === other?.connector.name &&
+    isDeepStrictEqual(one?.options, other?.options) &&
+    old.folder === configuration.folder;
+  const source = isSame ? after.sources.find((each) => each.name === name)?.source : undefined;
+  return source === undefined ? undefined : { source };
 }

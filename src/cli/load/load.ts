@@ -1,15 +1,15 @@
 import type { Context } from "#daemon/context.ts";
-import { flagsOf, loadFormatOf } from "./options.ts";
+import { flagsOf } from "./options.ts";
+import { loadFormatOf } from "#exports/format/options.ts";
 import type { LoadOptions } from "./options.ts";
 import { findInputs } from "./inputs.ts";
 import { workFolder } from "#daemon/data-folder.ts";
 import { confirmed } from "#cli/run-output.ts";
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
-import type { Guess } from "./guess.ts";
+import type { Guess, TableColumn } from "#exports/format/guess.ts";
 import type { LoadInputs, Sample } from "./inputs.ts";
 import { columnsOfTable } from "./tables.ts";
-import type { TableColumn } from "./tables.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import { openConfiguredLoads } from "#daemon/wiring.ts";
@@ -109,7 +109,7 @@ async function formatFor(
     if (flags.guess === undefined) return flags;
     throw new InputError("--guess needs a file: standard input and pipes can be read only once");
   }
-  const { guessFormat } = await import("./guess.ts");
+  const { guessFormat } = await import("#exports/format/guess.ts");
   const { openWorkbench } = await import("#duckdb/workbench.ts");
   const workbench = await openWorkbench({
     folder: await workFolder(configuration),

@@ -1,10 +1,11 @@
+import type { FormatOptions } from "#exports/format/options.ts";
 import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
 import type { Load } from "#client/loads.ts";
 import { atLeastOne, wholeNumber } from "#cli/arguments.ts";
 
 /** The options of `load`. */
-export interface LoadOptions {
+export interface LoadOptions extends FormatOptions {
   readonly table: Load["into"];
   readonly target?: string;
   readonly node?: readonly string[];
@@ -13,27 +14,6 @@ export interface LoadOptions {
   readonly chunkSize?: number;
   readonly guess?: boolean;
   readonly yes?: true;
-
-  readonly type?: string;
-  readonly field_separator?: string;
-  readonly trailing_field_separator?: true;
-  readonly enclosing_character?: string;
-  readonly escape_character?: string;
-  readonly null_value?: string;
-  readonly has_header_row?: boolean;
-  readonly flexible?: true;
-  readonly converted_to_epoch?: boolean;
-  readonly date_time_format?: string;
-  readonly date_format?: string;
-  readonly time_format?: string;
-  readonly skip_second_fraction?: true;
-  readonly second_fraction_start?: string;
-  readonly use_bit_values?: true;
-  readonly true_format?: string;
-  readonly false_format?: string;
-  readonly empty_target?: true;
-  readonly max_ignored_rows?: number;
-  readonly max_reported_parsing_errors?: number;
 }
 
 /** Declares the options of `load`. Those of the format have the names of the interface (specification 2.2); absent ones are not sent. */
@@ -83,36 +63,6 @@ export function addLoadOptions(command: Command): Command {
   return command;
 }
 
-/** The format and the options that were given, as the interface has them. */
-export function loadFormatOf(flags: LoadOptions): Pick<Load, "format" | "options" | "maxReportedErrors"> {
-  const { max_reported_parsing_errors: maxReportedErrors } = flags;
-  return {
-    format: {
-      ...given(flags, [
-        "type",
-        "field_separator",
-        "trailing_field_separator",
-        "enclosing_character",
-        "escape_character",
-        "null_value",
-        "has_header_row",
-        "flexible",
-      ]),
-      date_time: given(flags, [
-        "converted_to_epoch",
-        "date_time_format",
-        "date_format",
-        "time_format",
-        "skip_second_fraction",
-        "second_fraction_start",
-      ]),
-      boolean: given(flags, ["use_bit_values", "true_format", "false_format"]),
-    },
-    options: given(flags, ["empty_target", "max_ignored_rows"]),
-    maxReportedErrors,
-  };
-}
-
 /** The options as they are written on a command line, but for those about guessing. */
 export function flagsOf({ guess: _guess, yes: _yes, table, ...options }: LoadOptions): string[] {
   const others = Object.entries(options)
@@ -124,13 +74,6 @@ export function flagsOf({ guess: _guess, yes: _yes, table, ...options }: LoadOpt
       return [value].flat().flatMap((each) => [flag, each === "\t" ? "\\t" : String(each)]);
     });
   return ["--table", tableText(Object.values(table)), ...others];
-}
-
-function given<Key extends keyof LoadOptions>(flags: LoadOptions, keys: readonly Key[]): Pick<LoadOptions, Key> {
-  return Object.fromEntries(keys.filter((key) => flags[key] !== undefined).map((key) => [key, flags[key]])) as Pick<
-    LoadOptions,
-    Key
-  >;
 }
 
 function several(value: string, previous: unknown): string[] {

@@ -1,3 +1,4 @@
+import type { TableColumn } from "#exports/format/guess.ts";
 import { runSql } from "#client/sql.ts";
 import type { Load } from "#client/loads.ts";
 import type { Context } from "#daemon/context.ts";
@@ -5,12 +6,6 @@ import { embeddedOptions } from "#daemon/wiring.ts";
 import { InputError } from "#errors.ts";
 import { tableText } from "./options.ts";
 import { didYouMean, nearest } from "#text.ts";
-
-/** A column of a table, with its type as SQL has it: `BIGINT`, `DECIMAL(9,2)`. */
-export interface TableColumn {
-  readonly name: string;
-  readonly type: string;
-}
 
 /** The schema of `database.table`. */
 const usualSchema = "core_default_schema";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readRows } from "#cli/load/sample.ts";
+import { readRows } from "#exports/format/sample.ts";
 import { cases } from "../../support/random.ts";
 import { defaults, useParsing } from "../service/loads/parsing.ts";
 

@@ -2,7 +2,7 @@ import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { unpacked } from "#cli/load/inputs.ts";
+import { unpacked } from "#files/unpack.ts";
 
 test("an abandoned stream ends even while it waits for bytes", async () => {
   const packed = new PassThrough();

@@ -1,7 +1,7 @@
 import { pluralize, quote } from "#text.ts";
 import { formatsOf, nulls, usualBooleansOf, usualFormatsOf } from "./formats.ts";
 import type { DateKind } from "./formats.ts";
-import type { LoadOptions } from "./options.ts";
+import type { FormatOptions } from "./options.ts";
 
 /** A column of a file, and its fields in the rows that are looked at. */
 export interface ColumnValues {
@@ -12,13 +12,13 @@ export interface ColumnValues {
 }
 
 /** What a person calls an option: `--date_format`. */
-export type OptionName = (option: keyof LoadOptions) => string;
+export type OptionName = (option: keyof FormatOptions) => string;
 
 /** Collects what is found, for a person. */
 export interface Found {
   readonly notes: string[];
   readonly doubts: string[];
-  readonly doubtful: (keyof LoadOptions)[];
+  readonly doubtful: (keyof FormatOptions)[];
   readonly called: OptionName;
 }
 
@@ -30,10 +30,10 @@ export interface Found {
 export function guessValues(
   all: readonly ColumnValues[],
   present: readonly ColumnValues[],
-  given: Partial<LoadOptions>,
+  given: Partial<FormatOptions>,
   nothing: string | undefined,
   found: Found,
-): Partial<LoadOptions> {
+): Partial<FormatOptions> {
   if (nothing !== undefined) nullAsText(all, nothing, found);
   return { ...dateOptions(present, given, found), ...booleanOptions(present, given, found) };
 }
@@ -77,10 +77,10 @@ const defaults = { DATE: "%Y%m%d", TIMESTAMP: "%Y%m%d %H:%M:%S", TIME: "%H:%M:%S
 
 function dateOptions(
   columns: readonly ColumnValues[],
-  given: Partial<LoadOptions>,
+  given: Partial<FormatOptions>,
   found: Found,
-): Partial<LoadOptions> {
-  const options: { -readonly [Key in keyof LoadOptions]?: LoadOptions[Key] } = {};
+): Partial<FormatOptions> {
+  const options: { -readonly [Key in keyof FormatOptions]?: FormatOptions[Key] } = {};
   const isGiven = given.date_format ?? given.date_time_format ?? given.converted_to_epoch;
   const counted: ColumnValues[] = [];
   for (const kind of ["DATE", "TIMESTAMP", "TIME"] as const) {
@@ -169,9 +169,9 @@ function dateOf(seconds: number): string {
 
 function booleanOptions(
   columns: readonly ColumnValues[],
-  given: Partial<LoadOptions>,
+  given: Partial<FormatOptions>,
   { notes, doubts, called }: Found,
-): Partial<LoadOptions> {
+): Partial<FormatOptions> {
   if (given.true_format !== undefined || given.false_format !== undefined || given.use_bit_values === true) return {};
   const values = columns.flatMap((column) => (column.type === "BOOLEAN" ? column.values : []));
   if (values.length === 0) return {};

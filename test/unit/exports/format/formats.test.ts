@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { booleansOf, formatsOf, usualBooleansOf, usualFormatsOf } from "#cli/load/formats.ts";
+import { booleansOf, formatsOf, usualBooleansOf, usualFormatsOf } from "#exports/format/formats.ts";
 
 test.each([
   ["DATE", ["2024-01-31"], "%Y-%m-%d"],

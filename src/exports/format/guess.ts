@@ -8,17 +8,16 @@ import { formatOf } from "#service/loads/load-format.ts";
 import { formatName, pluralize, quote } from "#text.ts";
 import { loadParameters } from "#wire/loads.ts";
 import { booleansOf } from "./formats.ts";
-import type { LoadOptions } from "./options.ts";
+import type { FormatOptions } from "./options.ts";
 import { readRows } from "./sample.ts";
 import type { SampleRow } from "./sample.ts";
-import type { TableColumn } from "./tables.ts";
 import { guessValues, nullOf } from "./values.ts";
 import type { ColumnValues, Found, OptionName } from "./values.ts";
 
 /** What the beginning of a file says about its format. */
 export interface Guess {
   /** The options that say the same, without those that were given, and without defaults. */
-  readonly options: Partial<LoadOptions>;
+  readonly options: Partial<FormatOptions>;
   /** For a person: each column with its type and the first values. */
   readonly columns: readonly (readonly [name: string, type: string, values: string])[];
   /** What else was found: lines for a person. */
@@ -26,7 +25,7 @@ export interface Guess {
   /** What only a person can decide: each says how. */
   readonly doubts: readonly string[];
   /** The options that are in doubt, among those that were guessed. */
-  readonly doubtful: readonly (keyof LoadOptions)[];
+  readonly doubtful: readonly (keyof FormatOptions)[];
   /** The names in the header; none where there is no header. */
   readonly header: readonly string[];
 }
@@ -47,7 +46,7 @@ export async function guessFormat(
   { connection, file }: Workbench,
   { name, sample, isWhole }: { readonly name: string; readonly sample: Buffer; readonly isWhole: boolean },
   table: readonly TableColumn[] | undefined,
-  given: Partial<LoadOptions>,
+  given: Partial<FormatOptions>,
   called: OptionName = asFlag,
 ): Promise<Guess> {
   const end = sample.lastIndexOf("\n") + 1;
@@ -83,7 +82,7 @@ export async function guessFormat(
     ...column,
     values: column.values.filter((value) => value !== (nothing ?? "(null)")),
   }));
-  const doubtful: (keyof LoadOptions)[] = [];
+  const doubtful: (keyof FormatOptions)[] = [];
   const found: Found = { notes, doubts, doubtful, called };
   if (sniffed === undefined && (separator === undefined || enclosing === undefined))
     doubts.push(
@@ -92,7 +91,7 @@ export async function guessFormat(
   doubts.push(...wrongSeparator(first, delimiter, table, called));
   if (decided === undefined)
     doubts.push(`is the first row (${shown(first)}) a header? Nothing tells; give ${called("has_header_row")}`);
-  const options: Partial<LoadOptions> = {
+  const options: Partial<FormatOptions> = {
     field_separator: separator === undefined && delimiter !== "," ? delimiter : undefined,
     enclosing_character: enclosing === undefined && quoting !== '"' ? quoting : undefined,
     has_header_row: given.has_header_row === undefined && header ? true : undefined,
@@ -153,7 +152,7 @@ function sampleOf(
   bytes: Buffer,
   isWhole: boolean,
   { delimiter, quoting }: { readonly delimiter: string; readonly quoting: string },
-  given: Partial<LoadOptions>,
+  given: Partial<FormatOptions>,
   table: readonly TableColumn[] | undefined,
 ): SampleRow[] {
   if (delimiter === quoting)
@@ -281,4 +280,10 @@ function movedColumns(names: readonly string[], table: readonly TableColumn[] | 
       `${moved.length === 1 ? "is" : "are"} elsewhere than in the table (${table.map(({ name }) => name).join(", ")}); ` +
       "write the file in the order of the table",
   ];
+}
+
+/** A column of a table, with its type as SQL has it: `BIGINT`, `DECIMAL(9,2)`. */
+export interface TableColumn {
+  readonly name: string;
+  readonly type: string;
 }

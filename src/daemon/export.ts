@@ -1,0 +1,231 @@
+import {
+  chownSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import type { Configuration, ExportConfiguration } from "#config/configuration.ts";
+import { errorDocument, InputError } from "#errors.ts";
+import type { ErrorDocument } from "#errors.ts";
+import type { FileStyle } from "#exports/csv.ts";
+import { exportToFolder, exportToTables } from "#exports/export.ts";
+import type { ExportOptions, TableExport } from "#exports/export.ts";
+import type { RunRecord } from "#state/record.ts";
+import type { RunResult } from "#sync/run.ts";
+import { daemonFolder, workFolder } from "#daemon/data-folder.ts";
+import type { Context } from "#daemon/context.ts";
+import { describeError } from "#daemon/output.ts";
+import { openConfiguredLoads, openConfiguredTarget, placeOf } from "#daemon/wiring.ts";
+
+/** What was exported, for `--json` and the record of a run. */
+export interface ExportDocument extends NonNullable<RunRecord["export"]> {
+  readonly target: string;
+  /** For a person: the database, with its schema if one was given, or the folder. */
+  readonly to: string;
+  readonly seconds: number;
+  readonly tables: readonly {
+    readonly table: string;
+    readonly rows?: number;
+    readonly seconds?: number;
+    readonly error?: ErrorDocument;
+  }[];
+  /** Set when any table did not arrive. */
+  readonly error?: ErrorDocument | undefined;
+}
+
+export function exportDocument({ target, to, seconds, tables, problem }: Exported): ExportDocument {
+  return {
+    target,
+    to,
+    seconds,
+    tables: tables.map(({ table, rows, seconds, error }) =>
+      error === undefined ? { table, rows, seconds } : { table, error: errorDocument(error) },
+    ),
+    error: problem === undefined ? undefined : errorDocument(problem),
+  };
+}
+
+/** What was exported, for a person. */
+export function describeExported(sync: string, { target, to, tables, seconds }: ExportDocument): string {
+  const done = tables.filter(({ error }) => error === undefined);
+  if (done.length === 0) return "";
+  const width = Math.max(...done.map(({ table }) => table.length));
+  const counts = done.map(({ rows = 0 }) => rows.toLocaleString("en"));
+  const digits = Math.max(...counts.map((count) => count.length));
+  return [
+    `${sync}: exported ${target} to ${to} (${seconds.toFixed(1)} s)`,
+    ...done.map(({ table }, index) => `  ${table.padEnd(width)}  ${(counts[index] ?? "").padStart(digits)} rows`),
+    "",
+  ].join("\n");
+}
+
+/** The result of an export. */
+export interface Exported {
+  readonly target: string;
+  /** For a person: the database, with its schema if one was given, or the folder. */
+  readonly to: string;
+  readonly tables: readonly TableExport[];
+  readonly seconds: number;
+  /** Set when any table failed, and names these. */
+  readonly problem?: InputError | undefined;
+}
+
+/**
+ * Exports the target of a sync to the tables of its `export:`.
+ * @throws when nothing could be exported at all
+ */
+export async function exportTables(context: Context, sync: string): Promise<Exported> {
+  const { configuration, embedded } = context;
+  const settings = configuration.syncs[sync];
+  if (settings?.export === undefined) throw new InputError(`the sync ${sync} has no \`export:\``);
+  const { to: target, export: into } = settings;
+  const record = exportRecord(configuration, placeOf(configuration, target));
+  const loads = await openConfiguredLoads(configuration, target, embedded, {
+    log: (message) => {
+      context.log.info({ sync }, `sync ${sync}: ${message}`);
+    },
+  });
+  try {
+    const exported = await exportTarget(context, sync, databaseOf(into), (options) =>
+      exportToTables(options, into, (...load) => loads.load(...load)),
+    );
+    if (exported.problem === undefined) record.settle(into);
+    else record.invalidate();
+    return exported;
+  } finally {
+    await loads.close();
+  }
+}
+
+/**
+ * Exports after a run, if the sync has an `export:` and its tables are not up to date: also after a run without changes,
+ * if an earlier export failed. Never throws, because the run has succeeded.
+ */
+export async function exportAfter(
+  context: Context,
+  sync: string,
+  outcome: RunResult["outcome"],
+): Promise<Exported | undefined> {
+  const { configuration, interruption } = context;
+  const settings = configuration.syncs[sync];
+  if (settings?.export === undefined || outcome === "planned") return undefined;
+  const record = exportRecord(configuration, placeOf(configuration, settings.to));
+  if (outcome === "no change" && record.has(settings.export)) return undefined;
+  const to = databaseOf(settings.export);
+  try {
+    return await exportTables(context, sync);
+  } catch (error) {
+    const why = interruption.stop.aborted ? "it was cancelled" : describeError(error);
+    const problem = new InputError(`nothing was exported to ${to}; its tables are unchanged: ${why}`);
+    return { target: settings.to, to, tables: [], seconds: 0, problem };
+  }
+}
+
+/** Exports a sync's target to CSV files. @throws {InputError} when they cannot be written */
+export function exportFiles(context: Context, sync: string, folder: string, style: FileStyle): Promise<Exported> {
+  return exportTarget(context, sync, folder, (options) => exportToFolder(options, folder, style));
+}
+
+async function exportTarget(
+  { configuration, embedded, interruption, log, output }: Context,
+  sync: string,
+  to: string,
+  work: (options: ExportOptions) => Promise<TableExport[]>,
+): Promise<Exported> {
+  const started = performance.now();
+  const name = configuration.syncs[sync]?.to ?? "";
+  const target = await openConfiguredTarget(configuration, name, embedded);
+  try {
+    const tables = await work({
+      list: async (destination, signal) => {
+        await target.list(destination, signal);
+      },
+      folder: await workFolder(configuration),
+      memory: configuration.memory,
+      signal: interruption.stop,
+      abandon: interruption.abandon,
+      progress: (doing) => {
+        log.debug({ sync }, `sync ${sync}: export: ${doing}`);
+        output.progress(`${sync}: ${doing} …`);
+      },
+    });
+    const seconds = Math.round(performance.now() - started) / 1000;
+    const problem = problemOf(tables, to);
+    return { target: name, to, tables, seconds, problem };
+  } finally {
+    output.progress();
+    await target.close();
+  }
+}
+
+function databaseOf({ database, schema }: ExportConfiguration): string {
+  return `database ${schema === undefined ? database : `${database}.${schema}`}`;
+}
+
+function problemOf(tables: readonly TableExport[], to: string): InputError | undefined {
+  const failed = tables.filter(({ error }) => error !== undefined);
+  if (failed.length === 0) return undefined;
+  const arrived = tables.filter(({ error }) => error === undefined).map(({ table }) => table);
+  return new InputError(
+    `not exported to ${to}: ${failed.map(({ table }) => table).join(", ")} (exported: ${arrived.join(", ") || "none"}); ` +
+      "the others are unchanged",
+    { problems: failed.map(({ table, error }) => `${table}: ${describeError(error)}`) },
+  );
+}
+
+/**
+ * Which tables are up to date with a target: a small file per target. It is removed before a run changes the target, so
+ * that an export that failed, or was killed, is repeated after the next run.
+ */
+export interface ExportRecord {
+  /** Whether these tables are up to date. */
+  has(into: ExportConfiguration): boolean;
+  /** Records that they are. */
+  settle(into: ExportConfiguration): void;
+  /** Records that none are: the target is about to change. */
+  invalidate(): void;
+}
+
+function key({ database, schema }: ExportConfiguration): string {
+  return JSON.stringify([database, schema ?? null]);
+}
+
+/** @param place identifies the target: see `placeOf` */
+export function exportRecord(configuration: Configuration, place: string): ExportRecord {
+  const file = join(daemonFolder(configuration), "exports", `${encodeURIComponent(place)}.json`);
+  const read = (): string[] => {
+    try {
+      return JSON.parse(readFileSync(file, "utf8")) as string[];
+    } catch {
+      return [];
+    }
+  };
+  return {
+    has: (into) => read().includes(key(into)),
+    settle: (into) => {
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+      const temporary = `${file}.${process.pid}`;
+      writeFileSync(temporary, JSON.stringify([...new Set([...read(), key(into)])]));
+      // Root may export while the service runs as another account, which must be able to read it.
+      const { uid, gid } = statSync(daemonFolder(configuration));
+      if (process.getuid?.() === 0) for (const path of [dirname(file), temporary]) chownSync(path, uid, gid);
+      renameSync(temporary, file);
+    },
+    invalidate: () => {
+      if (!existsSync(file)) return;
+      rmSync(file);
+      // Durably: after a power failure the tables must not count as up to date.
+      const folder = openSync(dirname(file), "r");
+      fsyncSync(folder);
+      closeSync(folder);
+    },
+  };
+}
