@@ -9,13 +9,10 @@ import { nfc } from "#text.ts";
 import { textOf } from "./decode.ts";
 import { dialectOf, options } from "./options.ts";
 import type { Dialect, GroupsOptions, MembershipsOptions, Options, UsersOptions } from "./options.ts";
-import { namedAttributes } from "./attributes.ts";
-import type { Named } from "./attributes.ts";
-import { headerOf } from "./header.ts";
-import type { Header } from "./header.ts";
-import { entryOf, membershipLinesOf, membershipOf, namedColumns } from "./records.ts";
-import type { LineTaker } from "./records.ts";
-import { at, noting, rowGroupsOf, shaped, trailerOf, withoutLines, withoutSepLine } from "./rows.ts";
+import { NamedAttributes } from "./attributes.ts";
+import { Header } from "./header.ts";
+import { entryOf, LineTaker, membershipOf, namedColumns } from "./records.ts";
+import { at, noting, rowGroupsOf, shaped, Trailer, withoutLines, withoutSepLine } from "./rows.ts";
 import type { Place, Row } from "./rows.ts";
 
 /** Users, groups and memberships from CSV files. Its options: `README.md` in this folder. */
@@ -43,7 +40,7 @@ interface Part {
   /** The columns that the options name. */
   readonly columns: readonly string[];
   /** The attributes that rules name; absent for memberships. */
-  readonly named?: Named | undefined;
+  readonly named?: NamedAttributes | undefined;
   /** For a file with this header, makes a record of a row. */
   records(header: Header, file: string): (row: Row) => SourceRecord;
   /** For a file with this header, hands rows over as lines; absent, or undefined: they become records. */
@@ -88,7 +85,7 @@ function partsOf(options: Options, context: ReadContext): readonly Part[] {
     columns: namedColumns(part),
   });
   const entries = (kind: Kind, part: UsersOptions | GroupsOptions): Part => {
-    const named = namedAttributes(kind, part, context);
+    const named = new NamedAttributes(kind, part, context);
     return { ...common(part), kind, named, records: (header, file) => entryOf(kind, part, header, file, named) };
   };
   const parts = [entries("user", users)];
@@ -99,7 +96,7 @@ function partsOf(options: Options, context: ReadContext): readonly Part[] {
       ...common(memberships),
       kind: "membership",
       records: (header, file) => membershipOf(memberships, header, file),
-      lines: (where) => takeLines && membershipLinesOf(memberships, where, takeLines),
+      lines: (where) => takeLines && LineTaker.of(memberships, where, takeLines),
     });
   }
   return parts;
@@ -142,7 +139,7 @@ async function* recordsOf(
     part.dialect,
     place,
   );
-  const trailer = trailerOf(dialect.trailer, dialect.delimiter, file.name);
+  const trailer = new Trailer(dialect, file.name);
   let layout: { header: Header; record: (row: Row) => SourceRecord; lines: LineTaker | undefined } | undefined;
   let skipped = 0;
   let count = 0;
@@ -163,7 +160,7 @@ async function* recordsOf(
           continue;
         }
         try {
-          const header = headerOf(row, file.name, dialect);
+          const header = new Header(row, file.name, dialect);
           headed(header);
           const where = { header, row, delimiter: dialect.delimiter, file: file.name };
           // A trailer may be any row.
@@ -225,7 +222,7 @@ async function* recheck(
       names.add(`${column}_new`);
     }
     // Throws for a column that is missing.
-    part.records(headerOf({ line: 1, fields: [...names] }, file, part.dialect), file);
+    part.records(new Header({ line: 1, fields: [...names] }, file, part.dialect), file);
   }
   const rows = new Map(parts.map((part) => [part.kind, new Map(part.names.slice(0, 1).map((name) => [name, 0]))]));
   for await (const batch of records) {

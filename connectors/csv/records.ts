@@ -3,7 +3,7 @@ import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { nfc } from "#text.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
-import type { Named } from "./attributes.ts";
+import type { NamedAttributes } from "./attributes.ts";
 import type { Column, Header } from "./header.ts";
 import type { Row, RowGroup } from "./rows.ts";
 import { at } from "./rows.ts";
@@ -17,7 +17,7 @@ export function entryOf(
   options: UsersOptions | GroupsOptions,
   header: Header,
   file: string,
-  named?: Named,
+  named?: NamedAttributes,
 ) {
   const idIndex = header.indexOf(options.id);
   const keyIndexes = options.keys?.map((name) => header.indexOf(name));
@@ -74,60 +74,80 @@ export function membershipOf(options: MembershipsOptions, header: Header, file: 
 /** How much text is handed over at a time, in UTF-16 units: a statement for less takes longer than its rows. */
 const longestLines = 256 * 1024;
 
-/** Hands memberships over as lines. */
-export interface LineTaker {
-  /** @returns how many rows a group has, or undefined when they have to be looked at one by one */
-  take(group: RowGroup): Promise<number | undefined>;
-  /** Hands over what is left. */
-  end(): Promise<void>;
+/** What the lines of a file are made of. */
+interface LineLayout {
+  readonly header: Header;
+  /** Of the header: when it comes again, that is not beyond doubt. */
+  readonly row: Row;
+  readonly delimiter: string;
+  readonly file: string;
 }
 
 /**
  * Hands groups of rows over as lines where every one of them is beyond doubt: as many fields as the header, a group, and a
  * member, without space around them.
- * @param where `row`: that of the header; when it comes again, that is not beyond doubt
- * @returns undefined where the kind of members is in a column
  */
-export function membershipLinesOf(
-  options: MembershipsOptions,
-  { header, row, delimiter, file }: { header: Header; row: Row; delimiter: string; file: string },
-  takeLines: (lines: MembershipLines) => Promise<void>,
-): LineTaker | undefined {
-  const { kind } = options;
-  if (typeof kind === "object") return undefined;
-  const [group, member] = [header.indexOf(options.group), header.indexOf(options.member)];
-  const plainLine = linePattern(header.width, [group, member], delimiter);
-  const headerLine = row.fields.join(delimiter);
-  let text = "";
-  let [line, count] = [0, 0];
+export class LineTaker {
+  readonly #takeLines: (lines: MembershipLines) => Promise<void>;
+  readonly #columns: Pick<MembershipLines, "delimiter" | "file" | "group" | "kind" | "member">;
+  readonly #plainLine: RegExp;
+  readonly #headerLine: string;
+  #text = "";
+  #line = 0;
+  #count = 0;
 
-  const end = async (): Promise<void> => {
-    if (text === "") return;
-    const lines = { text: text.slice(0, -1), count, delimiter, group, member, kind, file, line };
-    [text, count] = ["", 0];
-    await takeLines(lines);
-  };
-  const plainLines = (lines: string): number | undefined => {
+  /** @returns undefined where the kind of members is in a column */
+  static of(
+    options: MembershipsOptions,
+    layout: LineLayout,
+    takeLines: (lines: MembershipLines) => Promise<void>,
+  ): LineTaker | undefined {
+    return typeof options.kind === "object" ? undefined : new LineTaker(options.kind, options, layout, takeLines);
+  }
+
+  private constructor(
+    kind: Kind | undefined,
+    options: MembershipsOptions,
+    { header, row, delimiter, file }: LineLayout,
+    takeLines: (lines: MembershipLines) => Promise<void>,
+  ) {
+    const [group, member] = [header.indexOf(options.group), header.indexOf(options.member)];
+    this.#takeLines = takeLines;
+    this.#columns = { delimiter, group, member, kind, file };
+    this.#plainLine = linePattern(header.width, [group, member], delimiter);
+    this.#headerLine = row.fields.join(delimiter);
+  }
+
+  /** @returns how many rows a group has, or undefined when they have to be looked at one by one */
+  async take(rows: RowGroup): Promise<number | undefined> {
+    const found = rows.text === undefined ? undefined : this.#plainLines(rows.text);
+    if (found === undefined) return undefined;
+    // Lines are counted from the first one.
+    if (rows.line !== this.#line + this.#count) await this.end();
+    if (this.#text === "") this.#line = rows.line;
+    this.#text += rows.text;
+    this.#count += found;
+    if (this.#text.length >= longestLines) await this.end();
+    return found;
+  }
+
+  /** Hands over what is left. */
+  async end(): Promise<void> {
+    if (this.#text === "") return;
+    const lines = { text: this.#text.slice(0, -1), count: this.#count, line: this.#line, ...this.#columns };
+    this.#text = "";
+    this.#count = 0;
+    await this.#takeLines(lines);
+  }
+
+  /** How many lines there are, if all are beyond doubt. */
+  #plainLines(lines: string): number | undefined {
+    const pattern = this.#plainLine;
     let found = 0;
-    for (plainLine.lastIndex = 0; plainLine.lastIndex < lines.length; found++)
-      if (!plainLine.test(lines)) return undefined;
-    const isJoined = lines.includes("\u{FEFF}") || `\n${lines}`.includes(`\n${headerLine}\n`);
+    for (pattern.lastIndex = 0; pattern.lastIndex < lines.length; found++) if (!pattern.test(lines)) return undefined;
+    const isJoined = lines.includes("\u{FEFF}") || `\n${lines}`.includes(`\n${this.#headerLine}\n`);
     return nfc(lines) === lines && !isJoined ? found : undefined;
-  };
-  return {
-    end,
-    take: async (rows) => {
-      const found = rows.text === undefined ? undefined : plainLines(rows.text);
-      if (found === undefined) return undefined;
-      // Lines are counted from the first one.
-      if (rows.line !== line + count) await end();
-      if (text === "") ({ line } = rows);
-      text += rows.text;
-      count += found;
-      if (text.length >= longestLines) await end();
-      return found;
-    },
-  };
+  }
 }
 
 /** One line of so many fields, of which some are neither empty nor have space around them. Where a test fails it ends at 0. */

@@ -301,46 +301,50 @@ export function shaped(row: Row, width: number, file: string, dialect: Dialect):
 }
 
 /** Recognises the last row of a file, which says how many rows come before it. */
-export interface Trailer {
+export class Trailer {
+  readonly #pattern: RegExp | undefined;
+  readonly #delimiter: string;
+  readonly #file: string;
+  #found: { readonly place: Place; readonly count: string | undefined } | undefined;
+
+  /** @param dialect.trailer matches a row, its fields joined by the delimiter, and captures the count; undefined: there is none */
+  constructor({ trailer, delimiter }: Dialect, file: string) {
+    this.#pattern = trailer;
+    this.#delimiter = delimiter;
+    this.#file = file;
+  }
+
   /**
    * Whether the row is the trailer.
    * @throws {InputError} the trailer came before this row
    */
-  take(row: Row): boolean;
-  /** @throws {IncompleteReadError} there was no trailer, or its count is not `rows` */
-  assertCount(rows: number): void;
-}
+  take({ fields, line }: Row): boolean {
+    if (this.#pattern === undefined) return false;
+    if (this.#found !== undefined) {
+      const message = "the setting trailer matches this row, but others follow it; make it match the last row alone";
+      throw new InputError(`${at(this.#found.place)}: ${message}`);
+    }
+    const match = this.#pattern.exec(fields.join(this.#delimiter));
+    if (match === null) return false;
+    this.#found = { place: { file: this.#file, line }, count: match[1] };
+    return true;
+  }
 
-/** @param pattern matches a row, its fields joined by `delimiter`, and captures the count; undefined: there is no trailer */
-export function trailerOf(pattern: RegExp | undefined, delimiter: string, file: string): Trailer {
-  let found: { readonly place: Place; readonly count: string | undefined } | undefined;
-  return {
-    take(row) {
-      if (pattern === undefined) return false;
-      if (found !== undefined) {
-        const message = "the setting trailer matches this row, but others follow it; make it match the last row alone";
-        throw new InputError(`${at(found.place)}: ${message}`);
-      }
-      const match = pattern.exec(row.fields.join(delimiter));
-      if (match === null) return false;
-      found = { place: { file, line: row.line }, count: match[1] };
-      return true;
-    },
-    assertCount(rows) {
-      if (pattern === undefined) return;
-      if (found === undefined) {
-        throw new IncompleteReadError(
-          `${file} has no last row that the setting trailer matches; the file is incomplete, or its last row has another form`,
-        );
-      }
-      const { place, count } = found;
-      if (count === undefined || !/^\d+$/.test(count)) {
-        throw new InputError(`${at(place)}: what the setting trailer captures is not a number of rows`);
-      }
-      if (BigInt(count) === BigInt(rows)) return;
-      throw new IncompleteReadError(`${at(place)}: counts ${BigInt(count)} rows, and there are ${rows} before it`);
-    },
-  };
+  /** @throws {IncompleteReadError} there was no trailer, or its count is not `rows` */
+  assertCount(rows: number): void {
+    if (this.#pattern === undefined) return;
+    if (this.#found === undefined) {
+      throw new IncompleteReadError(
+        `${this.#file} has no last row that the setting trailer matches; the file is incomplete, or its last row has another form`,
+      );
+    }
+    const { place, count } = this.#found;
+    if (count === undefined || !/^\d+$/.test(count)) {
+      throw new InputError(`${at(place)}: what the setting trailer captures is not a number of rows`);
+    }
+    if (BigInt(count) === BigInt(rows)) return;
+    throw new IncompleteReadError(`${at(place)}: counts ${BigInt(count)} rows, and there are ${rows} before it`);
+  }
 }
 
 /** The current position of a read, for messages and origins. Moves as rows are read. */

@@ -31,29 +31,6 @@ export interface Receiver {
   fail(error: unknown): void;
 }
 
-/**
- * A connection to an LDAP server with many operations at a time. `ldapts`' own client hides what a search needs to prove
- * that it is complete: the controls and referrals of a result.
- */
-export interface Connection {
-  readonly socket: Socket;
-  /** Sends a request under a message id of its own. */
-  send(request: Request, receiver: Receiver): void;
-  /** Sends a request with a single answer. */
-  request(request: Request): Promise<Result>;
-  /** Counts bytes that wait to be processed; above a limit, reading from the network stops until `release`. */
-  hold(bytes: number): void;
-  release(bytes: number): void;
-  /** Reads on regardless while `work` runs: its answers may be behind those that wait. */
-  withoutBackpressure<Value>(work: () => Promise<Value>): Promise<Value>;
-  /** Replaces the socket, for StartTLS. */
-  upgrade(secure: (socket: Socket) => Promise<Socket>): Promise<void>;
-  /** Destroys the connection; every pending request gets the error. */
-  drop(error: unknown): void;
-  /** Unbinds and closes. Never throws. */
-  close(): Promise<void>;
-}
-
 /** Bytes that may wait to be processed before reading stops. */
 const highWater = 512 * 1024;
 /** How long a server has to close the connection after an unbind, in milliseconds. */
@@ -62,26 +39,141 @@ const unbindTimeout = 500;
 const unsolicited = 0;
 
 /**
- * Takes over a connected socket.
- * @param readTimeout how long the server may be silent while an answer is pending, in milliseconds
+ * A connection to an LDAP server with many operations at a time. `ldapts`' own client hides what a search needs to prove
+ * that it is complete: the controls and referrals of a result.
  */
-export function connectionOn(socket: Socket, readTimeout: number): Connection {
-  const receivers = new Map<number, Receiver>();
-  let current = socket;
-  let id = 0;
-  let held = 0;
-  let urgent = 0;
-  let broken: { error: unknown } | undefined;
+export class Connection {
+  readonly #readTimeout: number;
+  readonly #receivers = new Map<number, Receiver>();
+  #socket: Socket;
+  #take = messagesOf((message) => this.#dispatch(message));
+  #id = 0;
+  #held = 0;
+  #urgent = 0;
+  #broken: { readonly error: unknown } | undefined;
 
-  const breakOff = (error: unknown): void => {
-    if (broken !== undefined) return;
-    broken = { error };
-    current.destroy();
-    const waiting = [...receivers.values()];
-    receivers.clear();
+  /**
+   * Takes over a connected socket.
+   * @param readTimeout how long the server may be silent while an answer is pending, in milliseconds
+   */
+  constructor(socket: Socket, readTimeout: number) {
+    this.#socket = socket;
+    this.#readTimeout = readTimeout;
+    this.#attach(socket);
+  }
+
+  get socket(): Socket {
+    return this.#socket;
+  }
+
+  /** Sends a request under a message id of its own. */
+  send(request: Request, receiver: Receiver): void {
+    if (this.#broken !== undefined) {
+      receiver.fail(this.#broken.error);
+      return;
+    }
+    this.#id += 1;
+    request.messageId = this.#id;
+    this.#receivers.set(this.#id, receiver);
+    this.#socket.write(request.write());
+  }
+
+  /** Sends a request with a single answer. */
+  request(request: Request): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const receive = (_: number, cursor: Cursor): boolean => {
+        resolve(readResult(cursor));
+        return true;
+      };
+      this.send(request, { receive, fail: reject });
+    });
+  }
+
+  /** Counts bytes that wait to be processed; above a limit, reading from the network stops until `release`. */
+  hold(bytes: number): void {
+    this.#held += bytes;
+  }
+
+  release(bytes: number): void {
+    this.#held -= bytes;
+    if (this.#broken === undefined) this.#balance();
+  }
+
+  /** Reads on regardless while `work` runs: its answers may be behind those that wait. */
+  async withoutBackpressure<Value>(work: () => Promise<Value>): Promise<Value> {
+    this.#urgent += 1;
+    try {
+      this.#balance();
+      return await work();
+    } finally {
+      this.#urgent -= 1;
+      if (this.#broken === undefined) this.#balance();
+    }
+  }
+
+  /** Replaces the socket, for StartTLS. */
+  async upgrade(secure: (socket: Socket) => Promise<Socket>): Promise<void> {
+    const plain = this.#socket;
+    plain.off("data", this.#onData).off("close", this.#onClose).off("timeout", this.#onTimeout);
+    plain.setTimeout(0);
+    // Whatever arrived before TLS may come from somebody in between.
+    this.#take = messagesOf((message) => this.#dispatch(message));
+    this.#attach(await secure(plain));
+  }
+
+  /** Destroys the connection; every pending request gets the error. */
+  drop(error: unknown): void {
+    if (this.#broken !== undefined) return;
+    this.#broken = { error };
+    this.#socket.destroy();
+    const waiting = [...this.#receivers.values()];
+    this.#receivers.clear();
     for (const receiver of waiting) receiver.fail(error);
+  }
+
+  /** Unbinds and closes. Never throws. */
+  async close(): Promise<void> {
+    if (this.#broken === undefined) {
+      this.#broken = { error: new Error("the connection is closed") };
+      this.#receivers.clear();
+      this.#socket.off("timeout", this.#onTimeout);
+      await unbind(this.#socket, this.#id + 1);
+    }
+    await closed(this.#socket);
+  }
+
+  #attach(socket: Socket): void {
+    this.#socket = socket;
+    socket.on("data", this.#onData).on("error", (error) => this.drop(error));
+    socket.on("close", this.#onClose).on("timeout", this.#onTimeout);
+    socket.setTimeout(this.#readTimeout);
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#broken !== undefined) return;
+    try {
+      this.#take(chunk);
+      this.#balance();
+    } catch (error) {
+      this.drop(error);
+    }
   };
-  const dispatch = (message: Buffer): void => {
+
+  readonly #onClose = (): void => this.drop(new Error("the server closed the connection"));
+
+  readonly #onTimeout = (): void => {
+    if (this.#receivers.size > 0) this.drop(new Error(`no answer for ${formatDuration(this.#readTimeout)}`));
+  };
+
+  #balance(): void {
+    const wait = this.#held > highWater && this.#urgent === 0;
+    if (wait === this.#socket.isPaused()) return;
+    if (wait) this.#socket.pause();
+    else this.#socket.resume();
+    this.#socket.setTimeout(wait ? 0 : this.#readTimeout);
+  }
+
+  #dispatch(message: Buffer): void {
     const cursor: Cursor = { bytes: message, at: 0 };
     enter(cursor, tags.sequence);
     const number = readInteger(cursor);
@@ -90,96 +182,9 @@ export function connectionOn(socket: Socket, readTimeout: number): Connection {
       const { message: said } = readResult(cursor);
       throw new Error(`the server ended the connection${said === "" ? "" : ` (it says: ${presentable(said)})`}`);
     }
-    const receiver = receivers.get(number);
-    if (receiver?.receive(operation, cursor) === true) receivers.delete(number);
-  };
-  let take = messagesOf(dispatch);
-  const balance = (): void => {
-    const wait = held > highWater && urgent === 0;
-    if (wait === current.isPaused()) return;
-    if (wait) current.pause();
-    else current.resume();
-    current.setTimeout(wait ? 0 : readTimeout);
-  };
-  const onData = (chunk: Buffer): void => {
-    if (broken !== undefined) return;
-    try {
-      take(chunk);
-      balance();
-    } catch (error) {
-      breakOff(error);
-    }
-  };
-  const onClose = (): void => breakOff(new Error("the server closed the connection"));
-  const onTimeout = (): void => {
-    if (receivers.size > 0) breakOff(new Error(`no answer for ${formatDuration(readTimeout)}`));
-  };
-  const attach = (next: Socket): void => {
-    current = next;
-    next.on("data", onData).on("error", breakOff).on("close", onClose).on("timeout", onTimeout);
-    next.setTimeout(readTimeout);
-  };
-  attach(socket);
-
-  const send: Connection["send"] = (request, receiver) => {
-    if (broken !== undefined) {
-      receiver.fail(broken.error);
-      return;
-    }
-    id += 1;
-    request.messageId = id;
-    receivers.set(id, receiver);
-    current.write(request.write());
-  };
-  return {
-    get socket() {
-      return current;
-    },
-    send,
-    request: (request) =>
-      new Promise((resolve, reject) => {
-        const receive = (_: number, cursor: Cursor): boolean => {
-          resolve(readResult(cursor));
-          return true;
-        };
-        send(request, { receive, fail: reject });
-      }),
-    hold: (bytes) => {
-      held += bytes;
-    },
-    release: (bytes) => {
-      held -= bytes;
-      if (broken === undefined) balance();
-    },
-    withoutBackpressure: async (work) => {
-      urgent += 1;
-      try {
-        balance();
-        return await work();
-      } finally {
-        urgent -= 1;
-        if (broken === undefined) balance();
-      }
-    },
-    upgrade: async (secure) => {
-      const plain = current;
-      plain.off("data", onData).off("close", onClose).off("timeout", onTimeout);
-      plain.setTimeout(0);
-      // Whatever arrived before TLS may come from somebody in between.
-      take = messagesOf(dispatch);
-      attach(await secure(plain));
-    },
-    drop: breakOff,
-    close: async () => {
-      if (broken === undefined) {
-        broken = { error: new Error("the connection is closed") };
-        receivers.clear();
-        current.off("timeout", onTimeout);
-        await unbind(current, id + 1);
-      }
-      await closed(current);
-    },
-  };
+    const receiver = this.#receivers.get(number);
+    if (receiver?.receive(operation, cursor) === true) this.#receivers.delete(number);
+  }
 }
 
 /** Sends an unbind and waits briefly for the server to close. */

@@ -1,5 +1,5 @@
 import { countValues } from "#connector.ts";
-import type { Entry, ReadContext } from "#connector.ts";
+import type { Entry, ReadContext, ValueCounts } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { dnKey, isWithin } from "#principals/dn.ts";
@@ -9,20 +9,6 @@ import type { Options } from "./options.ts";
 /** Below one base so many containers are counted; with more, only the base is: each may be an entry with entries below. */
 const mostContainers = 2_000;
 
-/**
- * How many entries of one kind there are below each base, and below each container directly under one; and how many have a
- * value of each attribute that rules name.
- */
-interface Counts {
-  /** @returns what counts the entries of a base */
-  below(base: string): (entry: Entry) => void;
-  /**
-   * Reports the counts.
-   * @throws {IncompleteReadError} a place has no entries, or an attribute no values, and had some at the last good read
-   */
-  close(): void;
-}
-
 export interface CountsOptions {
   /** For messages: `source corp, ldaps://ldap.example.com`. */
   readonly place: string;
@@ -30,90 +16,116 @@ export interface CountsOptions {
   readonly options: Options;
 }
 
-function countsOf(kind: Kind, reading: CountsOptions): Counts {
-  const prefix = `${kind}s below `;
-  const values = valuesOf(kind, reading);
-  const counts = new Map<string, number>();
-  const crowded: string[] = [];
-  const add = (place: string): boolean => {
-    const count = counts.get(place) ?? 0;
-    counts.set(place, count + 1);
+/** How many entries of one kind there are below each base, and below each container directly under one. */
+class Counts {
+  readonly #reading: CountsOptions;
+  readonly #prefix: string;
+  readonly #counts = new Map<string, number>();
+  /** Bases with so many containers that those are not counted. */
+  readonly #crowded: string[] = [];
+
+  constructor(kind: Kind, reading: CountsOptions) {
+    this.#reading = reading;
+    this.#prefix = `${kind}s below `;
+  }
+
+  /** @returns what counts the entries of a base */
+  below(base: string): (entry: Entry) => void {
+    const outer = dnKey(base);
+    const containers = new Set<string>();
+    this.#counts.set(base, 0);
+    return ({ keys: [key = ""] }) => {
+      this.#add(base);
+      if (this.#crowded.includes(outer)) return;
+      const container = containerOf(key, outer);
+      if (container === undefined || !this.#add(container)) return;
+      containers.add(container);
+      if (containers.size <= mostContainers) return;
+      this.#crowded.push(outer);
+      for (const each of containers) this.#counts.delete(each);
+      containers.clear();
+    };
+  }
+
+  /** @returns whether it is the first one there */
+  #add(place: string): boolean {
+    const count = this.#counts.get(place) ?? 0;
+    this.#counts.set(place, count + 1);
     return count === 0;
-  };
-  return {
-    below: (base) => {
-      const outer = dnKey(base);
-      const containers = new Set<string>();
-      counts.set(base, 0);
-      return (entry) => {
-        const [key = ""] = entry.keys;
-        values.count(entry);
-        add(base);
-        if (crowded.includes(outer)) return;
-        const container = containerOf(key, outer);
-        if (container === undefined || !add(container)) return;
-        containers.add(container);
-        if (containers.size <= mostContainers) return;
-        crowded.push(outer);
-        for (const each of containers) counts.delete(each);
-        containers.clear();
-      };
-    },
-    close: () => {
-      const { count, lastCounts = {} } = reading.context;
-      for (const [place, amount] of counts) count?.(`${prefix}${place}`, amount);
-      const before = Object.entries(lastCounts).filter(([name]) => name.startsWith(prefix));
-      refuseEmptied(
-        before.filter(([name]) => {
-          const place = name.slice(prefix.length);
-          const isCounted = counts.has(place) || !crowded.some((outer) => isWithin(place, outer));
-          return isCounted && (counts.get(place) ?? 0) === 0;
-        }),
-        reading,
-      );
-      values.close();
-    },
-  };
+  }
+
+  /**
+   * Reports the counts.
+   * @throws {IncompleteReadError} a place has no entries, and had some at the last good read
+   */
+  end(): void {
+    const { count, lastCounts = {} } = this.#reading.context;
+    for (const [place, amount] of this.#counts) count?.(`${this.#prefix}${place}`, amount);
+    const emptied = Object.entries(lastCounts).filter(([name]) => {
+      if (!name.startsWith(this.#prefix)) return false;
+      const place = name.slice(this.#prefix.length);
+      const isCounted = this.#counts.has(place) || !this.#crowded.some((outer) => isWithin(place, outer));
+      return isCounted && (this.#counts.get(place) ?? 0) === 0;
+    });
+    refuseEmptied(emptied, this.#reading);
+  }
 }
 
 /** What a read of one kind checks of the entries that come. */
-export interface Checks {
-  /** Begins a base, which must have so many entries. `end`: all of them have come. */
-  below(base: string, minEntries: number): { add(entry: Entry): void; end(): void };
-  /** All bases have ended. */
-  end(): void;
-}
+export class Checks {
+  readonly #kind: Kind;
+  readonly #reading: CountsOptions;
+  readonly #counts: Counts;
+  readonly #values: ValueCounts;
+  #total = 0;
 
-/** @throws {IncompleteReadError} from `end`, where there is less than configured, or than the last good read makes likely */
-export function checksOf(kind: Kind, reading: CountsOptions): Checks {
-  const { place, options } = reading;
-  const part = partOptions(kind, options);
-  const counts = countsOf(kind, reading);
-  let total = 0;
-  return {
-    below: (dn, minEntries) => {
-      const countEntry = counts.below(dn);
-      let count = 0;
-      return {
-        add: (entry) => {
-          count += 1;
-          countEntry(entry);
-        },
-        end: () => {
-          if (count < minEntries)
-            throw tooFew(`${place}: ${dn}`, kind, count, `${minEntries} (minEntries of this base)`);
-          total += count;
-        },
-      };
-    },
-    end: () => {
-      if (total < part.minEntries) {
-        const names = part.base.map(({ dn }) => dn).join(" and ");
-        throw tooFew(`${place}: ${names}`, kind, total, `${part.minEntries} (${kind}s.minEntries)`);
-      }
-      counts.close();
-    },
-  };
+  constructor(kind: Kind, reading: CountsOptions) {
+    this.#kind = kind;
+    this.#reading = reading;
+    this.#counts = new Counts(kind, reading);
+    this.#values = valuesOf(kind, reading);
+  }
+
+  /**
+   * Begins a base, which must have so many entries.
+   * @returns `end`, for when all of them have come, throws {IncompleteReadError} where there are fewer
+   */
+  below(base: string, minEntries: number): { add(entry: Entry): void; end(): void } {
+    const countEntry = this.#counts.below(base);
+    let count = 0;
+    return {
+      add: (entry) => {
+        count += 1;
+        this.#values.add(entry);
+        countEntry(entry);
+      },
+      end: () => {
+        if (count < minEntries)
+          throw tooFew(`${this.#reading.place}: ${base}`, this.#kind, count, `${minEntries} (minEntries of this base)`);
+        this.#total += count;
+      },
+    };
+  }
+
+  /**
+   * All bases have ended.
+   * @throws {IncompleteReadError} there is less than configured, or than the last good read makes likely
+   */
+  end(): void {
+    const kind = this.#kind;
+    const { place, options } = this.#reading;
+    const part = partOptions(kind, options);
+    if (this.#total < part.minEntries) {
+      const names = part.base.map(({ dn }) => dn).join(" and ");
+      throw tooFew(`${place}: ${names}`, kind, this.#total, `${part.minEntries} (${kind}s.minEntries)`);
+    }
+    this.#counts.end();
+    const [name] = this.#values.end();
+    if (name === undefined) return;
+    throw new IncompleteReadError(
+      `${place}: no ${kind}s with ${name}, where the last good read found ${this.#values.before(name)}: may this login still read the attribute? If nobody has it, list it under ${kind}s.optionalAttributes`,
+    );
+  }
 }
 
 function tooFew(where: string, kind: Kind, count: number, expected: string): IncompleteReadError {
@@ -123,24 +135,11 @@ function tooFew(where: string, kind: Kind, count: number, expected: string): Inc
 }
 
 /** Counts the values of the attributes that rules name. A login that may not read one any more would empty it for all. */
-function valuesOf(
-  kind: Kind,
-  { place, context, options }: CountsOptions,
-): Pick<Counts, "close"> & { count: (entry: Entry) => void } {
+function valuesOf(kind: Kind, { context, options }: CountsOptions): ValueCounts {
   const names = (context.attributes?.[`${kind}s`] ?? []).filter((name) => !isMembership(name));
   const given = new Set(partOptions(kind, options).optionalAttributes.map((name) => name.toLowerCase()));
   const optional = new Set(names.filter((name) => given.has(name.toLowerCase())));
-  const values = countValues(kind, names, context, optional);
-  return {
-    count: values.add,
-    close: () => {
-      const [name] = values.end();
-      if (name === undefined) return;
-      throw new IncompleteReadError(
-        `${place}: no ${kind}s with ${name}, where the last good read found ${values.before(name)}: may this login still read the attribute? If nobody has it, list it under ${kind}s.optionalAttributes`,
-      );
-    },
-  };
+  return countValues(kind, names, context, optional);
 }
 
 /** Long lists of members come in parts. */

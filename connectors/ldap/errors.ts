@@ -133,23 +133,23 @@ function localProblem(error: unknown): string | undefined {
 const examples = 5;
 
 /** Warnings that may come once for every entry. */
-export interface Warnings {
-  /** @param kind the end of `12 more …`: `values are not UTF-8` */
-  add(kind: string, message: string): void;
-  /** Warns with the number of those that were not written. */
-  close(): void;
-}
+export class Warnings {
+  readonly #warn: (message: string) => void;
+  readonly #counts = new Map<string, number>();
 
-export function warningsTo(warn: (message: string) => void): Warnings {
-  const counts = new Map<string, number>();
-  return {
-    add: (kind, message) => {
-      const count = (counts.get(kind) ?? 0) + 1;
-      counts.set(kind, count);
-      if (count <= examples) warn(message);
-    },
-    close: () => {
-      for (const [kind, count] of counts) if (count > examples) warn(`${count - examples} more ${kind}`);
-    },
-  };
+  constructor(warn: (message: string) => void) {
+    this.#warn = warn;
+  }
+
+  /** @param kind the end of `12 more …`: `values are not UTF-8` */
+  add(kind: string, message: string): void {
+    const count = (this.#counts.get(kind) ?? 0) + 1;
+    this.#counts.set(kind, count);
+    if (count <= examples) this.#warn(message);
+  }
+
+  /** Warns with the number of those that were not written. */
+  close(): void {
+    for (const [kind, count] of this.#counts) if (count > examples) this.#warn(`${count - examples} more ${kind}`);
+  }
 }

@@ -22,14 +22,14 @@ const kind: Kind = "group";
 export async function readNesting(session: Session, warn: (message: string) => void): Promise<Nesting> {
   const { options } = session;
   const dnKey = dnKeys();
-  const builder = nestingBuilder();
+  const nesting = new Nesting();
   const yielder = createYielder();
   const places = placesOf(partOptions(kind, options));
   let followed = new Set<string>();
   for (const { dn, inner } of places) {
     const query = queryOf(kind, options, dn, [anyAttribute]);
     for await (const { entries } of searchWithReferrals(session, query, { inner, followed })) {
-      for (const message of entries) builder.group(dnKey(dnOf(message)));
+      for (const message of entries) nesting.group(dnKey(dnOf(message)));
     }
   }
   const selection = selectionOf(kind, options, { users: [], groups: [] });
@@ -42,99 +42,91 @@ export async function readNesting(session: Session, warn: (message: string) => v
         const found = recordOf(message, reader);
         const { entry, lists, rest } = found;
         const own = entry.keys[0] ?? "";
-        builder.seen(own);
-        for (const parent of entry.memberOf) builder.add(own, parent);
+        nesting.seen(own);
+        for (const parent of entry.memberOf) nesting.add(own, parent);
         for (const list of lists) {
           for (const references of referencesIn(message, list, reader, 1_000)) {
-            for (const { key } of references) builder.add(key, own);
+            for (const { key } of references) nesting.add(key, own);
             if (yielder.isDue()) await yielder.yield();
           }
         }
         for (const one of rest) {
           for await (const values of remainingValues(batch.session, found, one, reader)) {
             for (const value of values) {
-              if (isMembers(one.use)) builder.add(referenceOf(one.use, value, dnKey).key, own);
-              else builder.add(own, dnKey(value));
+              if (isMembers(one.use)) nesting.add(referenceOf(one.use, value, dnKey).key, own);
+              else nesting.add(own, dnKey(value));
             }
           }
         }
       }
     }
   }
-  const missed = builder.unseen();
+  const missed = nesting.unseen();
   if (missed !== undefined) {
     throw new IncompleteReadError(
       `${session.place}: the group ${missed} was there first, and not when its members were read; try again`,
       { torn: true },
     );
   }
-  return builder.build(warn);
-}
-
-/** The groups that a group is in, directly or through others. */
-export interface Nesting {
-  /** @returns keys, without the group's own; empty for what is not a group */
-  above(group: string): readonly string[];
-  isGroup(key: string): boolean;
-}
-
-/** Collects groups and the memberships among them. */
-export interface NestingBuilder {
-  /** Adds a group by its key; all groups come before the first `add`. */
-  group(key: string): void;
-  /** Says that the members of a group were read. */
-  seen(key: string): void;
-  /** A group whose members were not read. */
-  unseen(): string | undefined;
-  /** Says that a group is directly in another; ignored unless both are groups. */
-  add(member: string, group: string): void;
-  /** @param warn gets a warning for each cycle of groups */
-  build(warn: (message: string) => void): Nesting;
+  nesting.warnAboutCycles(warn);
+  return nesting;
 }
 
 /** At most so many cycles are named. */
 const examples = 5;
 
-export function nestingBuilder(): NestingBuilder {
-  const numbers = new Map<string, number>();
-  const keys: string[] = [];
-  const parents: number[][] = [];
-  const isSeen: boolean[] = [];
-  const nameOf = (number: number): string => keys[number] ?? "";
-  return {
-    group: (key) => {
-      if (numbers.has(key)) return;
-      numbers.set(key, keys.length);
-      keys.push(key);
-      parents.push([]);
-      isSeen.push(false);
-    },
-    seen: (key) => {
-      const number = numbers.get(key);
-      if (number !== undefined) isSeen[number] = true;
-    },
-    unseen: () => keys[isSeen.indexOf(false)],
-    add: (member, group) => {
-      const [below, above] = [numbers.get(member), numbers.get(group)];
-      if (below !== undefined && above !== undefined) parents[below]?.push(above);
-    },
-    build: (warn) => {
-      warnAboutCycles(cyclesIn(parents).map(nameOf), warn);
-      return {
-        isGroup: (key) => numbers.has(key),
-        above: (group) => {
-          const number = numbers.get(group);
-          return number === undefined ? [] : above(parents, number).map(nameOf);
-        },
-      };
-    },
-  };
-}
+/** Groups, and which are in which. */
+export class Nesting {
+  readonly #numbers = new Map<string, number>();
+  readonly #keys: string[] = [];
+  readonly #parents: number[][] = [];
+  readonly #isSeen: boolean[] = [];
 
-function warnAboutCycles(cycles: readonly string[], warn: (message: string) => void): void {
-  for (const group of cycles.slice(0, examples))
-    warn(`the group ${group} contains itself, directly or through other groups`);
-  if (cycles.length > examples) warn(`${cycles.length - examples} more groups contain themselves`);
+  /** Adds a group by its key; all groups come before the first `add`. */
+  group(key: string): void {
+    if (this.#numbers.has(key)) return;
+    this.#numbers.set(key, this.#keys.length);
+    this.#keys.push(key);
+    this.#parents.push([]);
+    this.#isSeen.push(false);
+  }
+
+  /** Says that the members of a group were read. */
+  seen(key: string): void {
+    const number = this.#numbers.get(key);
+    if (number !== undefined) this.#isSeen[number] = true;
+  }
+
+  /** A group whose members were not read. */
+  unseen(): string | undefined {
+    return this.#keys[this.#isSeen.indexOf(false)];
+  }
+
+  /** Says that a group is directly in another; ignored unless both are groups. */
+  add(member: string, group: string): void {
+    const [below, above] = [this.#numbers.get(member), this.#numbers.get(group)];
+    if (below !== undefined && above !== undefined) this.#parents[below]?.push(above);
+  }
+
+  warnAboutCycles(warn: (message: string) => void): void {
+    const cycles = cyclesIn(this.#parents);
+    for (const group of cycles.slice(0, examples))
+      warn(`the group ${this.#keys[group]} contains itself, directly or through other groups`);
+    if (cycles.length > examples) warn(`${cycles.length - examples} more groups contain themselves`);
+  }
+
+  isGroup(key: string): boolean {
+    return this.#numbers.has(key);
+  }
+
+  /**
+   * The groups that a group is in, directly or through others.
+   * @returns keys, without the group's own; empty for what is not a group
+   */
+  above(group: string): readonly string[] {
+    const number = this.#numbers.get(group);
+    return number === undefined ? [] : above(this.#parents, number).map((each) => this.#keys[each] ?? "");
+  }
 }
 
 function above(parents: readonly (readonly number[])[], start: number): number[] {
@@ -226,18 +218,33 @@ function memberships(group: Entry, references: readonly MemberReference[], group
  * The primary groups of Active Directory's users, which do not list their members. A company has a handful; each is
  * searched for once.
  */
-export interface PrimaryGroups {
-  /** The key of the group; undefined when it is not among the source's groups. */
-  keyOf(session: Session, sid: string): Promise<string | undefined>;
-  /** Whether it was looked for at this server, and not found. */
-  isMissing(session: Session, sid: string): boolean;
-}
+export class PrimaryGroups {
+  readonly #options: Options;
+  readonly #warn: (message: string) => void;
+  readonly #known = new Map<string, string | undefined>();
+  readonly #missing = new Map<string, Session>();
 
-export function primaryGroups(options: Options, warn: (message: string) => void): PrimaryGroups {
-  const known = new Map<string, string | undefined>();
-  const missing = new Map<string, Session>();
-  const find = async (session: Session, sid: string): Promise<string | undefined> => {
-    const { groups } = options;
+  constructor(options: Options, warn: (message: string) => void) {
+    this.#options = options;
+    this.#warn = warn;
+  }
+
+  /** The key of the group; undefined when it is not among the source's groups. */
+  async keyOf(session: Session, sid: string): Promise<string | undefined> {
+    if (this.#known.has(sid)) return this.#known.get(sid);
+    const found = await this.#find(session, sid);
+    this.#known.set(sid, found);
+    if (found === undefined) {
+      this.#missing.set(sid, session);
+      this.#warn(
+        `the primary group ${sid} of users is not among the groups that are read; memberships in it are ignored`,
+      );
+    }
+    return found;
+  }
+
+  async #find(session: Session, sid: string): Promise<string | undefined> {
+    const { groups } = this.#options;
     if (groups === undefined) return undefined;
     for (const { dn: base } of groups.base) {
       const [message] = await lookUp(session, {
@@ -250,20 +257,12 @@ export function primaryGroups(options: Options, warn: (message: string) => void)
       if (message !== undefined) return dnKey(dnOf(message));
     }
     return undefined;
-  };
-  return {
-    keyOf: async (session, sid) => {
-      if (known.has(sid)) return known.get(sid);
-      const found = await find(session, sid);
-      known.set(sid, found);
-      if (found === undefined) {
-        missing.set(sid, session);
-        warn(`the primary group ${sid} of users is not among the groups that are read; being in it does not count`);
-      }
-      return found;
-    },
-    isMissing: (session, sid) => missing.get(sid) === session,
-  };
+  }
+
+  /** Whether it was looked for at this server, and not found. */
+  isMissing(session: Session, sid: string): boolean {
+    return this.#missing.get(sid) === session;
+  }
 }
 
 /** Members are processed so many at a time. */

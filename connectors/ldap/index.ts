@@ -4,16 +4,15 @@ import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { describe, places, version } from "./describe.ts";
 import { selectionOf } from "./attributes.ts";
-import { checksOf, refuseEmptied } from "./counts.ts";
+import { Checks, refuseEmptied } from "./counts.ts";
 import type { CountsOptions } from "./counts.ts";
 import { dnKeys, isWithin } from "#principals/dn.ts";
 import { recordOf } from "./entries.ts";
 import type { ParsedEntry, Reader } from "./entries.ts";
-import { connectionError, warningsTo } from "./errors.ts";
-import type { Warnings } from "./errors.ts";
+import { connectionError, Warnings } from "./errors.ts";
 import { find, isGivenByServer } from "./find.ts";
-import { placementOf, primaryGroups, readNesting, recordsOfPartialEntry } from "./groups.ts";
-import type { Nesting, PrimaryGroups } from "./groups.ts";
+import { placementOf, PrimaryGroups, readNesting, recordsOfPartialEntry } from "./groups.ts";
+import type { Nesting } from "./groups.ts";
 import { MalformedError } from "./message.ts";
 import { options, partOptions, placesOf } from "./options.ts";
 import type { Options } from "./options.ts";
@@ -64,12 +63,12 @@ export async function* read(
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const session = await openSession(options, open, context);
-  const warnings = warningsTo(context.warn);
+  const warnings = new Warnings(context.warn);
   const { place } = session;
   try {
     const nesting =
       options.flatten && options.groups !== undefined ? await readNesting(session, context.warn) : undefined;
-    const groups = primaryGroups(options, context.warn);
+    const groups = new PrimaryGroups(options, context.warn);
     const reading: Reading = { session, options, place, context, warnings, nesting, groups, dnKey: dnKeys() };
     let memberships = 0;
     for (const kind of kindsOf(options)) {
@@ -108,7 +107,7 @@ async function* recheck(
 ): AsyncGenerator<readonly SourceRecord[]> {
   const kinds = kindsOf(options).map((kind) => {
     const part = partOptions(kind, options);
-    const checks = checksOf(kind, { ...reading, options });
+    const checks = new Checks(kind, { ...reading, options });
     const key = dnKeys();
     const bases = placesOf(part)
       .map(({ dn, minEntries }) => ({ key: key(dn), below: checks.below(dn, minEntries) }))
@@ -140,11 +139,11 @@ function membershipsIn(record: SourceRecord): number {
 async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly SourceRecord[]> {
   const { options, context, warnings, dnKey, place, groups } = reading;
   const selection = selectionOf(kind, options, context.attributes);
-  const reader: Reader = { kind, selection, dnKey, options, warn: warnings.add };
+  const reader: Reader = { kind, selection, dnKey, options, warn: (about, message) => warnings.add(about, message) };
   const part = partOptions(kind, options);
   const placement = placementOf(reading.nesting, warnings);
   const yielder = createYielder();
-  const checks = checksOf(kind, reading);
+  const checks = new Checks(kind, reading);
   const followed = new Set<string>();
   for (const { dn, minEntries, inner } of placesOf(part)) {
     const query = queryOf(kind, options, dn, selection.request);

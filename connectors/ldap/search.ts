@@ -46,7 +46,7 @@ export type Alternatives = readonly string[];
 const atOnce = 64 * 1024;
 
 /** So many empty pages in a row mean that the server will never end. */
-const emptyPages = 100;
+const mostEmptyPages = 100;
 
 /**
  * Everything that a query finds on one server, page by page; the next page is requested while one is processed. Ends
@@ -64,7 +64,7 @@ export async function* search(session: Session, query: Query): AsyncGenerator<Fo
 /** What the server sends, up to its SearchResultDone without a cookie. */
 async function* allPages(session: Session, query: Query): AsyncGenerator<Found, Pick<Pages, "received" | "paged">> {
   const { signal } = session.origin.context;
-  const pages = requestPages(session, query);
+  const pages = new Pages(session, query);
   const timer = setTimeout(() => {
     const { search } = session.options.limits;
     pages.fail(
@@ -140,133 +140,139 @@ function collect(session: Session, pages: AsyncIterable<Found>): Promise<readonl
   });
 }
 
-interface Pages {
-  /** What arrived since the last call; undefined at the end. */
-  next(): Promise<Found | undefined>;
+/** Requests the pages of a search, and receives them. */
+class Pages implements Receiver {
+  readonly #session: Session;
+  readonly #query: Query;
+  readonly #control: PagedResultsControl | undefined;
+  readonly #request: SearchRequest;
+  /** The first entry of each page. */
+  readonly #firsts = new Set<string>();
+  #entries: Buffer[] = [];
+  #bytes = 0;
+  #references: Alternatives[] = [];
+  #received = 0;
+  #receivedBefore = 0;
+  #emptyPages = 0;
+  #paged = false;
+  #state: "open" | "done" | { readonly error: unknown } = "open";
+  #wake: (() => void) | undefined;
+
+  constructor(session: Session, query: Query) {
+    this.#session = session;
+    this.#query = query;
+    const { pageSize: size } = query;
+    this.#control = size === undefined ? undefined : new PagedResultsControl({ value: { size } });
+    this.#request = new SearchRequest({
+      messageId: 0,
+      baseDN: query.base,
+      scope: query.scope,
+      filter: parseFilter(query.filter),
+      attributes: [...query.attributes],
+      timeLimit: 0,
+      ...(this.#control && { controls: [this.#control] }),
+    });
+    session.connection.send(this.#request, this);
+  }
+
   /** The number of entries so far. */
-  readonly received: number;
+  get received(): number {
+    return this.#received;
+  }
+
   /** Whether the server sent a paging control. */
-  readonly paged: boolean;
-  fail(error: unknown): void;
-}
+  get paged(): boolean {
+    return this.#paged;
+  }
 
-function requestPages(session: Session, query: Query): Pages {
-  const { connection } = session;
-  const size = query.pageSize;
-  const control = size === undefined ? undefined : new PagedResultsControl({ value: { size } });
-  const request = new SearchRequest({
-    messageId: 0,
-    baseDN: query.base,
-    scope: query.scope,
-    filter: parseFilter(query.filter),
-    attributes: [...query.attributes],
-    timeLimit: 0,
-    ...(control && { controls: [control] }),
-  });
-  let entries: Buffer[] = [];
-  let bytes = 0;
-  let references: Alternatives[] = [];
-  let received = 0;
-  let receivedBefore = 0;
-  let empty = 0;
-  let paged = false;
-  const firsts = new Set<string>();
-  let state: "open" | "done" | { readonly error: unknown } = "open";
-  let wake: (() => void) | undefined;
-
-  const fail = (error: unknown): void => {
-    if (state === "open") state = { error };
-    wake?.();
-  };
-  const repeated = (dn: string): void => {
-    const message = `${titleOf(session, query)}: the server sent the page that begins with ${dn} twice; was the directory changed meanwhile?`;
-    fail(new IncompleteReadError(message, { torn: true }));
-  };
-  const end = (result: Result): void => {
-    if (result.code === codes.referral) references.push(result.referrals);
-    else if (result.code !== codes.success) throw searchError(session, query, result, received);
-    const { cookie } = result;
-    if (control === undefined || cookie === undefined || cookie.length === 0) {
-      if (paged && cookie === undefined) {
-        throw new IncompleteReadError(
-          `${titleOf(session, query)}: the server stopped paging after ${received} entries`,
-        );
+  /** What arrived since the last call; undefined at the end. */
+  async next(): Promise<Found | undefined> {
+    for (;;) {
+      if (typeof this.#state === "object") throw this.#state.error;
+      if (this.#entries.length > 0) {
+        const found = { entries: this.#entries };
+        this.#entries = [];
+        this.#session.connection.release(this.#bytes);
+        this.#bytes = 0;
+        return found;
       }
-      paged ||= cookie !== undefined;
-      state = "done";
+      if (this.#references.length > 0) {
+        const found = { references: this.#references };
+        this.#references = [];
+        return found;
+      }
+      if (this.#state === "done") return undefined;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  fail(error: unknown): void {
+    if (this.#state === "open") this.#state = { error };
+    this.#wake?.();
+  }
+
+  receive(operation: number, cursor: Cursor): boolean {
+    if (this.#state !== "open") return operation === tags.searchDone;
+    if (operation === tags.searchEntry) {
+      this.#takeEntry(cursor);
+      if (this.#bytes < atOnce) return false;
+    } else if (operation === tags.searchReference) {
+      this.#references.push(readTexts(cursor, tags.searchReference));
+    } else if (operation === tags.searchDone) {
+      try {
+        this.#endPage(readResult(cursor));
+      } catch (error) {
+        this.fail(error);
+      }
+    } else throw new MalformedError("an answer of another kind than was asked for");
+    this.#wake?.();
+    return operation === tags.searchDone;
+  }
+
+  #takeEntry(cursor: Cursor): void {
+    if (this.#received === this.#receivedBefore && this.#control !== undefined) {
+      const dn = dnOf(cursor);
+      if (this.#firsts.has(dn)) {
+        const problem = `the server sent the page that begins with ${dn} twice; did the directory change meanwhile?`;
+        this.fail(new IncompleteReadError(`${this.#title}: ${problem}`, { torn: true }));
+      }
+      this.#firsts.add(dn);
+    }
+    this.#received += 1;
+    this.#entries.push(cursor.bytes);
+    this.#bytes += cursor.bytes.length;
+    this.#session.connection.hold(cursor.bytes.length);
+  }
+
+  /** Asks for the next page, if there is one. */
+  #endPage(result: Result): void {
+    if (result.code === codes.referral) this.#references.push(result.referrals);
+    else if (result.code !== codes.success) throw searchError(this.#session, this.#query, result, this.#received);
+    const { cookie } = result;
+    if (this.#control === undefined || cookie === undefined || cookie.length === 0) {
+      if (this.#paged && cookie === undefined) {
+        throw new IncompleteReadError(`${this.#title}: the server stopped paging after ${this.#received} entries`);
+      }
+      this.#paged ||= cookie !== undefined;
+      this.#state = "done";
       return;
     }
-    paged = true;
-    empty = received === receivedBefore ? empty + 1 : 0;
-    if (empty > emptyPages) {
-      throw new IncompleteReadError(`${titleOf(session, query)}: the server sends empty pages without end`);
+    this.#paged = true;
+    this.#emptyPages = this.#received === this.#receivedBefore ? this.#emptyPages + 1 : 0;
+    if (this.#emptyPages > mostEmptyPages) {
+      throw new IncompleteReadError(`${this.#title}: the server sends empty pages without end`);
     }
-    receivedBefore = received;
-    control.value = { size: size ?? 0, cookie };
-    connection.send(request, receiver);
-  };
-  const receiver: Receiver = {
-    receive: (operation, cursor) => {
-      if (state !== "open") return operation === tags.searchDone;
-      if (operation === tags.searchEntry) {
-        if (received === receivedBefore && control !== undefined) {
-          const dn = dnOf(cursor);
-          if (firsts.has(dn)) repeated(dn);
-          firsts.add(dn);
-        }
-        received += 1;
-        entries.push(cursor.bytes);
-        bytes += cursor.bytes.length;
-        connection.hold(cursor.bytes.length);
-        if (bytes < atOnce) return false;
-      } else if (operation === tags.searchReference) {
-        references.push(readTexts(cursor, tags.searchReference));
-      } else if (operation === tags.searchDone) {
-        try {
-          end(readResult(cursor));
-        } catch (error) {
-          fail(error);
-        }
-      } else throw new MalformedError("an answer of another kind than was asked for");
-      wake?.();
-      return operation === tags.searchDone;
-    },
-    fail,
-  };
-  connection.send(request, receiver);
+    this.#receivedBefore = this.#received;
+    this.#control.value = { size: this.#query.pageSize ?? 0, cookie };
+    this.#session.connection.send(this.#request, this);
+  }
 
-  return {
-    next: async () => {
-      for (;;) {
-        if (typeof state === "object") throw state.error;
-        if (entries.length > 0) {
-          const found = { entries };
-          entries = [];
-          connection.release(bytes);
-          bytes = 0;
-          return found;
-        }
-        if (references.length > 0) {
-          const found = { references };
-          references = [];
-          return found;
-        }
-        if (state === "done") return undefined;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    },
-    get received() {
-      return received;
-    },
-    get paged() {
-      return paged;
-    },
-    fail,
-  };
+  get #title(): string {
+    return titleOf(this.#session, this.#query);
+  }
 }
-
 /** @param cursor at the operation; not moved */
 function dnOf({ bytes, at }: Cursor): string {
   const cursor = { bytes, at };

@@ -4,8 +4,8 @@ import type { OpenContext, ReadContext } from "#connector.ts";
 import { messageOf, RollcallError, UnavailableError } from "#errors.ts";
 import { isLoopback } from "#http/listening.ts";
 import { formatDuration } from "#text.ts";
-import { connectionOn, openSocket, readTlsMaterial, secure } from "./connection.ts";
-import type { Connection, TlsMaterial } from "./connection.ts";
+import { Connection, openSocket, readTlsMaterial, secure } from "./connection.ts";
+import type { TlsMaterial } from "./connection.ts";
 import { codes, connectionError, resultError } from "./errors.ts";
 import type { LdapUrl, Options } from "./options.ts";
 
@@ -85,7 +85,7 @@ export async function openSessionTo(url: LdapUrl, origin: Origin): Promise<Sessi
     const opened = await openSocket(url, origin.tls, (one) => {
       socket = one;
     });
-    connection = connectionOn(opened, options.limits.read);
+    connection = new Connection(opened, options.limits.read);
     if (options.tls.starttls && url.scheme === "ldap") await startTls(connection, url, origin.tls, place);
     await bindTo(connection, options.bind, place);
     return { connection, url, options, place, origin, close };

@@ -16,128 +16,134 @@ import type { Auth, Options } from "./options.ts";
 import { objectOf } from "./resource.ts";
 
 /** A SCIM server, for the time of one read. */
-export interface Server {
+export class Server {
   /** Its URL, with a slash at the end. */
   readonly base: URL;
-  /** `source corp` */
+  readonly name: string;
+  /** For messages: `source corp`. */
   readonly subject: string;
   readonly signal: AbortSignal;
-  warn(message: string): void;
+  readonly warn: (message: string) => void;
+  readonly timeouts: Options["timeouts"];
+  readonly #authorization: Authorization;
+  readonly #client: HttpClient;
+  /** A list that is still arriving occupies the connection of the first client. */
+  readonly #second: HttpClient;
+  readonly #end: number;
+  #isOccupied = false;
+  #socket: Socket | undefined;
+
+  constructor(
+    { url, proxy, timeouts }: ServerOptions,
+    ca: string | undefined,
+    authorization: Authorization,
+    name: string,
+    { signal, warn }: ReadContext,
+  ) {
+    const { connect, answer, read } = timeouts;
+    const limits = { connect, headers: answer, body: answer };
+    const http = { owner: "source", ca, proxy, timeouts: limits, keepAlive: true };
+    this.base = new URL(url.replace(/\/*$/, "/"));
+    this.name = name;
+    this.subject = `source ${name}`;
+    this.signal = signal;
+    this.warn = warn;
+    this.timeouts = timeouts;
+    this.#authorization = authorization;
+    this.#client = createHttpClient(http);
+    this.#second = createHttpClient(http);
+    this.#end = performance.now() + read;
+  }
+
   /** Never to appear in a message. */
-  secrets(): readonly string[];
-  /** @throws what `request` throws */
-  get<T>(query: Query<T>): Promise<T>;
+  secrets(): readonly string[] {
+    return this.#authorization.secrets();
+  }
+
   /** The connection of the last answer. */
-  socket(): Socket | undefined;
-  close(): Promise<void>;
+  socket(): Socket | undefined {
+    return this.#socket;
+  }
+
+  /** @throws what `request` throws */
+  get<T>({ path, parameters, refused, ...query }: Query<T>): Promise<T> {
+    const url = new URL(path.replace(/^\/+/, ""), this.base);
+    for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, value);
+    let credentials: Readonly<Record<string, string>> = {};
+    let isRenewed = false;
+    return request(this, {
+      ...query,
+      title: `GET ${titleOf(url)}`,
+      secrets: () => this.secrets(),
+      request: async () => {
+        credentials = await this.#authorization.headers(this);
+        return { url, headers: { accept: "application/scim+json, application/json", ...credentials } };
+      },
+      refused: (refusal) => {
+        if (refusal.status === 401 && !isRenewed && this.#authorization.renew(credentials)) {
+          isRenewed = true;
+          return "again";
+        }
+        return refused?.(refusal);
+      },
+    });
+  }
+
+  /** Sends one request, within the limits of the read. The answer must be closed. */
+  async send(request: HttpRequest): Promise<Answer> {
+    this.#assertInTime(Infinity, request.url);
+    if (this.#isOccupied) return this.#limited(await this.#second.send(request, this.signal), request.url);
+    this.#isOccupied = true;
+    try {
+      const answer = this.#limited(await this.#client.send(request, this.signal), request.url);
+      this.#socket = answer.socket;
+      const close = (): void => {
+        this.#isOccupied = false;
+        answer.close();
+      };
+      return { ...answer, close };
+    } catch (error) {
+      this.#isOccupied = false;
+      throw error;
+    }
+  }
+
+  /** Neither client knows how long a body may take altogether. */
+  #limited(answer: Answer, url: URL): Answer {
+    const end = performance.now() + this.timeouts.request;
+    return { ...answer, body: until(answer.body, () => this.#assertInTime(end, url)) };
+  }
+
+  #assertInTime(requestEnd: number, url: URL): void {
+    const now = performance.now();
+    if (now <= requestEnd && now <= this.#end) return;
+    const { read, request } = this.timeouts;
+    const [limit, setting, what] =
+      now > this.#end
+        ? [read, "read", "the whole read takes"]
+        : [request, "request", `GET ${titleOf(url)}: the answer takes`];
+    throw new UnavailableError(
+      `${this.subject}: ${what} longer than ${formatDuration(limit)} (timeouts: { ${setting} })`,
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close();
+    await this.#second.close();
+  }
 }
 
-export interface Query<T> extends Pick<Request<T>, "use" | "keepsOpen"> {
-  /** Below the base. */
-  readonly path: string;
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly refused?: ((refusal: Refusal) => { readonly value: T } | undefined) | undefined;
-}
+export type ServerOptions = Options & { readonly url: string };
 
 /** @throws {IncompleteReadError} when the file of certificates cannot be read */
 export async function openServer(
-  {
-    url,
-    ca,
-    proxy,
-    timeouts: { connect, answer, request: longestRequest, read, pause },
-  }: Options & { readonly url: string },
+  options: ServerOptions,
   authorization: Authorization,
   { name, folder }: OpenContext,
-  { signal, warn }: ReadContext,
+  context: ReadContext,
 ): Promise<Server> {
-  const http = {
-    owner: "source",
-    ca: ca === undefined ? undefined : await certificatesIn(ca, folder),
-    proxy,
-    timeouts: { connect, headers: answer, body: answer },
-    keepAlive: true,
-  };
-  const client = createHttpClient(http);
-  // A list that is still arriving occupies the connection.
-  const second = createHttpClient(http);
-  const end = performance.now() + read;
-  /** Neither client knows how long a body may take altogether. */
-  const limited = (answer: Answer, url: URL): Answer => {
-    const requestEnd = performance.now() + longestRequest;
-    return { ...answer, body: until(answer.body, () => assertInTime(requestEnd, url)) };
-  };
-  const assertInTime = (requestEnd: number, url: URL): void => {
-    const now = performance.now();
-    if (now <= requestEnd && now <= end) return;
-    const [limit, setting, what] =
-      now > end
-        ? [read, "read", "the whole read takes"]
-        : [longestRequest, "request", `GET ${titleOf(url)}: the answer takes`];
-    throw new UnavailableError(
-      `source ${name}: ${what} longer than ${formatDuration(limit)} (timeouts: { ${setting} })`,
-    );
-  };
-  let isOccupied = false;
-  let socket: Socket | undefined;
-  const connection: Connection = {
-    send: async (request) => {
-      assertInTime(Infinity, request.url);
-      if (isOccupied) return limited(await second.send(request, signal), request.url);
-      isOccupied = true;
-      try {
-        const answer = limited(await client.send(request, signal), request.url);
-        ({ socket } = answer);
-        const close = (): void => {
-          isOccupied = false;
-          answer.close();
-        };
-        return { ...answer, close };
-      } catch (error) {
-        isOccupied = false;
-        throw error;
-      }
-    },
-    name,
-    signal,
-    warn,
-    longestPause: pause,
-  };
-  const base = new URL(url.replace(/\/*$/, "/"));
-  return {
-    base,
-    subject: `source ${name}`,
-    signal,
-    warn,
-    secrets: () => authorization.secrets(),
-    get: ({ path, parameters, refused, ...query }) => {
-      const url = new URL(path.replace(/^\/+/, ""), base);
-      for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, value);
-      let credentials: Readonly<Record<string, string>> = {};
-      let isRenewed = false;
-      return request(connection, {
-        ...query,
-        title: `GET ${titleOf(url)}`,
-        secrets: () => authorization.secrets(),
-        request: async () => {
-          credentials = await authorization.headers(connection);
-          return { url, headers: { accept: "application/scim+json, application/json", ...credentials } };
-        },
-        refused: (refusal) => {
-          if (refusal.status === 401 && !isRenewed && authorization.renew(credentials)) {
-            isRenewed = true;
-            return "again";
-          }
-          return refused?.(refusal);
-        },
-      });
-    },
-    socket: () => socket,
-    close: async () => {
-      await client.close();
-      await second.close();
-    },
-  };
+  const ca = options.ca === undefined ? undefined : await certificatesIn(options.ca, folder);
+  return new Server(options, ca, authorization, name, context);
 }
 
 /** The pieces of a body, for as long as there is time. */
@@ -146,6 +152,13 @@ async function* until(body: AsyncIterable<Buffer>, assertInTime: () => void): As
     assertInTime();
     yield piece;
   }
+}
+
+export interface Query<T> extends Pick<Request<T>, "use" | "keepsOpen"> {
+  /** Below the base. */
+  readonly path: string;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly refused?: ((refusal: Refusal) => { readonly value: T } | undefined) | undefined;
 }
 
 async function certificatesIn(path: string, folder: string): Promise<string> {
@@ -164,17 +177,6 @@ export function titleOf(url: URL): string {
     return value === null ? [] : [`${name}=${value}`];
   });
   return `${url.origin}${url.pathname}${place.length === 0 ? "" : `?${place.join("&")}`}`;
-}
-
-/** What all requests of one read share. */
-interface Connection {
-  send(request: HttpRequest): ReturnType<HttpClient["send"]>;
-  /** The source's name, for messages. */
-  readonly name: string;
-  readonly signal: AbortSignal;
-  readonly warn: (message: string) => void;
-  /** The longest `Retry-After` to wait for, in milliseconds. */
-  readonly longestPause: number;
 }
 
 interface Request<T> {
@@ -207,16 +209,16 @@ const temporary = new Set([408, 425, 429, 500, 502, 503, 504]);
  * @throws {RefusedError} the server refuses
  * @throws {InputError} the answer is not what it should be
  */
-function request<T>(connection: Connection, request: Request<T>): Promise<T> {
-  const { name, signal, warn, longestPause: patience } = connection;
-  const subject = `source ${name}: ${request.title}`;
+function request<T>(server: Server, request: Request<T>): Promise<T> {
+  const { signal, warn, timeouts } = server;
+  const subject = `${server.subject}: ${request.title}`;
 
   const attempt = async (): Promise<Outcome<T>> => {
     const sent = await request.request();
     let answer: Answer | undefined;
     let refusal: Refusal;
     try {
-      answer = await connection.send(sent);
+      answer = await server.send(sent);
       // What other successes hold (202, 204, 206) is not the whole answer.
       if (answer.status === 200 || answer.status === 203) {
         const value = await request.use(answer);
@@ -239,7 +241,7 @@ function request<T>(connection: Connection, request: Request<T>): Promise<T> {
     throw new RefusedError(`${problem}: ${adviceOn(refusal, answer)}`, { status: refusal.status });
   };
 
-  return repeat(attempt, { retries: { ...defaultRetries, patience }, log: warn }, signal);
+  return repeat(attempt, { retries: { ...defaultRetries, patience: timeouts.pause }, log: warn }, signal);
 }
 
 /** Why an attempt failed; throws when another one would fail too. */
@@ -298,7 +300,7 @@ function adviceOn({ status }: Refusal, { headers }: Answer): string {
 /** The credentials of a source. Holds a token for as long as it is valid, across reads. */
 export interface Authorization {
   /** The headers of a request. @throws what `request` throws, when there is no token */
-  headers(connection: Connection): Promise<Readonly<Record<string, string>>>;
+  headers(server: Server): Promise<Readonly<Record<string, string>>>;
   /** Forgets the token that was refused; false when there is no way to get another. */
   renew(refused: Readonly<Record<string, string>>): boolean;
   /** Never to appear in a message. */
@@ -321,7 +323,7 @@ export function authorizationOf(auth: Auth | undefined): Authorization {
     const encoded = Buffer.from(`${username}:${password}`).toString("base64");
     return fixed({ authorization: `Basic ${encoded}` }, [password, encoded], `the user ${username}`);
   }
-  return clientCredentials(auth.oauth);
+  return new ClientCredentials(auth.oauth);
 }
 
 function fixed(headers: Readonly<Record<string, string>>, secrets: readonly string[], who: string): Authorization {
@@ -340,25 +342,49 @@ const tokenAnswer = z.object({
 /** A token is renewed this long before it expires, in milliseconds: the request still has to arrive. */
 const margin = 30_000;
 
-function clientCredentials(oauth: OAuth): Authorization {
-  let token: { readonly value: string; readonly goodUntil: number } | undefined;
-  const encoded = Buffer.from(`${encode(oauth.clientId)}:${encode(oauth.clientSecret)}`).toString("base64");
-  const own = [oauth.clientSecret, encode(oauth.clientSecret), encoded];
-  // Replaced ones too: an answer may repeat them.
-  let tokens: readonly string[] = [];
-  const secrets = (): readonly string[] => [...own, ...tokens];
+/** The client credentials grant (RFC 6749, 4.4). */
+class ClientCredentials implements Authorization {
+  readonly who: string;
+  readonly #oauth: OAuth;
+  readonly #encoded: string;
+  #token: { readonly value: string; readonly goodUntil: number } | undefined;
+  /** Replaced ones too: an answer may repeat them. */
+  #tokens: readonly string[] = [];
 
-  const fetch = async (connection: Connection): Promise<string> => {
-    const { tokenUrl, clientId, clientSecret, scope, audience, send } = oauth;
+  constructor(oauth: OAuth) {
+    this.who = `the client ${oauth.clientId}`;
+    this.#oauth = oauth;
+    this.#encoded = Buffer.from(`${encode(oauth.clientId)}:${encode(oauth.clientSecret)}`).toString("base64");
+  }
+
+  async headers(server: Server): Promise<{ readonly authorization: string }> {
+    let token = this.#token;
+    if (token === undefined || performance.now() >= token.goodUntil) token = await this.#fetch(server);
+    this.#token = token;
+    return { authorization: `Bearer ${token.value}` };
+  }
+
+  renew({ authorization }: Readonly<Record<string, string>>): boolean {
+    if (this.#token !== undefined && authorization === `Bearer ${this.#token.value}`) this.#token = undefined;
+    return true;
+  }
+
+  secrets(): readonly string[] {
+    const { clientSecret } = this.#oauth;
+    return [clientSecret, encode(clientSecret), this.#encoded, ...this.#tokens];
+  }
+
+  async #fetch(server: Server): Promise<{ readonly value: string; readonly goodUntil: number }> {
+    const { tokenUrl, clientId, clientSecret, scope, audience, send } = this.#oauth;
     const fields = {
       grant_type: "client_credentials",
       ...(scope !== undefined && { scope }),
       ...(audience !== undefined && { audience }),
       ...(send === "body" && { client_id: clientId, client_secret: clientSecret }),
     };
-    const authorization = send === "header" ? `Basic ${encoded}` : undefined;
+    const authorization = send === "header" ? `Basic ${this.#encoded}` : undefined;
     const title = `POST ${tokenUrl}`;
-    const answer = await request(connection, {
+    const answer = await request(server, {
       request: async () => ({
         url: new URL(tokenUrl),
         method: "POST",
@@ -366,34 +392,20 @@ function clientCredentials(oauth: OAuth): Authorization {
         body: formBody(fields),
       }),
       title,
-      secrets,
+      secrets: () => this.secrets(),
       use: async (answer) => tokenAnswer.safeParse(await jsonIn(answer).catch(unlessBroken)),
     });
     if (!answer.success) {
       const where = answer.error.issues[0]?.path.join(".") ?? "";
       throw new InputError(
-        `source ${connection.name}: ${title}: the answer is not one with a bearer token${where === "" ? "" : ` (${where})`}; check auth`,
+        `${server.subject}: ${title}: the answer is not one with a bearer token${where === "" ? "" : ` (${where})`}; check auth`,
       );
     }
     const { access_token: value, expires_in: seconds } = answer.data;
-    tokens = [value, ...tokens].slice(0, 3);
+    this.#tokens = [value, ...this.#tokens].slice(0, 3);
     const life = (seconds ?? 300) * 1_000;
-    token = { value, goodUntil: performance.now() + Math.max(life - margin, life / 2) };
-    return value;
-  };
-
-  return {
-    async headers(connection) {
-      const value = token !== undefined && performance.now() < token.goodUntil ? token.value : await fetch(connection);
-      return { authorization: `Bearer ${value}` };
-    },
-    renew({ authorization }) {
-      if (token !== undefined && authorization === `Bearer ${token.value}`) token = undefined;
-      return true;
-    },
-    secrets,
-    who: `the client ${oauth.clientId}`,
-  };
+    return { value, goodUntil: performance.now() + Math.max(life - margin, life / 2) };
+  }
 }
 
 /** What is not JSON is not shown: it may hold a token. */

@@ -1,13 +1,12 @@
 import type { Entry, OpenContext, ReadContext } from "#connector.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Authorization, Server } from "./client.ts";
+import type { Authorization, Server, ServerOptions } from "./client.ts";
 import { openServer } from "./client.ts";
 import { pageOf } from "./list.ts";
 import { entryIn, gone, resourceById } from "./lookup.ts";
 import type { Resource } from "./resource.ts";
 import { idOf } from "./resource.ts";
 import { entryOptionsOf } from "./server.ts";
-import type { ServerOptions } from "./server.ts";
 
 /** How many are looked up before those found are delivered. */
 const batchSize = 100;

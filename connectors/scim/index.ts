@@ -3,7 +3,7 @@ import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connect
 import { digestOf, openFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
 import { authorizationOf, openServer } from "./client.ts";
-import type { Authorization } from "./client.ts";
+import type { Authorization, ServerOptions } from "./client.ts";
 import { find } from "./find.ts";
 import { partsOf, readFiles } from "./files.ts";
 import type { FileOptions } from "./files.ts";
@@ -13,7 +13,6 @@ import { pageOf } from "./list.ts";
 import { options } from "./options.ts";
 import type { Options } from "./options.ts";
 import { pagingOf, readServer } from "./server.ts";
-import type { ServerOptions } from "./server.ts";
 
 /** Users and groups from SCIM 2.0 servers and from files of SCIM resources. Its options: `README.md` in this folder. */
 const scim: Connector<Options> = {

@@ -1,5 +1,6 @@
 import { deepest, mostValues, tooDeep, tooManyValues } from "#bounds.ts";
 import { TokenizerError, Tokenizer, TokenParser, TokenParserError, TokenType } from "@streamparser/json";
+import type { ParsedElementInfo, ParsedTokenInfo } from "@streamparser/json";
 
 /** A piece of the JSON, in its order. Lines count from 1. */
 export type Item =
@@ -37,139 +38,142 @@ const listNames = ["Resources", "resources"];
  * @throws {JsonError} it is none of these, or ends early
  */
 export async function* itemsOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<readonly Item[]> {
-  let read: Reader | undefined;
+  let reader: Reader | undefined;
   let head: Uint8Array = new Uint8Array();
   for await (const chunk of bytes) {
     let piece = chunk;
-    if (read === undefined) {
+    if (reader === undefined) {
       head = Buffer.concat([head, chunk]);
       const first = firstCharacter(head);
       if (first === undefined) {
         if (head.length > longestGap) throw new JsonError("malformed", 1, "begins with more than 1 MiB of white space");
         continue;
       }
-      read = readerOf(first === "[");
+      reader = new Reader(first === "[");
       piece = withoutMark(head);
     }
-    const items = read.take(piece);
+    const items = reader.take(piece);
     if (items.length > 0) yield items;
   }
-  if (read === undefined) throw new JsonError("truncated", 1, "is empty");
-  const items = read.end();
+  if (reader === undefined) throw new JsonError("truncated", 1, "is empty");
+  const items = reader.end();
   if (items.length > 0) yield items;
 }
 
-interface Reader {
-  take(chunk: Uint8Array): readonly Item[];
-  end(): readonly Item[];
-}
-
-function readerOf(isArray: boolean): Reader {
-  let items: Item[] = [];
-  // The starts of open objects that may be resources or lists.
-  const starts: { line: number; offset: number }[] = [];
-  let depth = 0;
+/** Turns bytes into items: a tokenizer for their places and bounds, a parser for their values. */
+class Reader {
+  readonly #isArray: boolean;
+  readonly #lines = new LineCounter();
+  readonly #tokenizer = new ExactTokenizer({ separator: "" });
+  readonly #parser: TokenParser;
+  #items: Item[] = [];
+  /** The starts of open objects that may be resources or lists. */
+  readonly #starts: { line: number; offset: number }[] = [];
+  #depth = 0;
   /** Of each open object or array that may have too many, how many names it has. */
-  const keys: number[] = [];
-  let values = 0;
-  let beside = 0;
-  let isInList = false;
-  let isList = false;
-  let lastString: unknown;
-  let lastOffset = 0;
-  const lines = lineCounter();
+  readonly #keys: number[] = [];
+  #values = 0;
+  #beside = 0;
+  #isInList = false;
+  #isList = false;
+  #lastString: unknown;
+  #lastOffset = 0;
 
-  const parser = new TokenParser({
-    paths: isArray ? ["$.*"] : [...listNames.map((name) => `$.${name}.*`), "$"],
-    keepStack: false,
-    separator: "",
-  });
-  parser.onValue = ({ value, stack, parent }) => {
-    values = 0;
-    const line = starts[stack.length]?.line ?? lines.at(lastOffset);
-    if (!isArray && stack.length === 0 && (isList || isEmptyList(value))) {
-      items.push({ kind: "list", envelope: value as Record<string, unknown>, line });
-      isList = false;
+  constructor(isArray: boolean) {
+    this.#isArray = isArray;
+    const paths = isArray ? ["$.*"] : [...listNames.map((name) => `$.${name}.*`), "$"];
+    this.#parser = new TokenParser({ paths, keepStack: false, separator: "" });
+    this.#parser.onValue = (found) => this.#onValue(found);
+    this.#tokenizer.onToken = (token) => this.#onToken(token);
+  }
+
+  take(chunk: Uint8Array): readonly Item[] {
+    this.#lines.next(chunk);
+    const taken = this.#attempt(() => this.#tokenizer.write(chunk));
+    const end = this.#lines.end();
+    const outside = this.#isArray ? 1 : 2;
+    const open = this.#starts[Math.min(this.#depth, outside + 1) - 1];
+    if (this.#depth > outside && open !== undefined && end - open.offset > longestResource) {
+      throw new JsonError("malformed", open.line, "holds a resource of more than 256 MiB");
+    }
+    if (end - this.#lastOffset > longestValue) this.#refuse(this.#lastOffset, "holds a value of more than 16 MiB");
+    if (this.#depth <= outside && end - this.#lastOffset > longestGap)
+      this.#refuse(this.#lastOffset, "holds more than 1 MiB between two resources");
+    return taken;
+  }
+
+  end(): readonly Item[] {
+    if (this.#depth > 0)
+      throw new JsonError("truncated", this.#lines.at(this.#lines.end()), "ends here, before its end");
+    return this.#attempt(() => this.#tokenizer.end());
+  }
+
+  #onValue({ value, stack, parent }: ParsedElementInfo): void {
+    this.#values = 0;
+    const line = this.#starts[stack.length]?.line ?? this.#lines.at(this.#lastOffset);
+    if (!this.#isArray && stack.length === 0 && (this.#isList || isEmptyList(value))) {
+      this.#items.push({ kind: "list", envelope: value as Record<string, unknown>, line });
+      this.#isList = false;
       return;
     }
-    if (Array.isArray(parent) && !isArray) {
+    if (Array.isArray(parent) && !this.#isArray) {
       // The parser collects the array because `$` is also requested; emptied, it does not grow.
       parent.length = 0;
     }
-    items.push({ kind: "resource", value, line });
-  };
+    this.#items.push({ kind: "resource", value, line });
+  }
 
-  const refuse = (offset: number, message: string): never => {
-    throw new JsonError("malformed", lines.at(offset), message);
-  };
-  /** What the parser holds until a resource ends must not grow with the bytes. */
-  const bound = (type: TokenType, offset: number): void => {
-    if (type === TokenType.COLON) {
-      keys[depth] = (keys[depth] ?? 0) + 1;
-      if ((keys[depth] ?? 0) > mostKeys) refuse(offset, "holds an object with more than 10,000 names");
-    } else if (type !== TokenType.COMMA && type !== TokenType.RIGHT_BRACE && type !== TokenType.RIGHT_BRACKET) {
-      if (++values > mostValues) refuse(offset, tooManyValues);
-      if (!isArray && depth > 0 && !isInList && isList && ++beside > mostBeside)
-        refuse(offset, "holds more than 100,000 values beside the resources");
-    }
-  };
-
-  const tokenizer = new ExactTokenizer({ separator: "" });
-  tokenizer.onToken = (token) => {
-    const type = token.token;
-    bound(type, token.offset);
+  #onToken(token: ParsedTokenInfo): void {
+    const { token: type, offset } = token;
+    this.#bound(type, offset);
     if (type === TokenType.LEFT_BRACE || type === TokenType.LEFT_BRACKET) {
-      if (depth >= deepest) refuse(token.offset, tooDeep);
-      keys[depth + 1] = 0;
-      if (depth === 1) isInList = type === TokenType.LEFT_BRACKET && isListName(lastString);
-      if (depth === 0) beside = 0;
-      if (depth <= 2) starts[depth] = { line: lines.at(token.offset), offset: token.offset };
-      depth++;
+      if (this.#depth >= deepest) this.#refuse(offset, tooDeep);
+      this.#keys[this.#depth + 1] = 0;
+      if (this.#depth === 1) this.#isInList = type === TokenType.LEFT_BRACKET && isListName(this.#lastString);
+      if (this.#depth === 0) this.#beside = 0;
+      if (this.#depth <= 2) this.#starts[this.#depth] = { line: this.#lines.at(offset), offset };
+      this.#depth++;
     } else if (type === TokenType.RIGHT_BRACE || type === TokenType.RIGHT_BRACKET) {
-      depth--;
-      if (depth <= 1) isInList = false;
-    } else if (type === TokenType.STRING && depth === 1) lastString = token.value;
+      this.#depth--;
+      if (this.#depth <= 1) this.#isInList = false;
+    } else if (type === TokenType.STRING && this.#depth === 1) this.#lastString = token.value;
     // An empty list has no resource to recognise it by.
-    else if (type === TokenType.COLON && depth === 1 && isListName(lastString)) isList = true;
-    lastOffset = token.offset;
-    parser.write(token);
-  };
+    else if (type === TokenType.COLON && this.#depth === 1 && isListName(this.#lastString)) this.#isList = true;
+    this.#lastOffset = offset;
+    this.#parser.write(token);
+  }
 
-  const attempt = (action: () => void): readonly Item[] => {
+  /** What the parser holds until a resource ends must not grow with the bytes. */
+  #bound(type: TokenType, offset: number): void {
+    if (type === TokenType.COLON) {
+      const names = (this.#keys[this.#depth] ?? 0) + 1;
+      this.#keys[this.#depth] = names;
+      if (names > mostKeys) this.#refuse(offset, "holds an object with more than 10,000 names");
+    } else if (type !== TokenType.COMMA && type !== TokenType.RIGHT_BRACE && type !== TokenType.RIGHT_BRACKET) {
+      if (++this.#values > mostValues) this.#refuse(offset, tooManyValues);
+      const isBeside = !this.#isArray && this.#depth > 0 && !this.#isInList && this.#isList;
+      if (isBeside && ++this.#beside > mostBeside)
+        this.#refuse(offset, "holds more than 100,000 values beside the resources");
+    }
+  }
+
+  #refuse(offset: number, message: string): never {
+    throw new JsonError("malformed", this.#lines.at(offset), message);
+  }
+
+  #attempt(action: () => void): readonly Item[] {
     try {
       action();
     } catch (error) {
       if (!(error instanceof TokenizerError || error instanceof TokenParserError || error instanceof TypeError))
         throw error;
       const position = /absolute position "(\d+)"/.exec(error.message)?.[1];
-      throw new JsonError("malformed", lines.at(position === undefined ? lastOffset : Number(position)), "is not JSON");
+      this.#refuse(position === undefined ? this.#lastOffset : Number(position), "is not JSON");
     }
-    const taken = items;
-    items = [];
+    const taken = this.#items;
+    this.#items = [];
     return taken;
-  };
-
-  return {
-    take: (chunk) => {
-      lines.next(chunk);
-      const taken = attempt(() => tokenizer.write(chunk));
-      const open = starts[Math.min(depth, isArray ? 2 : 3) - 1];
-      if (depth > (isArray ? 1 : 2) && open !== undefined && lines.end() - open.offset > longestResource) {
-        throw new JsonError("malformed", open.line, "holds a resource of more than 256 MiB");
-      }
-      if (lines.end() - lastOffset > longestValue) {
-        throw new JsonError("malformed", lines.at(lastOffset), "holds a value of more than 16 MiB");
-      }
-      if (depth <= (isArray ? 1 : 2) && lines.end() - lastOffset > longestGap) {
-        throw new JsonError("malformed", lines.at(lastOffset), "holds more than 1 MiB between two resources");
-      }
-      return taken;
-    },
-    end: () => {
-      if (depth > 0) throw new JsonError("truncated", lines.at(lines.end()), "ends here, before its end");
-      return attempt(() => tokenizer.end());
-    },
-  };
+  }
 }
 
 /** Keeps the digits of a number that JavaScript would round: ids are such numbers in some servers. */
@@ -192,30 +196,32 @@ function isEmptyList(value: unknown): boolean {
 }
 
 /** Counts lines in bytes that arrive in pieces. */
-function lineCounter() {
-  let chunk: Uint8Array = new Uint8Array();
-  let start = 0;
-  let nextBreak = -1;
-  let line = 1;
+class LineCounter {
+  #chunk: Uint8Array = new Uint8Array();
+  #start = 0;
+  #nextBreak = -1;
+  #line = 1;
+
   /** The line of an offset; offsets must not decrease. */
-  const at = (offset: number): number => {
-    while (nextBreak !== -1 && nextBreak < offset - start) {
-      line++;
-      nextBreak = chunk.indexOf(10, nextBreak + 1);
+  at(offset: number): number {
+    while (this.#nextBreak !== -1 && this.#nextBreak < offset - this.#start) {
+      this.#line++;
+      this.#nextBreak = this.#chunk.indexOf(10, this.#nextBreak + 1);
     }
-    return line;
-  };
-  return {
-    at,
-    /** The offset after the last byte so far. */
-    end: () => start + chunk.length,
-    next(following: Uint8Array): void {
-      at(start + chunk.length);
-      start += chunk.length;
-      chunk = following;
-      nextBreak = chunk.indexOf(10);
-    },
-  };
+    return this.#line;
+  }
+
+  /** The offset after the last byte so far. */
+  end(): number {
+    return this.#start + this.#chunk.length;
+  }
+
+  next(following: Uint8Array): void {
+    this.at(this.end());
+    this.#start += this.#chunk.length;
+    this.#chunk = following;
+    this.#nextBreak = following.indexOf(10);
+  }
 }
 
 function withoutMark(bytes: Uint8Array): Uint8Array {

@@ -7,6 +7,9 @@ import type { Options } from "./options.ts";
 import type { Resource } from "./resource.ts";
 import { idOf, objectOf } from "./resource.ts";
 
+/** What reading a list asks of a server. */
+export type Lists = Pick<Server, "base" | "get" | "signal" | "subject" | "warn">;
+
 /** A list to read page by page. */
 export interface List {
   /** Below the server's base. */
@@ -40,11 +43,11 @@ interface Progress {
  * @throws {IncompleteReadError} none of `attempts` passes proves that it is complete
  * @throws what `Server.get` throws
  */
-export async function* resourcesOf(server: Server, list: List): AsyncGenerator<readonly Resource[]> {
+export async function* resourcesOf(server: Lists, list: List): AsyncGenerator<readonly Resource[]> {
   const { attempts, by } = list.paging;
-  const delivered = createSeen();
+  const delivered = new Seen();
   for (let attempt = 1; ; attempt++) {
-    const progress = { delivered, seen: attempt === 1 ? delivered : createSeen() };
+    const progress = { delivered, seen: attempt === 1 ? delivered : new Seen() };
     const problem = yield* by === "cursor" ? byCursor(server, list, progress) : byIndex(server, list, progress);
     if (problem === undefined) return;
     const title = `${server.subject}: GET ${titleOf(new URL(list.path, server.base))}`;
@@ -56,7 +59,7 @@ export async function* resourcesOf(server: Server, list: List): AsyncGenerator<r
   }
 }
 
-async function* byIndex(server: Server, list: List, progress: Progress): Pass {
+async function* byIndex(server: Lists, list: List, progress: Progress): Pass {
   const { path, parameters, paging } = list;
   const { count, overlap } = paging;
   let total: number | undefined;
@@ -114,7 +117,7 @@ async function* byIndex(server: Server, list: List, progress: Progress): Pass {
  * @returns why the total is wrong
  */
 async function beyondTheEnd(
-  server: Server,
+  server: Lists,
   { path, parameters, paging, unset }: List,
   { seen }: Progress,
   { next, last }: { readonly next: number; readonly last: string | undefined },
@@ -142,7 +145,7 @@ const emptyPages = 100;
 /** The least part of a total that is only estimated. */
 const closeEnough = 0.9;
 
-async function* byCursor(server: Server, { path, parameters, paging, unset }: List, progress: Progress): Pass {
+async function* byCursor(server: Lists, { path, parameters, paging, unset }: List, progress: Progress): Pass {
   let cursor = "";
   let total: number | undefined;
   let received = 0;
@@ -193,7 +196,7 @@ function envelope(value: Envelope | typeof lostCursor): Envelope {
 }
 
 /** The resources that no pass has delivered yet. */
-function unseen(resources: readonly Resource[], progress: Progress, path: string, server: Server): readonly Resource[] {
+function unseen(resources: readonly Resource[], progress: Progress, path: string, server: Lists): readonly Resource[] {
   return resources.filter((resource) => {
     const id = requiredId(resource, path, server);
     const isNew = progress.delivered.add(id);
@@ -203,7 +206,7 @@ function unseen(resources: readonly Resource[], progress: Progress, path: string
 }
 
 /** @throws {InputError} the resource has no id */
-function requiredId(resource: Resource | undefined, path: string, server: Server): string {
+function requiredId(resource: Resource | undefined, path: string, server: Lists): string {
   const id = resource === undefined ? undefined : idOf(resource);
   if (id !== undefined) return id;
   throw new InputError(`${server.subject}: ${path}: a resource without an id; every resource has one (RFC 7643, 3.1)`);
@@ -229,7 +232,7 @@ const longestHeldPage = 1_000;
  * @throws what `Server.get` throws; {InputError} when the answer is not a list
  */
 export async function* pageOf(
-  server: Server,
+  server: Lists,
   query: Pick<Query<never>, "path" | "parameters">,
   empty: readonly number[] = [],
 ): AsyncGenerator<readonly Resource[], Envelope | typeof lostCursor> {
@@ -334,18 +337,6 @@ function whole(list: Resource, name: string, title: string): number | undefined 
   throw new InputError(`${title}: ${name} is not a whole number`);
 }
 
-/**
- * A set of ids. It holds 128 bits of each id's hash, outside the heap: about 32 bytes per id, 32 MB for a million. This
- * is the only thing here that grows with the directory; without it, a resource that moved between two pages could not be
- * told from a missing one.
- */
-export interface Seen {
-  readonly size: number;
-  /** Returns false for an id that is already in the set. */
-  add(id: string): boolean;
-  has(id: string): boolean;
-}
-
 const words = 4;
 /** Many small tables: growing one large table would block the event loop. */
 const tables = 256;
@@ -355,33 +346,41 @@ interface Table {
   used: number;
 }
 
-export function createSeen(): Seen {
-  const shards = Array.from({ length: tables }, (): Table => ({ slots: new Uint32Array(16 * words), used: 0 }));
-  let size = 0;
-  const placeOf = (id: string): { readonly shard: Table; readonly key: Uint32Array } => {
+/**
+ * A set of ids. It holds 128 bits of each id's hash, outside the heap: about 32 bytes per id, 32 MB for a million. This
+ * is the only thing here that grows with the directory; without it, a resource that moved between two pages could not be
+ * told from a missing one.
+ */
+export class Seen {
+  readonly #tables = Array.from({ length: tables }, (): Table => ({ slots: new Uint32Array(16 * words), used: 0 }));
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Returns false for an id that is already in the set. */
+  add(id: string): boolean {
+    const { table, key } = this.#placeOf(id);
+    if (!insert(table, key, 0)) return false;
+    this.#size++;
+    if (table.used * words * 2 > table.slots.length) grow(table);
+    return true;
+  }
+
+  has(id: string): boolean {
+    const { table, key } = this.#placeOf(id);
+    return table.slots[slotOf(table, key, 0)] !== 0;
+  }
+
+  #placeOf(id: string): { readonly table: Table; readonly key: Uint32Array } {
     const digest = hash("sha256", id, "buffer");
     const key = new Uint32Array(words);
     for (let word = 0; word < words; word++) key[word] = digest.readUInt32LE(word * 4);
     // A slot that starts with zero is free.
     key[0] = (key[0] ?? 0) | 1;
-    return { shard: shards[digest[16] ?? 0] as Table, key };
-  };
-  return {
-    get size() {
-      return size;
-    },
-    add(id) {
-      const { shard, key } = placeOf(id);
-      if (!insert(shard, key, 0)) return false;
-      size++;
-      if (shard.used * words * 2 > shard.slots.length) grow(shard);
-      return true;
-    },
-    has(id) {
-      const { shard, key } = placeOf(id);
-      return shard.slots[slotOf(shard, key, 0)] !== 0;
-    },
-  };
+    return { table: this.#tables[digest[16] ?? 0] as Table, key };
+  }
 }
 
 /** The slot of the key at `from` in `keys`, or the free one where it belongs. */

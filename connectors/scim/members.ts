@@ -1,7 +1,7 @@
 import type { MemberReference } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Server } from "./client.ts";
-import { createSeen } from "./list.ts";
+import { Seen } from "./list.ts";
 import { gone, resourceById, titleOfLookup } from "./lookup.ts";
 import type { Lookup } from "./lookup.ts";
 import type { GroupsOptions } from "./options.ts";
@@ -29,7 +29,7 @@ export async function* membersOfGroup(
   const { memberPages: pages, memberLimit: limit } = options;
   const group = { kind: "group", path: options.path, id, isTyped } as const;
   const title = titleOfLookup(server, group);
-  const seen = createSeen();
+  const seen = new Seen();
   for (let next = 1; ;) {
     const paging = pages === undefined ? {} : { [pages.startIndex]: `${next}`, [pages.count]: `${pages.size}` };
     const members = await memberPage(server, group, paging, next === 1);

@@ -1,7 +1,7 @@
 import type { Entry, MemberReference, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { jsonIn } from "#http/client.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Authorization, Server } from "./client.ts";
+import type { Authorization, Server, ServerOptions } from "./client.ts";
 import { openServer } from "./client.ts";
 import { resourcesOf } from "./list.ts";
 import type { List } from "./list.ts";
@@ -10,8 +10,6 @@ import { entryIn } from "./lookup.ts";
 import { membersOfGroup } from "./members.ts";
 import type { EntryOptions } from "./resource.ts";
 import { flagOf, objectOf, typeOf } from "./resource.ts";
-
-export type ServerOptions = Options & { readonly url: string };
 
 /**
  * Users, then groups, from a server.

@@ -223,8 +223,8 @@ test("suggests only a column whose name is near", async () => {
 });
 
 test.each([
-  ["display\u{A0}name", 'a no-break space (U+00A0): "display\\u00A0name"'],
-  ["display name\u{200B}", 'a zero-width space (U+200B): "display name\\u200B"'],
+  ["display\u{A0}name", 'invisible characters: "display\\u00a0name"'],
+  ["display name\u{200B}", 'invisible characters: "display name\\u200b"'],
   ["display  name", 'other spaces: "display  name"'],
 ])("a header that only looks right is named as what it is: %j", async (written, message) => {
   await write("users.csv", `id,${written}\n1,Ada\n`);

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { headerOf } from "#connectors/csv/header.ts";
+import { Header } from "#connectors/csv/header.ts";
 import { options } from "#connectors/csv/options.ts";
 import { entryOf, membershipOf } from "#connectors/csv/records.ts";
 
-const header = (...fields: string[]) => headerOf({ line: 1, fields }, "f.csv");
+const header = (...fields: string[]) => new Header({ line: 1, fields }, "f.csv");
 const row = (...fields: string[]) => ({ line: 17, fields });
 
 const user = (over: object, columns: readonly string[], cells: readonly string[]) => {

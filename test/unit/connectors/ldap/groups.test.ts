@@ -1,13 +1,14 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { nestingBuilder } from "#connectors/ldap/groups.ts";
+import { Nesting } from "#connectors/ldap/groups.ts";
 
 function nestingOf(groups: readonly string[], edges: readonly (readonly [string, string])[]) {
-  const builder = nestingBuilder();
-  for (const group of groups) builder.group(group);
-  for (const [member, group] of edges) builder.add(member, group);
+  const nesting = new Nesting();
+  for (const group of groups) nesting.group(group);
+  for (const [member, group] of edges) nesting.add(member, group);
   const warnings: string[] = [];
-  return { nesting: builder.build((message) => warnings.push(message)), warnings };
+  nesting.warnAboutCycles((message) => warnings.push(message));
+  return { nesting, warnings };
 }
 
 test("finds all parents, each once in a diamond, and none for what is no group", () => {

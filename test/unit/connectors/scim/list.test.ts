@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Server } from "#connectors/scim/client.ts";
-import { createSeen, resourcesOf } from "#connectors/scim/list.ts";
-import type { List } from "#connectors/scim/list.ts";
+import { Seen, resourcesOf } from "#connectors/scim/list.ts";
+import type { List, Lists } from "#connectors/scim/list.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { cases } from "../../../support/random.ts";
 
@@ -10,7 +9,7 @@ import { cases } from "../../../support/random.ts";
 type Change = { readonly kind: "insert" | "delete"; readonly at: number };
 
 /** A list of ids that is changed before every request but the first. */
-function serverOf(ids: string[], changes: readonly (readonly Change[])[]): Server {
+function serverOf(ids: string[], changes: readonly (readonly Change[])[]): Lists {
   let requests = 0;
   let added = 0;
   return {
@@ -18,9 +17,6 @@ function serverOf(ids: string[], changes: readonly (readonly Change[])[]): Serve
     subject: "source corp",
     signal: new AbortController().signal,
     warn: () => {},
-    secrets: () => [],
-    socket: () => undefined,
-    close: async () => {},
     get: ({ parameters, use }) => {
       for (const { kind, at } of requests++ === 0 ? [] : (changes[requests - 2] ?? [])) {
         const place = ids.length === 0 ? 0 : at % ids.length;
@@ -84,7 +80,7 @@ test("delivers everybody who was present throughout, once, whatever changes mean
 });
 
 test("tells known resources from new ones, even as the set grows", () => {
-  const seen = createSeen();
+  const seen = new Seen();
   const ids = Array.from({ length: 50_000 }, (_, index) => `id ${index}`);
   expect(ids.filter((id) => !seen.add(id))).toEqual([]);
   expect(seen.size).toBe(ids.length);
