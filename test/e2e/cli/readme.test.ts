@@ -31,7 +31,7 @@ test("README and the guide show what plan prints for the sample company", async 
   await writeFile(people, changed.toSpliced(1, 0, newcomer).join("\n"));
   const { code, stdout } = await run("plan");
   expect(code).toBe(2);
-  for (const page of ["README.md", "docs/guide/plans-and-approvals.md"]) {
+  for (const page of ["README.md", "docs/guide/plans.md"]) {
     const text = await readFile(new URL(page, root), "utf8");
     const shown = /^```text\n\$.*rollcall.* plan\n(?<plan>[\s\S]*?)^```$/m.exec(text);
     const plan = shown?.groups?.["plan"];
