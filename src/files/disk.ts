@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from "node:fs";
-import { mkdir, stat } from "node:fs/promises";
+import { mkdir, rm, stat } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
 import { nearest, formatName } from "#text.ts";
@@ -88,6 +88,12 @@ export async function makeFolders(folder: string, mode?: number): Promise<void> 
       if (!(await isFolder(folder))) throw again;
     });
   }
+}
+
+/** Makes a folder that only its owner can read. What a killed process left there is removed. */
+export async function emptyFolder(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+  await makeFolders(folder, 0o700);
 }
 
 export function isFolder(path: string): Promise<boolean> {

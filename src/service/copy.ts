@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
+import { emptyFolder } from "#files/disk.ts";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
@@ -20,8 +21,7 @@ import { openPostgresEngine } from "#service/engine/postgres/postgres.ts";
 import { findTable } from "#service/engine/tables.ts";
 import { recordsSchema, recordTables } from "./records.ts";
 import { openStorage } from "./storage.ts";
-import { openTransfers, stageLines } from "./transfers.ts";
-import type { Transfers } from "./transfers.ts";
+import { receiveRows, stageLines, writeRows } from "./transfers.ts";
 
 /** What was copied: a table of the service's own or of loads, and how many rows. */
 export interface Copied {
@@ -100,7 +100,7 @@ export async function copyToPostgres(options: CopyOptions): Promise<void> {
     database.close();
   });
   const place = join(folder, "transfers");
-  const transfers = await openTransfers(place);
+  await emptyFolder(place);
   opening.defer(() => rm(place, { recursive: true, force: true }));
   // Creates what an older data folder does not have yet.
   await (await openEmbeddedStore(database)).close();
@@ -109,7 +109,7 @@ export async function copyToPostgres(options: CopyOptions): Promise<void> {
   opening.defer(() => postgres.close());
   await migrate(postgres, [directorySchema, recordsSchema]);
   await refuseUsed(postgres, postgres.place);
-  await copyTables(options, { databases: join(folder, "databases"), spill: place, transfers, postgres });
+  await copyTables(options, { databases: join(folder, "databases"), spill: place, postgres });
 
   const connection = await database.connect();
   opening.defer(() => {
@@ -129,7 +129,7 @@ export async function copyToPostgres(options: CopyOptions): Promise<void> {
       await transaction.lock("directory");
       await refuseUsed(transaction, postgres.place);
       for (const table of own) {
-        if (present.has(table.from)) parts.push(await copyOwn(transaction, connection, table, transfers));
+        if (present.has(table.from)) parts.push(await copyOwn(transaction, connection, table, place));
       }
       await transaction.run("UPDATE rollcall.directory SET revision = revision + 1");
     },
@@ -151,7 +151,7 @@ async function copyOwn(
   transaction: Transaction,
   connection: Connection,
   { what, from, columns, texts }: OwnTable,
-  transfers: Transfers,
+  folder: string,
 ): Promise<Copied> {
   const names = Object.keys(columns);
   const all = [...names, ...texts];
@@ -162,7 +162,7 @@ async function copyOwn(
   const more = ["description", "mail"].map((name) =>
     texts.some((text) => text === name) ? `to_json(${name})::VARCHAR` : "NULL",
   );
-  await transfers.write(connection, `SELECT ${json}, ${more.join(", ")} FROM leaving`, (path) =>
+  await writeRows(folder, connection, `SELECT ${json}, ${more.join(", ")} FROM leaving`, (path) =>
     stageLines(transaction, path),
   );
   const typed = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
@@ -172,7 +172,7 @@ async function copyOwn(
     FROM rollcall_lines, json_to_record(line) AS r(${typed.join(", ")});
     DROP TABLE rollcall_lines`);
   const types = [...Object.entries(columns), ...texts.map((name) => [name, "text"] as const)];
-  await transfers.receive(transaction, connection, {
+  await receiveRows(folder, transaction, connection, {
     query: `SELECT row_to_json(t) FROM (SELECT ${all.join(", ")} FROM rollcall.${what}) t`,
     columns: types.map(([name, type]) => `${name}: '${inDuckDb[type] ?? type}'`).join(", "),
     select: all.join(", "),
@@ -207,14 +207,13 @@ interface Places {
   readonly databases: string;
   /** The folder of the transfers, which also has what does not fit into memory. */
   readonly spill: string;
-  readonly transfers: Transfers;
   readonly postgres: Postgres;
 }
 
 /** Copies the tables of all databases. A copy that was stopped is repeated from its first table. */
 async function copyTables(
   { memory, postgres: target, copied, signal }: CopyOptions,
-  { databases, spill, transfers, postgres }: Places,
+  { databases, spill, postgres }: Places,
 ): Promise<void> {
   const files = (await readdir(databases).catch(() => [])).filter((file) => file.endsWith(suffix)).sort();
   if (files.length === 0) return;
@@ -232,7 +231,7 @@ async function copyTables(
         await stage.connection.run(`ATTACH ${literal(join(databases, file))} AS source (READ_ONLY)`);
         await engine.define(`CREATE DATABASE IF NOT EXISTS ${identifier(name)}`, name);
         for (const table of await tablesOf(stage)) {
-          await copied(await copyTable(engine, stage, { ...table, database: name }, { postgres, transfers, signal }));
+          await copied(await copyTable(engine, stage, { ...table, database: name }, { postgres, spill, signal }));
         }
       } finally {
         await stage.connection.run("DETACH DATABASE IF EXISTS source").catch(() => undefined);
@@ -261,11 +260,7 @@ async function copyTable(
   engine: Engine,
   stage: Stage,
   table: Table,
-  {
-    postgres,
-    transfers,
-    signal,
-  }: { readonly postgres: Postgres; readonly transfers: Transfers; readonly signal: AbortSignal },
+  { postgres, spill, signal }: { readonly postgres: Postgres; readonly spill: string; readonly signal: AbortSignal },
 ): Promise<Copied> {
   const { database, schema, name, columns, primaryKey } = table;
   const what = `${database}.${schema}.${name}`;
@@ -295,7 +290,7 @@ async function copyTable(
   await postgres.transaction(
     async (transaction) => {
       const values = columns.map((column) => `t.${identifier(column.name)}::text`).join(", ");
-      await transfers.receive(transaction, connection, {
+      await receiveRows(spill, transaction, connection, {
         query: `SELECT json_build_object('v', ARRAY[${values}]) FROM ${target} t`,
         columns: "v: 'VARCHAR[]'",
         select: columns

@@ -6,7 +6,7 @@ import type { Logger } from "pino";
 import { InputError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
-import { openDirectory } from "#service/directory/directory.ts";
+import { Directory } from "#service/directory/directory.ts";
 import type { Account } from "#service/directory/store.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { openLoads } from "#service/loads/loads.ts";
@@ -130,7 +130,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const read = options.pinboards ?? (async (): Promise<Pinboard[]> => []);
   const pinboards = await openPinboards({ ...options.queries, worker, read });
   if (options.tables !== undefined) await defineTables(worker, options.tables);
-  const directory = await openDirectory({
+  const directory = await Directory.open({
     store: stores.directory,
     database,
     folder,
@@ -159,7 +159,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const throttling = { ...logins, isKnown: (name: string, address: string) => known.has(name, address) };
   const throttle = stores.throttle(throttling);
   const nobodysHash = hashOfNobody();
-  const account = (name: string): ReturnType<typeof directory.account> => directory.account(name);
+  const account = (name: string): ReturnType<typeof directory.store.account> => directory.store.account(name);
   const bootstrap = async (): Promise<Account> => {
     const user = await account(administrator.name);
     if (user === undefined) throw new Error(`the administrator ${administrator.name} does not exist`);
@@ -167,7 +167,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   };
   const login = { account, verify: verifyPassword, nobodysHash, throttle, known, sessions, log };
   const loginSettings = { login, remembered: lifetimes.remembered, secure: certificate !== undefined };
-  const callers = createCallers({ sessions, directory, administrator: administrator.name, privileges });
+  const callers = createCallers({ sessions, store: directory.store, administrator: administrator.name, privileges });
   const app = await server;
   addHealthRoutes(app, {
     isStopping: () => isStopping,
@@ -222,7 +222,7 @@ async function open(options: ServiceOptions): Promise<Service> {
       list: () => pinboards.list(),
       data: (request, signal, account) => pinboards.data(request, AbortSignal.any([shutdown, signal]), account),
     },
-    loads: hostLoads({ callers, loads, forward, worker, directory, limits: options.loads, shutdown }),
+    loads: hostLoads({ callers, loads, forward, worker, store: directory.store, limits: options.loads, shutdown }),
   });
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);

@@ -5,9 +5,9 @@ import { InputError, firstLineOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
 import { lockHolder, openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
-import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
+import { emptyFolder, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
-import { directorySchema, openPostgresStore } from "#service/directory/postgres.ts";
+import { directorySchema, PostgresStore } from "#service/directory/postgres.ts";
 import { Throttle } from "#http/throttle.ts";
 import type { ThrottleOptions } from "#http/throttle.ts";
 import type { Postgres } from "#postgres/database.ts";
@@ -99,7 +99,9 @@ export async function openStores(
   try {
     await migrate(postgres, [directorySchema, recordsSchema, throttleSchema, nodesSchema]);
     await refuseOtherEngine(database, postgres);
-    const directory = await openPostgresStore(postgres, join(folder, "transfers"));
+    const transfers = join(folder, "transfers");
+    await emptyFolder(transfers);
+    const directory = new PostgresStore(postgres, transfers);
     const records = await openPostgresRecords(postgres);
     const nodes = await joinNodes({ postgres, lease: lostAfter, log });
     return {

@@ -5,22 +5,33 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { makeFolders } from "#files/disk.ts";
 import type { Transaction } from "#postgres/database.ts";
 import { lines } from "#service/directory/list.ts";
 
-/** Rows on their way between DuckDB and PostgreSQL, as JSON, one row a line, in files that only their owner can read. */
-export interface Transfers {
-  /**
-   * Writes a query of DuckDB down for `stageLines`. The file is gone when `work` has ended.
-   * @param query three columns of JSON text: `line`, an object, and `description` and `mail`, which may be NULL
-   */
-  write<Result>(connection: Connection, query: string, work: (path: string) => Promise<Result>): Promise<Result>;
-  /** Makes a relation in DuckDB of a query of PostgreSQL. */
-  receive(transaction: Transaction, connection: Connection, received: Received): Promise<void>;
+/*
+ * Rows on their way between DuckDB and PostgreSQL, as JSON, one row a line, in files of a folder that only their owner can read.
+ */
+
+/** Neither mark is ever in JSON, which escapes control characters. */
+const jsonLines = String.raw`(FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`;
+
+/**
+ * Writes a query of DuckDB down for `stageLines`. The file is gone when `work` has ended.
+ * @param query three columns of JSON text: `line`, an object, and `description` and `mail`, which may be NULL
+ */
+export function writeRows<Result>(
+  folder: string,
+  connection: Connection,
+  query: string,
+  work: (path: string) => Promise<Result>,
+): Promise<Result> {
+  return withFile(folder, async (path) => {
+    await connection.run(`COPY (${query}) TO ${literal(path)} ${lines}`);
+    return work(path);
+  });
 }
 
-export interface Received {
+interface Received {
   /** In PostgreSQL: one column of JSON objects. */
   readonly query: string;
   /** Their fields with DuckDB's types: `name: 'VARCHAR'`. */
@@ -31,43 +42,36 @@ export interface Received {
   readonly into: string;
 }
 
-/** Neither mark is ever in JSON, which escapes control characters. */
-const jsonLines = String.raw`(FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`;
-
-/** @param folder for the files; it is emptied now */
-export async function openTransfers(folder: string): Promise<Transfers> {
-  await rm(folder, { recursive: true, force: true });
-  await makeFolders(folder, 0o700);
-  const withFile = async <Result>(work: (path: string) => Promise<Result>): Promise<Result> => {
-    const path = join(folder, randomUUID());
-    try {
-      return await work(path);
-    } finally {
-      await rm(path, { force: true });
-    }
-  };
-  return {
-    write: (connection, query, work) =>
-      withFile(async (path) => {
-        await connection.run(`COPY (${query}) TO ${literal(path)} ${lines}`);
-        return work(path);
-      }),
-    receive: (transaction, connection, { query, columns, select, into }) =>
-      withFile(async (path) => {
-        const longest = { length: 0 };
-        await pipeline(
-          transaction.copyOut(`COPY (${query}) TO STDOUT ${jsonLines}`),
-          (bytes: AsyncIterable<Buffer>) => measured(bytes, longest),
-          createWriteStream(path, { flags: "wx", mode: 0o600 }),
-        );
-        await connection.run(`
-          CREATE OR REPLACE TEMP TABLE ${into} AS SELECT ${select} FROM read_json(${literal(path)},
-            format = 'newline_delimited', maximum_object_size = ${longest.length + 1}, columns = {${columns}})`);
-      }),
-  };
+/** Makes a relation in DuckDB of a query of PostgreSQL. */
+export function receiveRows(
+  folder: string,
+  transaction: Transaction,
+  connection: Connection,
+  { query, columns, select, into }: Received,
+): Promise<void> {
+  return withFile(folder, async (path) => {
+    const longest = { length: 0 };
+    await pipeline(
+      transaction.copyOut(`COPY (${query}) TO STDOUT ${jsonLines}`),
+      (bytes: AsyncIterable<Buffer>) => measured(bytes, longest),
+      createWriteStream(path, { flags: "wx", mode: 0o600 }),
+    );
+    await connection.run(`
+      CREATE OR REPLACE TEMP TABLE ${into} AS SELECT ${select} FROM read_json(${literal(path)},
+        format = 'newline_delimited', maximum_object_size = ${longest.length + 1}, columns = {${columns}})`);
+  });
 }
 
-/** Makes `rollcall_lines (line, description, mail)` of a file of `Transfers.write`, until the transaction ends. */
+async function withFile<Result>(folder: string, work: (path: string) => Promise<Result>): Promise<Result> {
+  const path = join(folder, randomUUID());
+  try {
+    return await work(path);
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+/** Makes `rollcall_lines (line, description, mail)` of a file of `writeRows`, until the transaction ends. */
 export async function stageLines(transaction: Transaction, path: string): Promise<void> {
   await transaction.run(
     "CREATE TEMP TABLE rollcall_lines (line json NOT NULL, description json, mail json) ON COMMIT DROP",

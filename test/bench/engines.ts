@@ -6,9 +6,9 @@ import { parseArgs } from "node:util";
 import { openDatabase } from "#duckdb/database.ts";
 import { openPostgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
-import { openDirectory } from "#service/directory/directory.ts";
+import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
-import { directorySchema, openPostgresStore } from "#service/directory/postgres.ts";
+import { directorySchema, PostgresStore } from "#service/directory/postgres.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
 import { createProgress } from "#service/progress.ts";
 import { startPostgres } from "../support/postgres.ts";
@@ -107,10 +107,9 @@ async function open(folder: string, url?: string): Promise<Opened> {
     memory: 2 ** 30,
     spill: join(folder, "spill"),
   });
-  const { store, end } =
-    url === undefined ? await embedded(database) : await inPostgres(url, join(folder, "transfers"));
+  const { store, end } = url === undefined ? await embedded(database) : await inPostgres(url, folder);
   const administrator = { name: "admin", password: "a-password-for-a-bench" };
-  const directory = await openDirectory({ store, database, folder, administrator, progress: createProgress() });
+  const directory = await Directory.open({ store, database, folder, administrator, progress: createProgress() });
   const never = new AbortController().signal;
   const timed = async (work: () => ReturnType<typeof directory.list>): Promise<number> => {
     const started = performance.now();
@@ -149,8 +148,8 @@ async function embedded(database: Parameters<typeof openEmbeddedStore>[0]): Prom
   return { store: await openEmbeddedStore(database), end: async () => {} };
 }
 
-async function inPostgres(url: string, transfers: string): Promise<OpenedStore> {
+async function inPostgres(url: string, folder: string): Promise<OpenedStore> {
   const postgres = await openPostgres({ postgres: url, poolSize: 4, statementTimeout: 600_000 });
   await migrate(postgres, [directorySchema]);
-  return { store: await openPostgresStore(postgres, transfers), end: () => postgres.close() };
+  return { store: new PostgresStore(postgres, folder), end: () => postgres.close() };
 }

@@ -4,30 +4,16 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { interruptible, useThreads } from "#duckdb/database.ts";
 import type { Connection, Database, Parameter } from "#duckdb/database.ts";
+import { emptyFolder } from "#files/disk.ts";
 import { createQueue } from "#queue.ts";
 import type { Progress } from "#service/progress.ts";
 import { jsonArray } from "#plan/lists.ts";
-import { listAnswer, openAnswers } from "./list.ts";
+import { computeAnswer, listAnswer } from "./list.ts";
 import { hashPassword, verifyPassword } from "./passwords.ts";
 import { DirectoryChangedError } from "./store.ts";
 import type { DirectoryStore } from "./store.ts";
 import { sync } from "./sync.ts";
 import type { SyncRequest } from "./sync.ts";
-
-/** The users and groups of the service. */
-export interface Directory extends Pick<DirectoryStore, "account" | "nameOf" | "effectiveGroups" | "state"> {
-  /**
-   * The answer of `user/list`, a JSON array (B.9), as a stream of bytes: the state at the time of the call. Calls queue behind
-   * each other.
-   */
-  list(signal: AbortSignal): Promise<Readable>;
-  /**
-   * Specification 4.2, `principal/sync`. Calls queue behind each other (B.8).
-   * @returns the JSON answer of specification 2.8 as a stream of bytes
-   * @throws {InputError} B.5; its `problems` are the first hundred, nothing has changed
-   */
-  sync(request: SyncRequest, signal: AbortSignal): Promise<Readable>;
-}
 
 /** The configured bootstrap administrator. */
 export interface Administrator {
@@ -47,97 +33,107 @@ export interface DirectoryOptions {
   readonly say?: ((message: string) => void) | undefined;
 }
 
-export interface OpenedDirectory extends Directory {
-  /** The administrator's password, when it was generated now: it is printed once (0.7). */
+/** The users and groups of the service, as lists. */
+export class Directory {
+  /** The administrator's password, when it was generated at the opening: it is printed once (0.7). */
   readonly generatedPassword: string | undefined;
-  close(): Promise<void>;
-}
-
-/**
- * Opens the directory. At the first start, it creates the administrator and the built-in groups (0.7).
- */
-export async function openDirectory({
-  store,
-  database,
-  folder,
-  administrator,
-  progress,
-  say,
-}: DirectoryOptions): Promise<OpenedDirectory> {
-  // Rollcall 0.1.0 stored a copy of the last list there. Nothing reads it any more.
-  await rm(join(folder, "list"), { recursive: true, force: true });
-  const answers = await openAnswers(join(folder, "answers"));
-  const generatedPassword = await setUp(store, administrator);
-
+  readonly store: DirectoryStore;
+  readonly #options: DirectoryOptions;
+  /** The folder of answers on their way out. */
+  readonly #answers: string;
   // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too: one of each
   // at a time.
-  const listQueue = createQueue();
-  const syncQueue = createQueue();
+  readonly #listQueue = createQueue();
+  readonly #syncQueue = createQueue();
+  #underWay = 0;
+  #untilTrim = callsUntilTrim;
 
-  let [underWay, untilTrim] = [0, callsUntilTrim];
+  /** Opens the directory. At the first start, it creates the administrator and the built-in groups (0.7). */
+  static async open(options: DirectoryOptions): Promise<Directory> {
+    const { store, folder, administrator } = options;
+    // Rollcall 0.1.0 stored a copy of the last list there. Nothing reads it any more.
+    await rm(join(folder, "list"), { recursive: true, force: true });
+    const answers = join(folder, "answers");
+    await emptyFolder(answers);
+    return new Directory(options, answers, await setUp(store, administrator));
+  }
 
-  function withConnection<Result>(what: string, work: (connection: Connection) => Promise<Result>): Promise<Result> {
-    return progress.watch(what, patience, async (moved) => {
-      underWay++;
-      untilTrim--;
-      try {
-        return await database.use((connection) => work(reporting(connection, moved)));
-      } finally {
-        underWay--;
-        if (untilTrim <= 0 && underWay === 0) {
-          untilTrim = callsUntilTrim;
-          await database.trim();
-        }
-      }
-    });
+  private constructor(options: DirectoryOptions, answers: string, generatedPassword: string | undefined) {
+    this.store = options.store;
+    this.#options = options;
+    this.#answers = answers;
+    this.generatedPassword = generatedPassword;
+  }
+
+  /**
+   * The answer of `user/list`, a JSON array (B.9), as a stream of bytes: the state at the time of the call. Calls queue behind
+   * each other.
+   */
+  list(signal: AbortSignal): Promise<Readable> {
+    const work = async (connection: Connection): Promise<Readable> => {
+      // Sorting a million principals with two threads takes twice the memory, and as long.
+      await connection.run("SET threads = 1");
+      await this.store.read(connection);
+      signal.throwIfAborted();
+      return computeAnswer(this.#answers, connection, listAnswer, jsonArray);
+    };
+    return this.#listQueue(() => this.#withConnection("a call of user/list", signal, work), signal);
+  }
+
+  /**
+   * Specification 4.2, `principal/sync`. Calls queue behind each other (B.8).
+   * @returns the JSON answer of specification 2.8 as a stream of bytes
+   * @throws {InputError} B.5; its `problems` are the first hundred, nothing has changed
+   */
+  sync(request: SyncRequest, signal: AbortSignal): Promise<Readable> {
+    const once = (): Promise<Readable> => this.#syncOnce(request, signal);
+    return this.#syncQueue(() => (request.apply ? this.store.inTurn(once, signal) : once()), signal);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#listQueue, this.#syncQueue].map((queue) => queue.idle()));
+    await this.store.close();
   }
 
   /** Begins again when somebody else was faster. */
-  async function syncOnce(request: SyncRequest, signal: AbortSignal): Promise<Readable> {
+  async #syncOnce(request: SyncRequest, signal: AbortSignal): Promise<Readable> {
+    const { administrator, say } = this.#options;
+    const context = { store: this.store, administrator: administrator.name, answers: this.#answers, signal, say };
     for (let attempt = 1; ; attempt++) {
       try {
-        return await withConnection("a call of user/sync", (connection) =>
-          interruptible(connection, signal, async () => {
-            await useThreads(connection);
-            return sync(connection, request, { store, administrator: administrator.name, answers, signal, say });
-          }),
-        );
+        return await this.#withConnection("a call of user/sync", signal, async (connection) => {
+          await useThreads(connection);
+          return sync(connection, request, context);
+        });
       } catch (error) {
         if (!(error instanceof DirectoryChangedError) || attempt === attempts) throw error;
       }
     }
   }
 
-  return {
-    generatedPassword,
-    account: store.account,
-    nameOf: store.nameOf,
-    effectiveGroups: store.effectiveGroups,
-    state: store.state,
-    list: (signal) =>
-      listQueue(
-        () =>
-          withConnection("a call of user/list", (connection) =>
-            interruptible(connection, signal, async () => {
-              // Sorting a million principals with two threads takes twice the memory, and as long.
-              await connection.run("SET threads = 1");
-              await store.read(connection);
-              signal.throwIfAborted();
-              return answers.compute(connection, listAnswer, jsonArray);
-            }),
-          ),
-        signal,
-      ),
-    sync: (request, signal) =>
-      syncQueue(() => {
-        const once = (): Promise<Readable> => syncOnce(request, signal);
-        return request.apply ? store.inTurn(once, signal) : once();
-      }, signal),
-    close: async () => {
-      await Promise.all([listQueue, syncQueue].map((queue) => queue.idle()));
-      await store.close();
-    },
-  };
+  #withConnection<Result>(
+    what: string,
+    signal: AbortSignal,
+    work: (connection: Connection) => Promise<Result>,
+  ): Promise<Result> {
+    const { database, progress } = this.#options;
+    return progress.watch(what, patience, async (moved) => {
+      this.#underWay++;
+      this.#untilTrim--;
+      try {
+        return await database.use((connection) => {
+          const watched = reporting(connection, moved);
+          return interruptible(watched, signal, () => work(watched));
+        });
+      } finally {
+        this.#underWay--;
+        if (this.#untilTrim <= 0 && this.#underWay === 0) {
+          this.#untilTrim = callsUntilTrim;
+          await database.trim();
+        }
+      }
+    });
+  }
 }
 
 /** How often a call of `user/sync` begins when the directory is changed meanwhile, in spite of its turn. */

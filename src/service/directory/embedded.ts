@@ -1,11 +1,13 @@
 import type { Connection, Database } from "#duckdb/database.ts";
 import { createQueue } from "#queue.ts";
 import { comparedColumns, principalColumns, principalDdl } from "#principals/tables.ts";
-import { lastingGroups } from "./store.ts";
-import type { Account, DirectoryStore } from "./store.ts";
+import { findAccount, findEffectiveGroups, findName, lastingGroups } from "./store.ts";
+import type { Dialect, DirectoryStore } from "./store.ts";
 
 /** The `lookup` of a name, as SQL. */
 const lookupOf = (name: string): string => `md5_number_lower(${name})`;
+
+const dialect: Dialect = { schema: "directory", isNamed: `lookup = ${lookupOf("$1")} AND name = $1` };
 
 /**
  * Opens the users and groups in the service's own database. One process has it, and its calls of `user/sync` queue: nobody
@@ -18,8 +20,8 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
   const look = <Found>(find: (connection: Connection) => Promise<Found>): Promise<Found> =>
     queue(() => database.use(find));
   // Every request asks for its caller: waiting for a turn behind statements on everybody, most would take a multiple of their time.
-  const accounts = remember((name) => look((connection) => findAccount(connection, name)));
-  const memberships = remember((name) => look((connection) => findEffectiveGroups(connection, name)));
+  const accounts = remember((name) => look((connection) => findAccount(connection, dialect, name)));
+  const memberships = remember((name) => look((connection) => findEffectiveGroups(connection, dialect, name)));
   const forget = (): void => {
     accounts.forget();
     memberships.forget();
@@ -29,7 +31,7 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
     setUp: (administrator, password) =>
       database.use((connection) => setUp(connection, administrator, password?.hash)).finally(forget),
     account: accounts.find,
-    nameOf: (id) => look((connection) => findName(connection, id)),
+    nameOf: (id) => look((connection) => findName(connection, dialect, id)),
     effectiveGroups: memberships.find,
     state: () => look(stateOf),
     // This process is the only one, and has its own queue.
@@ -101,7 +103,7 @@ async function createTables(connection: Connection): Promise<void> {
 
 async function setUp(connection: Connection, administrator: string, hash: string | undefined): Promise<boolean> {
   const now = BigInt(Date.now());
-  const exists = (await findAccount(connection, administrator)) !== undefined;
+  const exists = (await findAccount(connection, dialect, administrator)) !== undefined;
   await connection.transaction(async () => {
     if (hash !== undefined && exists) {
       await connection.run("UPDATE directory.users SET password_hash = $2 WHERE name = $1", [administrator, hash]);
@@ -136,36 +138,6 @@ async function stateOf(connection: Connection): Promise<string> {
   const [state] = await connection.rows<{ id: string }>("SELECT id::VARCHAR AS id FROM directory.state");
   if (state === undefined) throw new Error("the directory has no state");
   return state.id;
-}
-
-async function findAccount(connection: Connection, name: string): Promise<Account | undefined> {
-  const [account] = await connection.rows<Account>(
-    `SELECT id::VARCHAR AS id, name, password_hash AS "passwordHash"
-     FROM directory.users WHERE lookup = ${lookupOf("$1")} AND name = $1`,
-    [name],
-  );
-  return account;
-}
-
-async function findName(connection: Connection, id: string): Promise<string | undefined> {
-  const [user] = await connection.rows<{ name: string }>("SELECT name FROM directory.users WHERE id::VARCHAR = $1", [
-    id,
-  ]);
-  return user?.name;
-}
-
-/** UNION meets no group twice. */
-async function findEffectiveGroups(connection: Connection, name: string): Promise<ReadonlySet<string>> {
-  const rows = await connection.rows<{ name: string }>(
-    `WITH RECURSIVE member_of(name) AS (
-       SELECT unnest(group_names) FROM directory.users WHERE lookup = ${lookupOf("$1")} AND name = $1
-       UNION
-       SELECT unnest(g.group_names) FROM directory.groups g JOIN member_of USING (name)
-     )
-     SELECT name FROM member_of`,
-    [name],
-  );
-  return new Set(rows.map((row) => row.name));
 }
 
 const which = (action: string, kind: string): string => `c.action = '${action}' AND c.kind = '${kind}'`;

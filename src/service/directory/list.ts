@@ -2,23 +2,10 @@ import { randomUUID } from "node:crypto";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import { makeFolders } from "#files/disk.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { syncArrays } from "#plan/lists.ts";
 import { principalTypes } from "#wire/administration.ts";
-
-/**
- * Answers of any length. DuckDB writes them to disk at full speed, without JavaScript touching a principal, and from
- * there they go out at the client's pace: a slow reader holds up neither a transaction nor a sync.
- */
-export interface Answers {
-  /**
-   * Computes an answer: `query` gives one column of text, whose rows COPY writes in this form (`lines`, unless it says otherwise).
-   * The file is already unlinked when this returns; its space is freed when the stream is closed.
-   */
-  compute(connection: Connection, query: string, form?: string): Promise<Readable>;
-}
 
 /**
  * How DuckDB's COPY writes one column of JSON as lines. It would quote a line that holds the delimiter; JSON escapes control
@@ -28,23 +15,29 @@ export const lines = String.raw`(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', 
 
 const chunk = 128 * 1024;
 
-/** Opens `folder` for answers and removes what a killed process left there. */
-export async function openAnswers(folder: string): Promise<Answers> {
-  await rm(folder, { recursive: true, force: true });
-  await makeFolders(folder, 0o700);
-  return {
-    compute: async (connection, query, form = lines) => {
-      const path = join(folder, randomUUID());
-      try {
-        await connection.run(`COPY (${query}) TO ${literal(path)} ${form}`);
-        await connection.returnMemory();
-        const file = await open(path, "r");
-        return file.createReadStream({ highWaterMark: chunk });
-      } finally {
-        await rm(path, { force: true });
-      }
-    },
-  };
+/**
+ * Computes an answer of any length. DuckDB writes it to disk at full speed, without JavaScript touching a principal, and from
+ * there it goes out at the client's pace: a slow reader holds up neither a transaction nor a sync. Its file is already unlinked
+ * when this returns; the space is freed when the stream is closed.
+ * @param folder for the file
+ * @param query gives one column of text
+ * @param form how COPY writes its rows
+ */
+export async function computeAnswer(
+  folder: string,
+  connection: Connection,
+  query: string,
+  form = lines,
+): Promise<Readable> {
+  const path = join(folder, randomUUID());
+  try {
+    await connection.run(`COPY (${query}) TO ${literal(path)} ${form}`);
+    await connection.returnMemory();
+    const file = await open(path, "r");
+    return file.createReadStream({ highWaterMark: chunk });
+  } finally {
+    await rm(path, { force: true });
+  }
 }
 
 /** One principal as JSON (B.9), as SQL. `description` is there when it is set; `mail` always, for users. */

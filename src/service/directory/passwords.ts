@@ -19,12 +19,6 @@ export function hashPassword(password: string, signal?: AbortSignal): Promise<st
   return queue(() => hash(password, cost), signal);
 }
 
-/** Hashes many passwords. */
-export interface Hashing extends AsyncDisposable {
-  /** The hashes in the order of the passwords. One call at a time. */
-  hash(passwords: readonly string[], signal?: AbortSignal): Promise<string[]>;
-}
-
 /** A thread takes as long to start as some hashes do: it is started for no fewer passwords than these. */
 const fewest = 50;
 
@@ -34,47 +28,51 @@ const piece = 4;
 /**
  * Threads for many passwords, one for each processor, of lower priority than everything else: whoever logs in or lists
  * meanwhile waits neither for them nor for their processors. A few passwords are hashed as those of logins are.
- * @param count how many passwords there are
  */
-export function openHashing(count: number): Hashing {
-  const width = Math.min(availableParallelism(), Math.floor(count / fewest));
-  const threads = Array.from({ length: width }, () => new Worker(new URL("hashing.ts", import.meta.url)));
-  const broken = new AbortController();
-  for (const thread of threads) {
-    thread.once("error", (error) => {
-      broken.abort(error);
-    });
+export class Hashing {
+  readonly #threads: readonly Worker[];
+  readonly #broken = new AbortController();
+
+  /** @param count how many passwords there are */
+  constructor(count: number) {
+    const width = Math.min(availableParallelism(), Math.floor(count / fewest));
+    this.#threads = Array.from({ length: width }, () => new Worker(new URL("hashing.ts", import.meta.url)));
+    for (const thread of this.#threads) {
+      thread.once("error", (error) => {
+        this.#broken.abort(error);
+      });
+    }
   }
 
-  return {
-    hash: async (passwords, signal) => {
-      if (threads.length === 0) return Promise.all(passwords.map((password) => hashPassword(password, signal)));
-      const over = signal === undefined ? broken.signal : AbortSignal.any([signal, broken.signal]);
-      const hashes: string[] = [];
-      let next = 0;
-      const work = async (thread: Worker): Promise<void> => {
-        while (next < passwords.length) {
-          const from = next;
-          next += piece;
-          over.throwIfAborted();
-          const answered = once(thread, "message", { signal: over });
-          thread.postMessage(passwords.slice(from, next));
-          const [made] = (await answered) as [string[]];
-          for (const [index, each] of made.entries()) hashes[from + index] = each;
-        }
-      };
-      try {
-        await Promise.all(threads.map(work));
-      } catch (error) {
+  /** The hashes in the order of the passwords. One call at a time. */
+  async hash(passwords: readonly string[], signal?: AbortSignal): Promise<string[]> {
+    if (this.#threads.length === 0) return Promise.all(passwords.map((password) => hashPassword(password, signal)));
+    const over = signal === undefined ? this.#broken.signal : AbortSignal.any([signal, this.#broken.signal]);
+    const hashes: string[] = [];
+    let next = 0;
+    const work = async (thread: Worker): Promise<void> => {
+      while (next < passwords.length) {
+        const from = next;
+        next += piece;
         over.throwIfAborted();
-        throw error;
+        const answered = once(thread, "message", { signal: over });
+        thread.postMessage(passwords.slice(from, next));
+        const [made] = (await answered) as [string[]];
+        for (const [index, each] of made.entries()) hashes[from + index] = each;
       }
-      return hashes;
-    },
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all(threads.map((thread) => thread.terminate()));
-    },
-  };
+    };
+    try {
+      await Promise.all(this.#threads.map(work));
+    } catch (error) {
+      over.throwIfAborted();
+      throw error;
+    }
+    return hashes;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#threads.map((thread) => thread.terminate()));
+  }
 }
 
 /** A hash that matches no password; checking against it takes as long as any other check. */

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import type { Connection } from "#duckdb/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
-import { openTransfers, stageLines } from "#service/transfers.ts";
-import { DirectoryChangedError, lastingGroups } from "./store.ts";
-import type { Account, DirectoryStore, FirstPassword } from "./store.ts";
+import { receiveRows, stageLines, writeRows } from "#service/transfers.ts";
+import { DirectoryChangedError, findAccount, findEffectiveGroups, findName, lastingGroups } from "./store.ts";
+import type { Account, Dialect, DirectoryStore, FirstPassword, Snapshot } from "./store.ts";
 
 const columns = `
   name text COLLATE "C" PRIMARY KEY,
@@ -39,18 +39,90 @@ const patience = 10 * 60_000;
 /** The clock of the database, which all its clients share. */
 const now = "(extract(epoch FROM now()) * 1000)::bigint";
 
+const dialect: Dialect = { schema: "rollcall", isNamed: "name = $1" };
+
 /**
- * Opens the users and groups in PostgreSQL. Any number of processes may: what a call of `user/sync` has compared with is
+ * The users and groups in PostgreSQL. Any number of processes may write them: what a call of `user/sync` has compared with is
  * compared again, by its revision, in the transaction that writes: a process that lost its turn writes nothing.
- * @param folder for what is between PostgreSQL and DuckDB; it is emptied now
  */
-export async function openPostgresStore(postgres: Postgres, folder: string): Promise<DirectoryStore> {
-  const transfers = await openTransfers(folder);
+export class PostgresStore implements DirectoryStore {
+  readonly #postgres: Postgres;
+  readonly #folder: string;
+
+  /** @param folder an empty one, for what is between PostgreSQL and DuckDB */
+  constructor(postgres: Postgres, folder: string) {
+    this.#postgres = postgres;
+    this.#folder = folder;
+  }
+
+  setUp(administrator: string, password: FirstPassword | undefined): Promise<boolean> {
+    return this.#postgres.transaction((transaction) => setUp(transaction, administrator, password), {
+      isRepeatable: true,
+    });
+  }
+
+  async account(name: string): Promise<Account | undefined> {
+    return name.includes("\0") ? undefined : findAccount(this.#postgres, dialect, name);
+  }
+
+  nameOf(id: string): Promise<string | undefined> {
+    return findName(this.#postgres, dialect, id);
+  }
+
+  effectiveGroups(name: string): Promise<ReadonlySet<string>> {
+    return findEffectiveGroups(this.#postgres, dialect, name);
+  }
+
+  async state(): Promise<string> {
+    // The revision, too: processes of an earlier release count up nothing else.
+    const [found] = await this.#postgres.rows<{ state: string }>(
+      "SELECT revision || '-' || state AS state FROM rollcall.directory",
+    );
+    if (found === undefined) throw new Error("the directory has no state");
+    return found.state;
+  }
+
+  async inTurn<Result>(work: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
+    let begun: Promise<Result> | undefined;
+    const turn = this.#postgres.transaction(
+      async (transaction) => {
+        // Who waited waits again when the connection was lost; who had their turn had it.
+        if (begun === undefined) {
+          await transaction.lock("user/sync");
+          begun = work();
+        }
+        await begun.catch(() => undefined);
+      },
+      // Others may take as long as they take.
+      { readOnly: true, timeout: 0, signal, isRepeatable: true },
+    );
+    // What was done stays done if the turn itself is lost.
+    await turn.catch((error: unknown) => {
+      if (begun === undefined) throw error;
+    });
+    if (begun === undefined) throw new Error("the turn did nothing");
+    return begun;
+  }
+
+  async read(connection: Connection): Promise<Snapshot> {
+    const revision = await this.#postgres.transaction(
+      async (transaction) => {
+        const found = await revisionOf(transaction);
+        await this.#receive(transaction, connection, "user");
+        await this.#receive(transaction, connection, "group");
+        return found;
+      },
+      { readOnly: true, snapshot: true, timeout: patience, isRepeatable: true },
+    );
+    return { write: (signal) => this.#write(connection, revision, signal) };
+  }
+
+  async close(): Promise<void> {}
 
   /** Makes `actual_users` or `actual_groups`. */
-  function receive(transaction: Transaction, connection: Connection, kind: "user" | "group"): Promise<void> {
+  #receive(transaction: Transaction, connection: Connection, kind: "user" | "group"): Promise<void> {
     const fields = "name, display_name, description, mail, group_names, created, modified";
-    return transfers.receive(transaction, connection, {
+    return receiveRows(this.#folder, transaction, connection, {
       query: `SELECT row_to_json(p) FROM (SELECT ${fields} FROM rollcall.${kind}s) p`,
       columns: `name: 'VARCHAR', display_name: 'VARCHAR', description: 'VARCHAR', mail: 'VARCHAR',
         group_names: 'VARCHAR[]', created: 'BIGINT', modified: 'BIGINT'`,
@@ -59,91 +131,19 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
     });
   }
 
-  async function write(connection: Connection, revision: bigint, signal: AbortSignal): Promise<void> {
+  async #write(connection: Connection, revision: bigint, signal: AbortSignal): Promise<void> {
     const [any] = await connection.rows("FROM changes LIMIT 1");
     if (any === undefined) return;
-    await transfers.write(connection, changesAsJson, async (path) => {
+    await writeRows(this.#folder, connection, changesAsJson, async (path) => {
       signal.throwIfAborted();
       const id = randomUUID();
-      await postgres.transaction((transaction) => apply(transaction, path, { id, revision }), {
+      await this.#postgres.transaction((transaction) => apply(transaction, path, { id, revision }), {
         timeout: patience,
         signal,
         isRepeatable: true,
       });
     });
   }
-
-  return {
-    setUp: (administrator, password) =>
-      postgres.transaction((transaction) => setUp(transaction, administrator, password), { isRepeatable: true }),
-    account: async (name) => {
-      if (name.includes("\0")) return undefined;
-      const [account] = await postgres.rows<Account>(
-        `SELECT id::text AS id, name, password_hash AS "passwordHash" FROM rollcall.users WHERE name = $1`,
-        [name],
-      );
-      return account;
-    },
-    nameOf: async (id) => {
-      const [user] = await postgres.rows<{ name: string }>("SELECT name FROM rollcall.users WHERE id::text = $1", [id]);
-      return user?.name;
-    },
-    effectiveGroups: async (name) => {
-      const rows = await postgres.rows<{ name: string }>(
-        // UNION meets no group twice.
-        `WITH RECURSIVE member_of(name) AS (
-           SELECT unnest(group_names) FROM rollcall.users WHERE name = $1
-           UNION
-           SELECT unnest(g.group_names) FROM rollcall.groups g JOIN member_of USING (name)
-         )
-         SELECT name FROM member_of`,
-        [name],
-      );
-      return new Set(rows.map((row) => row.name));
-    },
-    state: async () => {
-      // The revision, too: processes of an earlier release count up nothing else.
-      const [found] = await postgres.rows<{ state: string }>(
-        "SELECT revision || '-' || state AS state FROM rollcall.directory",
-      );
-      if (found === undefined) throw new Error("the directory has no state");
-      return found.state;
-    },
-    inTurn: async (work, signal) => {
-      let begun: ReturnType<typeof work> | undefined;
-      const turn = postgres.transaction(
-        async (transaction) => {
-          // Who waited waits again when the connection was lost; who had their turn had it.
-          if (begun === undefined) {
-            await transaction.lock("user/sync");
-            begun = work();
-          }
-          await begun.catch(() => undefined);
-        },
-        // Others may take as long as they take.
-        { readOnly: true, timeout: 0, signal, isRepeatable: true },
-      );
-      // What was done stays done if the turn itself is lost.
-      await turn.catch((error: unknown) => {
-        if (begun === undefined) throw error;
-      });
-      if (begun === undefined) throw new Error("the turn did nothing");
-      return begun;
-    },
-    read: async (connection) => {
-      const revision = await postgres.transaction(
-        async (transaction) => {
-          const found = await revisionOf(transaction);
-          await receive(transaction, connection, "user");
-          await receive(transaction, connection, "group");
-          return found;
-        },
-        { readOnly: true, snapshot: true, timeout: patience, isRepeatable: true },
-      );
-      return { write: (signal) => write(connection, revision, signal) };
-    },
-    close: async () => undefined,
-  };
 }
 
 async function revisionOf(transaction: Transaction): Promise<bigint> {

@@ -46,7 +46,7 @@ export async function receiveSync(
 ): Promise<ReceivedSync | undefined> {
   signal.throwIfAborted();
   addAbortSignal(signal, body);
-  const form = createForm(folder);
+  const form = new SyncForm(folder);
   const discard = (): Promise<void> => form.discard().catch(() => undefined);
   try {
     const isForm = await readForm(body, contentType, form);
@@ -64,31 +64,74 @@ export async function receiveSync(
   return undefined;
 }
 
-interface SyncForm extends FormFields {
+/** The fields of a form as they arrive. */
+class SyncForm implements FormFields {
+  readonly #folder: string;
+  readonly #lists: { readonly path: string; readonly file: WriteStream }[] = [];
+  /** The parameters, by their names in lower case. */
+  readonly #given = new Map<string, Buffer[]>();
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  open(name: string): FieldSink | undefined {
+    const lower = name.toLowerCase();
+    if (lower === "principals") {
+      const file = this.#openList();
+      return { write: (bytes) => void file.write(bytes) };
+    }
+    return parameterNames.has(lower) ? this.#openParameter(lower) : undefined;
+  }
+
+  async room(): Promise<void> {
+    const file = this.#lists.at(-1)?.file;
+    if (file === undefined) return;
+    if (file.errored !== null) throw file.errored;
+    if (file.writableNeedDrain) await once(file, "drain");
+  }
+
   /** The file with the list that was given last, complete; undefined when none was given. */
-  list(): Promise<string | undefined>;
+  async list(): Promise<string | undefined> {
+    const last = this.#lists.at(-1);
+    last?.file.end();
+    if (last !== undefined) await finished(last.file);
+    return last?.path;
+  }
+
   /** The parameters of the form, by their names in lower case. @throws {InputError} when one is too long */
-  parameters(): Map<string, string>;
-  discard(): Promise<void>;
-}
+  parameters(): Map<string, string> {
+    return new Map(
+      Array.from(this.#given, ([name, pieces]) => {
+        const bytes = Buffer.concat(pieces);
+        if (bytes.length > longestParameter) {
+          throw new InputError(`${name}: may have ${longestParameter} bytes at the most`);
+        }
+        return [name, bytes.toString("utf8")];
+      }),
+    );
+  }
 
-function createForm(folder: string): SyncForm {
-  const lists: { readonly path: string; readonly file: WriteStream }[] = [];
-  const given = new Map<string, Buffer[]>();
+  async discard(): Promise<void> {
+    for (const { path, file } of this.#lists) {
+      await abandon(file);
+      await rm(path, { force: true });
+    }
+  }
 
-  function openList(): WriteStream {
-    const path = join(folder, randomUUID());
+  #openList(): WriteStream {
+    const path = join(this.#folder, randomUUID());
     // `room` and `list` report its errors.
     const file = createWriteStream(path, { flags: "wx", mode: 0o600 }).on("error", () => undefined);
-    lists.at(-1)?.file.end();
-    lists.push({ path, file });
+    this.#lists.at(-1)?.file.end();
+    this.#lists.push({ path, file });
     return file;
   }
 
-  function openParameter(name: string): FieldSink {
+  #openParameter(name: string): FieldSink {
     const pieces: Buffer[] = [];
     let length = 0;
-    given.set(name, pieces);
+    this.#given.set(name, pieces);
     return {
       write: (bytes) => {
         // A little more than the limit is enough to refuse it.
@@ -97,46 +140,8 @@ function createForm(folder: string): SyncForm {
       },
     };
   }
-
-  return {
-    open: (name) => {
-      const lower = name.toLowerCase();
-      if (lower === "principals") {
-        const file = openList();
-        return { write: (bytes) => void file.write(bytes) };
-      }
-      return parameterNames.has(lower) ? openParameter(lower) : undefined;
-    },
-    room: async () => {
-      const file = lists.at(-1)?.file;
-      if (file === undefined) return;
-      if (file.errored !== null) throw file.errored;
-      if (file.writableNeedDrain) await once(file, "drain");
-    },
-    list: async () => {
-      const last = lists.at(-1);
-      last?.file.end();
-      if (last !== undefined) await finished(last.file);
-      return last?.path;
-    },
-    parameters: () =>
-      new Map(
-        Array.from(given, ([name, pieces]) => {
-          const bytes = Buffer.concat(pieces);
-          if (bytes.length > longestParameter) {
-            throw new InputError(`${name}: may have ${longestParameter} bytes at the most`);
-          }
-          return [name, bytes.toString("utf8")];
-        }),
-      ),
-    discard: async () => {
-      for (const { path, file } of lists) {
-        await abandon(file);
-        await rm(path, { force: true });
-      }
-    },
-  };
 }
+
 /** The names of each parameter, in any case (0.3, B.3). */
 const applyNames = ["applyChanges"];
 const removeDeletedNames = ["remoteDeleted", "removeDeleted", "removeDelete"];

@@ -56,6 +56,54 @@ export interface DirectoryStore {
   close(): Promise<void>;
 }
 
+/** How the databases differ in the statements that both understand. */
+export interface Dialect {
+  /** Where its tables are. */
+  readonly schema: string;
+  /** The condition that finds the user named `$1`. */
+  readonly isNamed: string;
+}
+
+/** What runs a statement: a connection of either database. */
+interface Runs {
+  rows<Row extends object>(sql: string, values?: readonly string[]): Promise<Row[]>;
+}
+
+export async function findAccount(
+  database: Runs,
+  { schema, isNamed }: Dialect,
+  name: string,
+): Promise<Account | undefined> {
+  const [account] = await database.rows<Account>(
+    `SELECT id::text AS id, name, password_hash AS "passwordHash" FROM ${schema}.users WHERE ${isNamed}`,
+    [name],
+  );
+  return account;
+}
+
+export async function findName(database: Runs, { schema }: Dialect, id: string): Promise<string | undefined> {
+  const [user] = await database.rows<{ name: string }>(`SELECT name FROM ${schema}.users WHERE id::text = $1`, [id]);
+  return user?.name;
+}
+
+/** UNION meets no group twice. */
+export async function findEffectiveGroups(
+  database: Runs,
+  { schema, isNamed }: Dialect,
+  name: string,
+): Promise<ReadonlySet<string>> {
+  const rows = await database.rows<{ name: string }>(
+    `WITH RECURSIVE member_of(name) AS (
+       SELECT unnest(group_names) FROM ${schema}.users WHERE ${isNamed}
+       UNION
+       SELECT unnest(g.group_names) FROM ${schema}.groups g JOIN member_of USING (name)
+     )
+     SELECT name FROM member_of`,
+    [name],
+  );
+  return new Set(rows.map((row) => row.name));
+}
+
 /** Somebody else has changed the directory since it was read. */
 export class DirectoryChangedError extends UnavailableError {
   constructor() {

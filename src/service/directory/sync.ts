@@ -5,9 +5,8 @@ import { createChanges } from "#plan/diff.ts";
 import { principalColumns } from "#principals/tables.ts";
 import { formatDuration, formatNumber, pluralize } from "#text.ts";
 import { checkList, loadList } from "./check.ts";
-import type { Answers } from "./list.ts";
-import { syncAnswer } from "./list.ts";
-import { hashPassword, openHashing } from "./passwords.ts";
+import { computeAnswer, syncAnswer } from "./list.ts";
+import { Hashing, hashPassword } from "./passwords.ts";
 import type { SyncParameters } from "./receive.ts";
 import { lastingGroups } from "./store.ts";
 import type { DirectoryStore } from "./store.ts";
@@ -24,7 +23,8 @@ export interface SyncContext {
   readonly store: DirectoryStore;
   /** The name of the bootstrap administrator. */
   readonly administrator: string;
-  readonly answers: Answers;
+  /** The folder of answers on their way out. */
+  readonly answers: string;
   readonly signal: AbortSignal;
   /** Called with how far a long call is, for the log. */
   readonly say?: ((message: string) => void) | undefined;
@@ -55,7 +55,7 @@ export async function sync(connection: Connection, request: SyncRequest, context
   });
   signal.throwIfAborted();
   // Computed before anything is applied: once applied, nothing can keep the answer from being sent.
-  const answer = await answers.compute(connection, syncAnswer("changes"));
+  const answer = await computeAnswer(answers, connection, syncAnswer("changes"));
   try {
     if (apply) {
       await hashPasswords(connection, { defaultPassword, signal, say });
@@ -137,7 +137,7 @@ async function hashOwnPasswords(
       FROM listed l JOIN changes c USING (kind, name) WHERE c.action = 'create' AND c.kind = 'user' ORDER BY number`);
   const [found] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM unhashed");
   const count = found?.count ?? 0;
-  await using hashing = openHashing(count);
+  await using hashing = new Hashing(count);
   const started = performance.now();
   let said = started;
   for (let done = 0; done < count; done += batch) {

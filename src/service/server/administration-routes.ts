@@ -55,7 +55,7 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
     handler: async (request, reply) => {
       await callers.require(request, "administration");
       // First: what is changed meanwhile is in the list then, and has another tag. Weak, for the list may be compressed.
-      const tag = `W/"${await directory.state()}"`;
+      const tag = `W/"${await directory.store.state()}"`;
       reply.header("etag", tag);
       if (isNamed(tag, request.headers["if-none-match"])) return reply.code(304).send();
       const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Directory } from "#service/directory/directory.ts";
+import type { DirectoryStore } from "#service/directory/store.ts";
 import { logIn } from "#service/session/login.ts";
 import type { Credentials, LoginContext } from "#service/session/login.ts";
 import type { Sessions } from "#service/session/sessions.ts";
@@ -43,20 +43,20 @@ export interface Callers {
 
 export interface CallerOptions {
   readonly sessions: Sessions;
-  readonly directory: Directory;
+  readonly store: Pick<DirectoryStore, "account" | "effectiveGroups">;
   /** The bootstrap administrator's name: always has every privilege (0.7). */
   readonly administrator: string;
   /** The names of the groups that carry each privilege. */
   readonly privileges: Readonly<Record<Privilege, readonly string[]>>;
 }
 
-export function createCallers({ sessions, directory, administrator, privileges }: CallerOptions): Callers {
+export function createCallers({ sessions, store, administrator, privileges }: CallerOptions): Callers {
   async function find(request: FastifyRequest, isUse = true): Promise<Caller | undefined> {
     const token = request.cookies[sessionCookie];
     const user = token === undefined ? undefined : await sessions.find(token, isUse);
     if (token === undefined || user === undefined) return undefined;
     if (sessions.isLocal(token)) request.exchange.isOwn = true;
-    const account = await directory.account(user.name);
+    const account = await store.account(user.name);
     if (account?.id === user.id) return { id: user.id, name: user.name, token };
     await sessions.end(token);
     return undefined;
@@ -64,7 +64,7 @@ export function createCallers({ sessions, directory, administrator, privileges }
 
   async function isAllowed(name: string, required: readonly Privilege[]): Promise<boolean> {
     if (required.length === 0 || name === administrator) return true;
-    const groups = await directory.effectiveGroups(name);
+    const groups = await store.effectiveGroups(name);
     return required.some((privilege) => privileges[privilege].some((group) => groups.has(group)));
   }
 

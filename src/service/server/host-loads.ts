@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { open, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { InputError, UnavailableError } from "#errors.ts";
-import type { Directory } from "#service/directory/directory.ts";
+import type { DirectoryStore } from "#service/directory/store.ts";
 import type { ListedTable } from "#service/engine/engine.ts";
 import type { HostedCycle, HostedLoads } from "#service/host.ts";
 import { writeError } from "#service/loads/capacity.ts";
@@ -24,7 +24,7 @@ export interface HostedLoadsOptions {
   /** Passes requests on to other nodes, where there may be several. */
   readonly forward?: Forward | undefined;
   readonly worker: Pick<Worker, "find" | "tables" | "preview">;
-  readonly directory: Pick<Directory, "nameOf">;
+  readonly store: Pick<DirectoryStore, "nameOf">;
   readonly limits: Limits;
   /** Aborted when the service stops waiting for requests. */
   readonly shutdown: AbortSignal;
@@ -40,7 +40,7 @@ const sampleSize = 1024 * 1024;
 const longestName = 255;
 
 export function hostLoads(options: HostedLoadsOptions): HostedLoads {
-  const { callers, loads, forward, worker, directory, limits, shutdown } = options;
+  const { callers, loads, forward, worker, store, limits, shutdown } = options;
   return {
     largest: Math.min(limits.maxChunk, limits.maxCycle),
     passOn: async (request, reply, id) => {
@@ -78,7 +78,7 @@ export function hostLoads(options: HostedLoadsOptions): HostedLoads {
         cycle: Cycle | DistantCycle,
         names: Map<string, Promise<string | undefined>>,
       ): Promise<HostedCycle> => {
-        if (!names.has(cycle.owner)) names.set(cycle.owner, directory.nameOf(cycle.owner));
+        if (!names.has(cycle.owner)) names.set(cycle.owner, store.nameOf(cycle.owner));
         const parameters = cycle.parameters();
         return {
           id: cycle.id,

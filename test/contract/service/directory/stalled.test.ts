@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
-import { openDirectory } from "#service/directory/directory.ts";
+import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { createProgress } from "#service/progress.ts";
 
@@ -22,7 +22,7 @@ test("a call of user/sync whose list cannot be read to its end is known as one t
   let time = 0;
   const progress = createProgress(() => time);
   const administrator = { name: "admin", password: "correct horse battery staple" };
-  const directory = await openDirectory({
+  const directory = await Directory.open({
     store: await openEmbeddedStore(database),
     database,
     folder,

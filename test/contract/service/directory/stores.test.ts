@@ -10,11 +10,10 @@ import { openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
 import { openPostgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
-import { openDirectory } from "#service/directory/directory.ts";
-import type { OpenedDirectory } from "#service/directory/directory.ts";
+import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { verifyPassword } from "#service/directory/passwords.ts";
-import { directorySchema, openPostgresStore } from "#service/directory/postgres.ts";
+import { directorySchema, PostgresStore } from "#service/directory/postgres.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
 import { createProgress } from "#service/progress.ts";
 import { startPostgres } from "../../../support/postgres.ts";
@@ -37,8 +36,7 @@ const engines = {
       statementTimeout: 60_000,
     });
     await migrate(postgres, [directorySchema]);
-    let opened = 0;
-    const open = (): Promise<DirectoryStore> => openPostgresStore(postgres, join(folder, `transfer${opened++}`));
+    const open = async (): Promise<DirectoryStore> => new PostgresStore(postgres, folder);
     return { open, close: () => postgres.close() };
   },
 };
@@ -70,10 +68,10 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
   let database: Database;
   let opened: Awaited<ReturnType<(typeof engines)[typeof engine]>>;
   let store: DirectoryStore;
-  let directory: OpenedDirectory;
+  let directory: Directory;
 
-  const openAnother = async (password = administrator.password): Promise<OpenedDirectory> =>
-    openDirectory({
+  const openAnother = async (password = administrator.password): Promise<Directory> =>
+    Directory.open({
       store: await opened.open(),
       database,
       folder: join(folder, `node${Math.random()}`),
@@ -90,7 +88,7 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     });
     opened = await engines[engine](database, folder);
     store = await opened.open();
-    directory = await openDirectory({ store, database, folder, administrator, progress: createProgress() });
+    directory = await Directory.open({ store, database, folder, administrator, progress: createProgress() });
   });
   afterEach(async () => {
     await directory.close();
@@ -119,10 +117,10 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
   });
 
   test("its state is another one after every change of the list, and only then", async () => {
-    const states = [await directory.state()];
+    const states = [await directory.store.state()];
     const change = async (change: () => Promise<unknown>, isOther: boolean): Promise<void> => {
       await change();
-      const state = await directory.state();
+      const state = await directory.store.state();
       expect(state === states.at(-1)).toBe(!isOther);
       expect(states.includes(state)).toBe(!isOther);
       if (isOther) states.push(state);
@@ -136,17 +134,17 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     await change(() => sync([]), true);
     await change(() => sync([{ name: 1 }]).catch(() => undefined), false);
     const another = await openAnother("another password");
-    expect(await another.state()).toBe(states.at(-1));
+    expect(await another.store.state()).toBe(states.at(-1));
     await another.close();
   });
 
   test("0.7 a later start changes the administrator's password and nothing else", async () => {
-    const [before] = [await directory.account("admin")];
+    const [before] = [await directory.store.account("admin")];
     const all = await listed();
     await (await openAnother()).close();
-    expect(await directory.account("admin")).toEqual(before);
+    expect(await directory.store.account("admin")).toEqual(before);
     const another = await openAnother("another password");
-    const after = await another.account("admin");
+    const after = await another.store.account("admin");
     await another.close();
     expect(after?.id).toBe(before?.id);
     expect(after?.passwordHash).not.toBe(before?.passwordHash);
@@ -160,7 +158,7 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
       const { close, open } = await engines.PostgreSQL(database, folder);
       const starts = await Promise.all(
         Array.from({ length: count }, async (_, node) =>
-          openDirectory({
+          Directory.open({
             store: await open(),
             database,
             folder: join(folder, `first start ${node}`),
@@ -171,7 +169,7 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
       );
       const [printed, ...more] = starts.map(({ generatedPassword }) => generatedPassword).filter(Boolean);
       expect(more).toEqual([]);
-      const account = await starts[0]?.account("admin");
+      const account = await starts[0]?.store.account("admin");
       expect(await verifyPassword(account?.passwordHash ?? "", printed ?? "")).toBe(true);
       await Promise.all(starts.map((directory) => directory.close()));
       await close();
@@ -245,28 +243,28 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
 
   test("a user deleted and created again has another id", async () => {
     await sync([user("ada")]);
-    const first = await directory.account("ada");
+    const first = await directory.store.account("ada");
     await sync([]);
-    expect(await directory.account("ada")).toBeUndefined();
+    expect(await directory.store.account("ada")).toBeUndefined();
     await sync([user("ada")]);
-    const second = await directory.account("ada");
+    const second = await directory.store.account("ada");
     expect(second?.id).not.toBe(first?.id);
     expect(second?.passwordHash).not.toBe(first?.passwordHash);
   });
 
   test("B.7 own passwords are hashed each, and kept when the user changes", async () => {
     await sync([user("ada", { password: "one" }), user("bob", { password: "one" })], { defaultPassword: undefined });
-    const [ada, bob] = [await directory.account("ada"), await directory.account("bob")];
+    const [ada, bob] = [await directory.store.account("ada"), await directory.store.account("bob")];
     expect(ada?.passwordHash).not.toBe(bob?.passwordHash);
     await sync([user("ada", { displayName: "Changed", password: "two" }), user("bob")], { defaultPassword: undefined });
-    expect(await directory.account("ada")).toEqual(ada);
+    expect(await directory.store.account("ada")).toEqual(ada);
   });
 
   test("0.6 effective groups are those of groups too, in cycles as well", async () => {
     await sync([user("ada", { groupNames: ["a"] }), group("a", "b"), group("b", "c"), group("c", "a"), group("d")]);
-    expect([...(await directory.effectiveGroups("ada"))].sort()).toEqual(["a", "b", "c"]);
-    expect(await directory.effectiveGroups("nobody")).toEqual(new Set());
-    expect(await directory.account("no\0body")).toBeUndefined();
+    expect([...(await directory.store.effectiveGroups("ada"))].sort()).toEqual(["a", "b", "c"]);
+    expect(await directory.store.effectiveGroups("nobody")).toEqual(new Set());
+    expect(await directory.store.account("no\0body")).toBeUndefined();
   });
 
   test("B.5 a list that is not valid changes nothing", async () => {
@@ -312,8 +310,8 @@ test("a call whose commit was written and not answered says what it changed, and
   const postgres = await openPostgres({ postgres: through, poolSize: 3, statementTimeout: 60_000 });
   await migrate(postgres, [directorySchema]);
   const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(folder, "spill") });
-  const store = await openPostgresStore(postgres, join(folder, "transfer"));
-  const directory = await openDirectory({ store, database, folder, administrator, progress: createProgress() });
+  const store = new PostgresStore(postgres, folder);
+  const directory = await Directory.open({ store, database, folder, administrator, progress: createProgress() });
   const list = join(folder, "list.json");
   for (let nth = 0; nth < 5; nth++) {
     await writeFile(list, JSON.stringify([user(`user${nth}`)]));
@@ -337,9 +335,9 @@ test("calls of several processes at once are as if one came after the other", as
       const postgres = await openPostgres({ postgres: url, poolSize: 3, statementTimeout: 60_000 });
       await migrate(postgres, [directorySchema]);
       const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(place, "spill") });
-      const store = await openPostgresStore(postgres, join(place, "transfer"));
+      const store = new PostgresStore(postgres, place);
       const options = { store, database, folder: place, administrator, progress: createProgress() };
-      return { directory: await openDirectory(options), postgres, database };
+      return { directory: await Directory.open(options), postgres, database };
     }),
   );
   // Each adds one user and removes nobody: every one of them must be there in the end.

@@ -6,14 +6,13 @@ import { setImmediate } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
-import { openDirectory } from "#service/directory/directory.ts";
-import type { OpenedDirectory } from "#service/directory/directory.ts";
+import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { createProgress } from "#service/progress.ts";
 
 let folder: string;
 let database: Database;
-let directory: OpenedDirectory;
+let directory: Directory;
 /** How often a user was looked up in the database. */
 let lookups: number;
 let trims: number;
@@ -37,7 +36,7 @@ beforeEach(async () => {
   };
   const store = await openEmbeddedStore(counting);
   const administrator = { name: "admin", password: "correct horse battery staple" };
-  directory = await openDirectory({ store, database: counting, folder, administrator, progress: createProgress() });
+  directory = await Directory.open({ store, database: counting, folder, administrator, progress: createProgress() });
   [lookups, trims] = [0, 0];
 });
 afterEach(async () => {
@@ -64,44 +63,44 @@ async function apply(users: Readonly<Record<string, string>>, isApplied = true):
   await text(await directory.sync(request, new AbortController().signal));
 }
 
-const groupsOf = async (name: string): Promise<string[]> => [...(await directory.effectiveGroups(name))];
+const groupsOf = async (name: string): Promise<string[]> => [...(await directory.store.effectiveGroups(name))];
 
 test("0.6 who calls is looked up once, and again when users or groups have changed", async () => {
   await apply({ ada: "a", ben: "b" });
   lookups = 0;
   for (let request = 0; request < 20; request++) {
-    const both = await Promise.all([directory.account("ada"), directory.account("ada"), groupsOf("ada")]);
+    const both = await Promise.all([directory.store.account("ada"), directory.store.account("ada"), groupsOf("ada")]);
     expect(both).toMatchObject([{ name: "ada" }, { name: "ada" }, ["a"]]);
     if (request === 10) await apply({ ada: "b" }, false);
   }
   expect(lookups).toBe(2);
   await apply({ ada: "b" });
   expect(await groupsOf("ada")).toEqual(["b"]);
-  expect(await directory.account("ben")).toBeUndefined();
+  expect(await directory.store.account("ben")).toBeUndefined();
   await apply({ ben: "b" });
-  expect(await directory.account("ben")).toMatchObject({ name: "ben" });
-  expect(await directory.account("ada")).toBeUndefined();
+  expect(await directory.store.account("ben")).toMatchObject({ name: "ben" });
+  expect(await directory.store.account("ada")).toBeUndefined();
 });
 
 test("0.5 whoever asks while users change is told nothing old once that is done", async () => {
   const over = new AbortController();
   const asking = (async () => {
     while (!over.signal.aborted) {
-      await Promise.all([directory.account("ada"), groupsOf("ada")]);
+      await Promise.all([directory.store.account("ada"), groupsOf("ada")]);
       await setImmediate();
     }
   })();
   for (const group of ["a", "b", "", "c", "", "d"]) {
     await apply(group === "" ? { ben: "b" } : { ada: group });
     const expected = group === "" ? [undefined, []] : [{ name: "ada" }, [group]];
-    expect(await Promise.all([directory.account("ada"), groupsOf("ada")])).toMatchObject(expected);
+    expect(await Promise.all([directory.store.account("ada"), groupsOf("ada")])).toMatchObject(expected);
   }
   over.abort();
   await asking;
 });
 
 test("names that nobody has are not remembered", async () => {
-  for (let time = 0; time < 3; time++) expect(await directory.account("nobody")).toBeUndefined();
+  for (let time = 0; time < 3; time++) expect(await directory.store.account("nobody")).toBeUndefined();
   expect(lookups).toBe(3);
 });
 

@@ -5,7 +5,7 @@ import { json } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { jsonArray } from "#plan/lists.ts";
-import { listAnswer, openAnswers } from "#service/directory/list.ts";
+import { listAnswer, computeAnswer } from "#service/directory/list.ts";
 
 test("B.9 a list that is larger than the memory is sorted on disk: users first, then groups, each by name", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-list-"));
@@ -30,8 +30,9 @@ test("B.9 a list that is larger than the memory is sorted on disk: users first, 
     CREATE TABLE actual_groups AS ${principals("g", 1000)};
     CHECKPOINT`);
 
-  const answers = await openAnswers(join(folder, "answers"));
-  const list = (await json(await answers.compute(connection, listAnswer, jsonArray))) as { readonly name: string }[];
+  const list = (await json(await computeAnswer(folder, connection, listAnswer, jsonArray))) as {
+    readonly name: string;
+  }[];
   const names = list.map(({ name }) => name);
   expect(names).toHaveLength(301_000);
   const [users, groups] = [names.slice(0, 300_000), names.slice(300_000)];

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hashOfNobody, hashPassword, openHashing, verifyPassword } from "#service/directory/passwords.ts";
+import { hashOfNobody, hashPassword, Hashing, verifyPassword } from "#service/directory/passwords.ts";
 
 test("B.7 passwords are argon2id hashes in PHC form, each with its own salt", async () => {
   const [first, second] = await Promise.all([hashPassword("secret"), hashPassword("secret")]);
@@ -37,7 +37,7 @@ test("many passwords keep their order, and nobody who logs in meanwhile waits fo
   const passwords = Array.from({ length: 150 }, (_, index) => `secret-${index}`);
   const mine = await hashPassword("mine");
   const ended: string[] = [];
-  await using hashing = openHashing(passwords.length);
+  await using hashing = new Hashing(passwords.length);
   const all = hashing.hash(passwords).finally(() => ended.push("all of them"));
   const one = verifyPassword(mine, "mine").finally(() => ended.push("the login"));
   await Promise.all([all, one]);
@@ -50,7 +50,7 @@ test("many passwords keep their order, and nobody who logs in meanwhile waits fo
 
 test.each([3, 1_000])("%i passwords are given up between two of them", async (count) => {
   const controller = new AbortController();
-  await using hashing = openHashing(count);
+  await using hashing = new Hashing(count);
   const all = hashing.hash(
     Array.from({ length: count }, (_, index) => `secret-${index}`),
     controller.signal,
