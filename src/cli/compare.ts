@@ -8,7 +8,8 @@ import type { Words } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
 import { compare as compareSyncs } from "#sync/explain/compare.ts";
 import type { Comparison } from "#sync/explain/compare.ts";
-import { notesOf, withSubjects } from "#sync/planning/notes.ts";
+import { mapNotes, noteLines } from "#plan/note.ts";
+import { notesOf } from "#sync/planning/notes.ts";
 import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
@@ -36,16 +37,16 @@ export async function compare(
     let code: ExitCode = exitCodes.done;
     try {
       await compareOne(context, old, sync, async ({ plan, desired }) => {
-        const { notes } = withSubjects(notesOf(desired));
+        const notes = notesOf(desired);
         const { users, groups } = plan.counts;
         const differs = [users, groups].some((kind) => kind.create + kind.update + kind.delete > 0);
         if (differs) code = exitCodes.changes;
         const title = `${sync}: ${basename(old.file)} → ${basename(configuration.file)}`;
-        if (output.json) await output.write(`${opening},"notes":${JSON.stringify(notes)},"plan":`);
+        if (output.json) await output.write(`${opening},"notes":${JSON.stringify(noteLines(notes))},"plan":`);
         const { colour, width } = output;
         const parts = output.json
           ? renderJson(plan)
-          : renderText(plan, { ...options, title, colour, width, notes: notes.map(forCaller), words });
+          : renderText(plan, { ...options, title, colour, width, notes: mapNotes(notes, forCaller), words });
         for await (const part of parts) await output.write(part);
         if (output.json) await output.write("}");
       });

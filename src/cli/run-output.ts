@@ -23,6 +23,7 @@ import { describeFailure, exitCodeOf, exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import { selectionWords } from "#state/run-text.ts";
 import { openStoredChanges } from "#daemon/stored-changes.ts";
+import { mapNotes, noteLines } from "#plan/note.ts";
 
 /** How a run ended, as a command shows it. */
 interface Ending {
@@ -217,7 +218,7 @@ function textDocuments(output: Output, { limit }: LimitOption): Documents {
       report: async (report) => {
         const { colour, width } = output;
         const { limits, causes, expectations } = report;
-        const notes = report.notes.map(forCaller);
+        const notes = mapNotes(report.notes, forCaller);
         const leaving = report.departures && leavingCounts(report.departures);
         const title = `${report.sync} → ${report.target}`;
         for await (const part of renderText(report.plan, {
@@ -278,7 +279,7 @@ function jsonDocuments(output: Output): Documents {
         report: async (report) => {
           await open();
           await output.write(
-            `,"target":${JSON.stringify(report.target)},"notes":${JSON.stringify(report.notes)},"plan":`,
+            `,"target":${JSON.stringify(report.target)},"notes":${JSON.stringify(noteLines(report.notes))},"plan":`,
           );
           for await (const part of renderJson(report.plan, report.limits)) await output.write(part);
           if (report.causes !== undefined) await output.write(`,"causes":${JSON.stringify(report.causes)}`);

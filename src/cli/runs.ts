@@ -9,6 +9,7 @@ import type { RunRecord, RunState } from "#state/record.ts";
 import { formatPrincipals, pluralize } from "#text.ts";
 import { knownRuns } from "./known-runs.ts";
 import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "#state/run-text.ts";
+import { runDocument } from "#state/record.ts";
 
 export interface RunsOptions {
   readonly state?: readonly RunState[];
@@ -39,7 +40,7 @@ export async function runs(context: ReadingContext, sync: string | undefined, op
   if (output.json) {
     let separator = '{"runs":[\n';
     for (const run of wanted.slice(0, options.limit)) {
-      await output.write(separator + JSON.stringify(run));
+      await output.write(separator + JSON.stringify(runDocument(run)));
       separator = ",\n";
     }
     await output.write(wanted.length === 0 || options.limit === 0 ? '{"runs":[]}\n' : "\n]}\n");

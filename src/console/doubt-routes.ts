@@ -4,8 +4,9 @@ import { Refusal } from "#control/answers.ts";
 import { csvLine } from "#plan/render/csv.ts";
 import { inChunks } from "#plan/render/shared.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
-import { doubtKinds, doubtOfQuarantined, doubtsOf } from "#sync/planning/notes.ts";
-import type { Doubt } from "#sync/planning/notes.ts";
+import { doubtKinds, isDoubt } from "#plan/note.ts";
+import type { DoubtKind, NoteDetail } from "#plan/note.ts";
+import { quarantineNotes } from "#sync/planning/notes.ts";
 import { quarantinedHeader, quarantinedRow } from "#state/quarantined.ts";
 import type { QuarantinedRecords } from "#state/quarantined.ts";
 import { hasReadAll } from "#state/record.ts";
@@ -23,12 +24,12 @@ export function addDoubtPages(scope: FastifyInstance, { control, plans }: AppOpt
     const syncs: SyncInDoubt[] = [];
     for (const each of lastReads(control.daemon().coordinator)) {
       const records = await recordsOf(plans, each);
-      const found = records === undefined ? undefined : doubtOfQuarantined(await records.summary(most));
+      const found = records && quarantineNotes(await records.summary(most)).find(isDoubt);
       syncs.push({
         ...each,
         doubts: [
           ...(found === undefined ? [] : [found]),
-          ...each.doubts.filter(({ what }) => found === undefined || what !== "quarantined"),
+          ...each.doubts.filter(({ doubt }) => found === undefined || doubt !== "quarantined"),
         ],
         hasRecords: found !== undefined,
       });
@@ -61,7 +62,7 @@ type LastRead = Omit<SyncInDoubt, "hasRecords">;
 function lastReads(coordinator: Coordinator): LastRead[] {
   return coordinator.syncs().map(({ sync }) => {
     const run = coordinator.runs().find((each) => each.sync === sync && hasReadAll(each));
-    return { sync, run, doubts: run === undefined ? [] : doubtsOf(run) };
+    return { sync, run, doubts: run === undefined ? [] : run.notes.filter(isDoubt) };
   });
 }
 
@@ -70,8 +71,8 @@ async function recordsOf(plans: Plans, { run }: LastRead): Promise<QuarantinedRe
   return run === undefined || run.quarantined === 0 ? undefined : plans.quarantined(run);
 }
 
-function causesOf({ doubts }: LastRead, what: Doubt["what"]): Doubt["causes"] {
-  return doubts.filter((each) => each.what === what).flatMap(({ causes }) => causes);
+function causesOf({ doubts }: LastRead, what: DoubtKind): NoteDetail[] {
+  return doubts.filter(({ doubt }) => doubt === what).flatMap(({ details = [] }) => details);
 }
 
 /** For a spreadsheet: a row for each record; for each cause in the notes, where the records are not stored. */
@@ -84,7 +85,7 @@ export async function* quarantinedAsCsv(
     const { sync, run: { startedAt } = { startedAt: "" } } = each;
     const records = await recordsOf(each);
     if (records === undefined)
-      for (const { text: reason, kind, names } of causesOf(each, "quarantined"))
+      for (const { text: reason, kind, names = [] } of causesOf(each, "quarantined"))
         yield quarantinedRow(sync, startedAt, { kind, name: names.length === 0 ? null : names.join("; "), reason });
     else
       for await (const batch of records.all())
@@ -96,6 +97,6 @@ export async function* quarantinedAsCsv(
 export async function* membershipsAsCsv(syncs: readonly LastRead[]): AsyncIterable<string> {
   yield `\uFEFF${csvLine(["sync", "time", "kind", "names", "cause"])}`;
   for (const each of syncs)
-    for (const { text, kind, names } of causesOf(each, "memberships"))
+    for (const { text, kind, names = [] } of causesOf(each, "memberships"))
       yield csvLine([each.sync, each.run?.startedAt, kind, names.length === 0 ? undefined : names.join("; "), text]);
 }

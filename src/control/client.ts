@@ -1,6 +1,7 @@
 import { isAlive } from "#files/durable.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord, Stage, SyncEvent, SyncStatus } from "#state/record.ts";
+import { recordOf } from "#state/record.ts";
+import type { RunDocument, RunRecord, Stage, SyncEvent, SyncStatus } from "#state/record.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { connectTo, createFollower, NoDaemonError } from "./connection.ts";
@@ -86,13 +87,13 @@ export async function connectCoordinator(daemon: FoundDaemon, options: RemoteOpt
       const query = before === undefined ? "" : `&before=${encodeURIComponent(before)}`;
       const { method, path } = controlRoutes.runs;
       const list = (await request({ method, path: `${path}?limit=1000${query}` })) as RunList;
-      found.push(...list.runs);
+      found.push(...list.runs.map(recordOf));
       ({ more } = list);
     }
     runs = found;
   };
   const begin = async (route: Route, body: object, watcher?: Watcher): Promise<Begun> => {
-    const run = (await request(route, body)) as RunRecord;
+    const run = recordOf((await request(route, body)) as RunDocument);
     const unsubscribe = follower.subscribe((event) => {
       if (event.type === "stage" && event.id === run.id) watcher?.progress?.(event.stage, event.records);
     });
@@ -118,7 +119,7 @@ export async function connectCoordinator(daemon: FoundDaemon, options: RemoteOpt
     approve: (id, { digest, overrides, selection, reason }, watcher?: Watcher) =>
       begin(ofControl(controlRoutes.approve, id), { digest, overrides, reason, ...selection }, watcher),
     reject: async (id, { reason }) => {
-      const run = (await request(ofControl(controlRoutes.reject, id), { reason })) as RunRecord;
+      const run = recordOf((await request(ofControl(controlRoutes.reject, id), { reason })) as RunDocument);
       await refresh();
       return run;
     },

@@ -9,7 +9,8 @@ import { createHttpClient, jsonBody, jsonIn } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { presentable } from "#redact.ts";
-import type { RunRecord, SyncEvent } from "#state/record.ts";
+import { eventOf, recordOf } from "#state/record.ts";
+import type { EventDocument, RunDocument, RunRecord, SyncEvent } from "#state/record.ts";
 import { controlRoot, controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { accountHeader } from "./access.ts";
@@ -172,7 +173,7 @@ export function createFollower(first: Connection, { again, signal: outer }: Foll
   const poll = async (id: string): Promise<void> => {
     try {
       const { status, value } = await connection.request(ofControl(controlRoutes.end, id), signal);
-      if (status === 200) settle(id, value as RunRecord);
+      if (status === 200) settle(id, recordOf(value as RunDocument));
     } catch (error) {
       if (!(error instanceof InputError)) throw error;
       // The daemon does not know the run.
@@ -193,8 +194,8 @@ export function createFollower(first: Connection, { again, signal: outer }: Foll
         const value: unknown = JSON.parse(data);
         // Poll for what ended before the stream was open, or was missed.
         if (event === "listening" || event === "missed") pollAll().catch(() => undefined);
-        else if (event === "ended") settle((value as { id: string }).id, (value as { run: RunRecord }).run);
-        else for (const listener of listeners) listener(value as SyncEvent);
+        else if (event === "ended") settle((value as { id: string }).id, recordOf((value as { run: RunDocument }).run));
+        else for (const listener of listeners) listener(eventOf(value as EventDocument));
       },
       signal,
     );

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { UnavailableError } from "#errors.ts";
 import type { Begun } from "#sync/coordinator/coordinator.ts";
+import { eventDocument, runDocument } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Host } from "./access.ts";
 import { createEventStreams } from "./events.ts";
@@ -19,7 +20,7 @@ export interface Control extends Pick<ControlContext, "daemon" | "track" | "isSt
 export function createControl(options: ControlOptions): Control {
   const events = createEventStreams();
   const outcomes = createOutcomes((id, run) => {
-    events.publish("ended", { id, run });
+    events.publish("ended", { id, run: runDocument(run) });
   });
   let daemon: Daemon | undefined;
   let isStopping = false;
@@ -47,7 +48,7 @@ export function createControl(options: ControlOptions): Control {
     attach: (attached) => {
       daemon = attached;
       attached.coordinator.subscribe((event) => {
-        events.publish(event.type, event);
+        events.publish(event.type, eventDocument(event));
       });
     },
     beginStopping: () => {

@@ -5,7 +5,8 @@ import type { Change } from "#plan/change.ts";
 import type { Filter } from "#plan/stored.ts";
 import type { ReadAudit } from "#state/audit/list.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
-import type { Actor, RunRecord, SyncStatus } from "#state/record.ts";
+import { runDocument } from "#state/record.ts";
+import type { Actor, RunDocument, RunRecord, SyncStatus } from "#state/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { authenticate, listeningOf } from "./access.ts";
@@ -115,13 +116,16 @@ function addQueries(
     return { pid: process.pid, version, startedAt, configuration: configuration(), syncs: coordinator.syncs() };
   });
   add(scope, controlRoutes.syncs, () => ({ syncs: daemon().coordinator.syncs() }));
-  add(scope, controlRoutes.runs, (request) => listRuns(daemon().coordinator, read(runsQuery, request.query, "query")));
-  add(scope, controlRoutes.details, (request) => runOf(daemon().coordinator, request));
+  add(scope, controlRoutes.runs, (request): RunList => {
+    const { runs, more } = listRuns(daemon().coordinator, read(runsQuery, request.query, "query"));
+    return { runs: runs.map(runDocument), more };
+  });
+  add(scope, controlRoutes.details, (request) => runDocument(runOf(daemon().coordinator, request)));
   add(scope, controlRoutes.end, (request, reply) => {
     const run = runOf(daemon().coordinator, request);
     const end = outcomeOf(run.id) ?? run;
     const isUnderWay = end === "under way" || end.state === "running";
-    return reply.code(isUnderWay ? 202 : 200).send(isUnderWay ? run : end);
+    return reply.code(isUnderWay ? 202 : 200).send(runDocument(isUnderWay ? run : end));
   });
   add(scope, controlRoutes.changes, async (request, reply) => {
     const { coordinator, changes } = daemon();
@@ -150,10 +154,10 @@ function addQueries(
 
 /** What starts a run answers 202 with the run as it began; `/events` and `/runs/:id/end` report its outcome. */
 function addCommands(scope: FastifyInstance, { daemon, track }: ControlContext): void {
-  const accepted = async (reply: FastifyReply, beginning: Promise<Begun>): Promise<RunRecord> => {
+  const accepted = async (reply: FastifyReply, beginning: Promise<Begun>): Promise<RunDocument> => {
     const run = track(await orConflict(beginning));
     reply.code(202);
-    return run;
+    return runDocument(run);
   };
 
   add(scope, controlRoutes.run, async (request, reply) => {
@@ -180,7 +184,7 @@ function addCommands(scope: FastifyInstance, { daemon, track }: ControlContext):
     const rejection = read(rejectBody, request.body, "body");
     const { coordinator } = daemon();
     const { id } = runOf(coordinator, request);
-    return orConflict(coordinator.reject(id, { ...rejection, by: request.actor }));
+    return runDocument(await orConflict(coordinator.reject(id, { ...rejection, by: request.actor })));
   });
   add(scope, controlRoutes.undo, async (request, reply) => {
     read(emptyBody, request.body, "body");
@@ -209,13 +213,13 @@ export function findRun(coordinator: Coordinator, id: string): RunRecord {
 }
 
 /** What `GET /runs` answers. `more`: there are older runs than the last one. */
-export interface RunList {
-  readonly runs: readonly RunRecord[];
+export interface RunList<Run = RunDocument> {
+  readonly runs: readonly Run[];
   readonly more: boolean;
 }
 
 /** A page of the runs, newest first. */
-export function listRuns(coordinator: Coordinator, { sync, state, before, limit }: RunsQuery): RunList {
+export function listRuns(coordinator: Coordinator, { sync, state, before, limit }: RunsQuery): RunList<RunRecord> {
   const matching = coordinator
     .runs()
     .filter(

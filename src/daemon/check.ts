@@ -9,7 +9,7 @@ import { evaluateExpectations } from "#plan/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import { expectationLines } from "#plan/render/expectations.ts";
 import { readSources } from "#sync/planning/desired.ts";
-import { quarantineNotes, withSubjects } from "#sync/planning/notes.ts";
+import { quarantineNotes } from "#sync/planning/notes.ts";
 import type { SyncSource } from "#sync/sync.ts";
 import { formatNumber, formatSizes } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
@@ -135,7 +135,7 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
       sources: sources.map((each) => each.name),
       signal,
     });
-    const [, ...doubts] = withSubjects(quarantineNotes(assembly.quarantined)).notes;
+    const doubts = quarantineNotes(assembly.quarantined).flatMap(({ details = [] }) => details);
     return {
       users: assembly.users,
       groups: assembly.groups,
@@ -143,7 +143,7 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
       quarantined: assembly.quarantined.count,
       principals: await firstPrincipals(connection),
       problems: [
-        ...doubts.map((note) => note.trim()),
+        ...doubts.map(({ text }) => text),
         ...assembly.neverSet.map((each) => `rule ${each} is set in no record: is that the attribute's name?`),
         ...expectationLines(expected, { isPlan: false })
           .filter(({ tone }) => tone !== "quiet")

@@ -8,6 +8,7 @@ import { leavingCounts } from "#plan/departures.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
 import type { Report } from "#sync/run.ts";
+import { mapNotes } from "#plan/note.ts";
 
 /** Logs what happens to runs. */
 export function logRuns(current: () => Context): (event: SyncEvent) => void {
@@ -49,7 +50,7 @@ function logRun({ log, interruption }: Context, run: RunRecord): void {
   }
   if (run.recovery !== undefined) log.warn(facts, `sync ${sync}: run ${id}: ${run.recovery}`);
   if (waiting.length > 0 && notes[0] !== undefined)
-    log.warn({ ...facts, tripped: run.limits.filter(({ tripped }) => tripped) }, `sync ${sync}: ${notes[0]}`);
+    log.warn({ ...facts, tripped: run.limits.filter(({ tripped }) => tripped) }, `sync ${sync}: ${notes[0].text}`);
   if (run.export !== undefined) logExport({ log, interruption }, sync, run.export as ExportDocument);
 }
 
@@ -74,7 +75,7 @@ export async function logPlan({ output, log }: Context, report: Report, run: str
   const { colour, width } = output;
   const { limits, departures } = report;
   const leaving = departures && leavingCounts(departures);
-  const notes = report.notes.map(asCalled);
+  const notes = mapNotes(report.notes, asCalled);
   const rest = asCalled(command("show", run, "--all"));
   const parts: string[] = [];
   for await (const part of renderText(report.plan, { title, colour, width, limits, notes, leaving, rest }))

@@ -9,8 +9,8 @@ import { readJson, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import { formatDuration } from "#text.ts";
 import type { Channel } from "./options.ts";
-import { mostNotices, withoutNames } from "./notice.ts";
-import type { Message, Notice } from "./notice.ts";
+import { mostNotices, noticeDocument, noticeOf, withoutNames } from "./notice.ts";
+import type { Message, Notice, NoticeDocument } from "./notice.ts";
 
 /** The pauses between attempts to send a message, in milliseconds. */
 export interface Patience {
@@ -248,8 +248,9 @@ async function openOutbox(folder: string, warn: (message: string) => void): Prom
     makeFolder(folder, "the outbox"),
   );
   for (const name of await readdir(folder).catch(() => [])) {
-    const message = await readJson(join(folder, name));
-    if (isMessage(message) && name === `${message.id}.json`) messages.set(message.id, message);
+    const document = await readJson(join(folder, name));
+    if (isMessage(document) && name === `${document.id}.json`)
+      messages.set(document.id, { ...document, notices: document.notices.map(noticeOf) });
     else await rm(join(folder, name), { force: true }).catch(() => undefined);
   }
   const inOrder = (): Message[] => [...messages.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
@@ -263,7 +264,7 @@ async function openOutbox(folder: string, warn: (message: string) => void): Prom
     async put(message) {
       messages.set(message.id, message);
       await attempt("a notice cannot be stored on disk: it does not survive a restart", () =>
-        writeDurably(fileOf(message), `${JSON.stringify(message)}\n`),
+        writeDurably(fileOf(message), `${JSON.stringify(documentOf(message))}\n`),
       );
       const dropped = inOrder().slice(0, Math.max(0, messages.size - mostMessages));
       for (const each of dropped) await remove(each);
@@ -272,8 +273,16 @@ async function openOutbox(folder: string, warn: (message: string) => void): Prom
   };
 }
 
-function isMessage(value: unknown): value is Message {
+interface MessageDocument extends Omit<Message, "notices"> {
+  readonly notices: readonly NoticeDocument[];
+}
+
+function documentOf({ notices, ...message }: Message): MessageDocument {
+  return { ...message, notices: notices.map(noticeDocument) };
+}
+
+function isMessage(value: unknown): value is MessageDocument {
   if (typeof value !== "object" || value === null) return false;
-  const { id, createdAt, dueAt, notices } = value as Partial<Message>;
+  const { id, createdAt, dueAt, notices } = value as Partial<MessageDocument>;
   return [id, createdAt, dueAt].every((text) => typeof text === "string") && Array.isArray(notices);
 }

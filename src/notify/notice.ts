@@ -6,6 +6,8 @@ import type { Cause } from "#plan/causes.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { nameLimits } from "#plan/render/shared.ts";
+import { noteLines, notesOf, withoutNames as notesWithoutNames } from "#plan/note.ts";
+import type { Note, NoteDocument } from "#plan/note.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber } from "#text.ts";
 import type { NoticeEvent } from "./options.ts";
@@ -28,8 +30,8 @@ export interface Notice {
   readonly expectations?: readonly ExpectationCheck[] | undefined;
   /** Why the changes are there, those that explain most first. Absent in notices of 0.1.0. */
   readonly causes?: readonly NoticeCause[] | undefined;
-  /** Notes of the plan, a line each. Lines that begin with two spaces hold names. */
-  readonly notes: readonly string[];
+  /** Notes of the plan. */
+  readonly notes: readonly Note[];
   /** The details of an error; they may hold names. */
   readonly problems: readonly string[];
   /** Some of the principals that would change, and how: `− zoe`. */
@@ -38,6 +40,18 @@ export interface Notice {
   readonly expiresAt?: string;
   /** What to do next: commands. */
   readonly next: readonly string[];
+}
+
+/** A notice in JSON, posted or stored: its notes are lines. */
+export type NoticeDocument = Omit<Notice, "notes"> & NoteDocument;
+
+export function noticeDocument(notice: Notice): NoticeDocument {
+  return { ...notice, notes: noteLines(notice.notes) };
+}
+
+/** Reads `noticeDocument`. */
+export function noticeOf(document: NoticeDocument): Notice {
+  return { ...document, notes: notesOf(document) };
 }
 
 /** A cause, without an example. */
@@ -116,7 +130,6 @@ export function noticeOfTest(): Notice {
 
 /** The notice without everything that may name principals. */
 export function withoutNames(notice: Notice): Notice {
-  const notes = notice.notes.filter((note) => !note.startsWith("  "));
   // Values are those of persons, and a membership's attribute is the name of a group.
   const causes = notice.causes?.map(({ id, kind, source, attribute, users, groups }): NoticeCause => {
     const named = kind === "membership" ? undefined : attribute;
@@ -124,7 +137,7 @@ export function withoutNames(notice: Notice): Notice {
   });
   const limits = notice.limits.map((check): LimitCheck => ({ ...check, groups: undefined }));
   const expectations = notice.expectations?.map((each) => Object.assign({}, each, { examples: [] }));
-  return { ...notice, limits, causes, expectations, notes, problems: [], names: [] };
+  return { ...notice, limits, causes, expectations, notes: notesWithoutNames(notice.notes), problems: [], names: [] };
 }
 
 function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: Circumstances): string {

@@ -3,6 +3,7 @@ import { amountOf, describeCause } from "#plan/causes.ts";
 import { isExpectation } from "#plan/limits.ts";
 import { expectationLines } from "#plan/render/expectations.ts";
 import { describeCheck } from "#plan/render/shared.ts";
+import { noteLines } from "#plan/note.ts";
 import { visible } from "#text.ts";
 import type { Message, Notice } from "./notice.ts";
 import { moment } from "./notice.ts";
@@ -61,7 +62,7 @@ function linesOf(notice: Notice): string[] {
     ),
     ...section("Changes, among others", names),
     ...section("In detail", problems),
-    ...section("Notes", notes),
+    ...section("Notes", noteLines(notes)),
     ...section("What to do next", next),
   ];
 }

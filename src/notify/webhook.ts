@@ -13,6 +13,7 @@ import type { Attempt, Sender } from "./delivery.ts";
 import type { Message } from "./notice.ts";
 import type { ChatChannel, TeamsChannel, WebhookChannel } from "./options.ts";
 import { chatText, teamsMessage } from "./text.ts";
+import { noticeDocument } from "./notice.ts";
 
 /** The version of the posted JSON. New fields keep it; any other change raises it. */
 const version = 1;
@@ -67,7 +68,7 @@ function signatureOf(secret: string, seconds: number, body: string): string {
 }
 
 function bodyOf({ id, notices, more, test }: Message): string {
-  return JSON.stringify({ version, delivery: id, host: hostname(), test, notices, more });
+  return JSON.stringify({ version, delivery: id, host: hostname(), test, notices: notices.map(noticeDocument), more });
 }
 
 /** Such an address can only be tried by posting to it. */

@@ -21,6 +21,8 @@ import { copyJournal } from "#state/postgres/copies.ts";
 import { hashesIn, hashesOf, openSharedFiles } from "#state/postgres/files.ts";
 import type { Hashes } from "#state/postgres/files.ts";
 import { migrateShared } from "#state/postgres/store.ts";
+import { recordOf, runDocument } from "./record.ts";
+import type { RunDocument } from "./record.ts";
 
 /** A part of the state that was copied, and is the same on both sides. */
 export interface CopiedState {
@@ -218,7 +220,7 @@ async function copyRunsIn(
   await transaction.rows(
     `INSERT INTO rollcall.runs (id, document, node, writer, revision)
      SELECT id, document::json, NULL, 0, $3 FROM unnest($1::text[], $2::text[]) AS t (id, document)`,
-    [document.runs.map(({ id }) => id), document.runs.map((run) => JSON.stringify(run)), revision],
+    [document.runs.map(({ id }) => id), document.runs.map((run) => JSON.stringify(runDocument(run))), revision],
   );
   await transaction.rows(
     `INSERT INTO rollcall.syncs (name, document, revision)
@@ -236,14 +238,12 @@ async function copyRunsIn(
 }
 
 async function readRuns(transaction: Transaction): Promise<Pick<JournalDocument, "runs" | "syncs">> {
-  const runs = await transaction.rows<{ document: JournalDocument["runs"][number] }>(
-    "SELECT document FROM rollcall.runs ORDER BY id",
-  );
+  const runs = await transaction.rows<{ document: RunDocument }>("SELECT document FROM rollcall.runs ORDER BY id");
   const syncs = await transaction.rows<{ name: string; document: JournalDocument["syncs"][string] }>(
     "SELECT name, document FROM rollcall.syncs",
   );
   return {
-    runs: runs.map(({ document }) => document),
+    runs: runs.map(({ document }) => recordOf(document)),
     syncs: Object.fromEntries(syncs.map(({ name, document }) => [name, document])),
   };
 }

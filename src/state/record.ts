@@ -1,10 +1,11 @@
+import { noteDocument, notesOf } from "#plan/note.ts";
+import type { Note, NoteDocument } from "#plan/note.ts";
 import type { ErrorDocument, HeldBy } from "#errors.ts";
 import type { Cause as ChangeCause } from "#plan/causes.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LeavingCounts } from "#plan/departures.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
-import type { Kind } from "#principals/principal.ts";
 import type { Selection } from "#plan/selection.ts";
 
 /** The stages of a run, in order. A dry run ends after `preview`. */
@@ -68,15 +69,6 @@ export interface Decision {
   readonly selection?: Selection;
 }
 
-/** Marks a note as being about a single principal: it is leaving, has another name or is quarantined. */
-export interface NoteSubject {
-  /** The index of the note. */
-  readonly note: number;
-  readonly kind: Kind;
-  /** The principal's name; for a rename, both names. */
-  readonly names: readonly string[];
-}
-
 /** What a run found in one of its sources. */
 export interface SourceRead {
   readonly source: string;
@@ -123,10 +115,8 @@ export interface RunRecord {
   readonly sources?: readonly SourceRead[] | undefined;
   /** What limits left out of the plan. */
   readonly waiting: readonly Measure[];
-  /** Notes for people, one line each. */
-  readonly notes: readonly string[];
-  /** The notes that are about single principals. Absent in records of older versions. */
-  readonly subjects?: readonly NoteSubject[];
+  /** What a person should know besides the changes. */
+  readonly notes: readonly Note[];
   /** Who was gone from the sources and stays for now. */
   readonly leaving?: LeavingCounts | undefined;
   /** How many records were quarantined. Absent in records of older versions. */
@@ -158,6 +148,18 @@ export interface RunRecord {
   readonly seal?: string | undefined;
   /** The same of the part of it that is being approved. */
   readonly partSeal?: string | undefined;
+}
+
+/** A run in JSON: in `--json`, in the API and where it is stored. Its notes are lines. */
+export type RunDocument = Omit<RunRecord, "notes"> & NoteDocument;
+
+export function runDocument(run: RunRecord): RunDocument {
+  return { ...run, ...noteDocument(run.notes) };
+}
+
+/** Reads `runDocument`. */
+export function recordOf({ notes, subjects, ...run }: RunDocument): RunRecord {
+  return { ...run, notes: notesOf({ notes, subjects }) };
 }
 
 /** A slot in which no run began. */
@@ -297,4 +299,18 @@ export function standingsOf(syncs: readonly SyncStatus[], runs: readonly RunReco
     const lastRun = own.find(({ state }) => state !== "superseded" && state !== "running");
     return { ...status, lastRun, waiting: own.filter(isOpen) };
   });
+}
+
+/** An event in JSON: in the API, and where it is stored. */
+export type EventDocument =
+  | Exclude<SyncEvent, { type: "run" }>
+  | (Omit<Extract<SyncEvent, { type: "run" }>, "run"> & { readonly run: RunDocument });
+
+export function eventDocument(event: SyncEvent): EventDocument {
+  return event.type === "run" ? { ...event, run: runDocument(event.run) } : event;
+}
+
+/** Reads `eventDocument`. */
+export function eventOf(document: EventDocument): SyncEvent {
+  return document.type === "run" ? { ...document, run: recordOf(document.run) } : document;
 }

@@ -46,22 +46,16 @@ export async function* historyOf(
   }
 }
 
-/** The notes of a run about principals with that name. */
-function notesAbout(name: string, { notes, subjects }: RunRecord): string[] {
-  if (subjects === undefined) return notesThatName(name, notes);
-  const places = new Set(
-    subjects
-      .filter(({ names }) => names.some((each) => patternMatching(each, [name]) !== undefined))
-      .map(({ note }) => note),
-  );
-  return notes.filter((_, place) => places.has(place)).map((note) => note.trim());
-}
-
-/** The same for an older record without `subjects`: such notes begin with the kind and the name. */
-function notesThatName(name: string, notes: readonly string[]): string[] {
-  const names = [...new Set([name, formatName(name)])].map((each) => RegExp.escape(each)).join("|");
-  const about = new RegExp(`^ +(?:user|group) (?:.* is now )?(?:${names})(?=[ :]|$)`, "u");
-  return notes.filter((note) => about.test(note)).map((note) => note.trim());
+/** What the notes of a run say about principals with that name. In records of 0.1 only the text shows it. */
+function notesAbout(name: string, { notes }: RunRecord): string[] {
+  const written = [...new Set([name, formatName(name)])].map((each) => RegExp.escape(each)).join("|");
+  const about = new RegExp(`^(?:user|group) (?:.* is now )?(?:${written})(?=[ :]|$)`, "u");
+  return notes
+    .flatMap(({ details = [] }) => details)
+    .filter(({ text, names }) =>
+      names === undefined ? about.test(text) : names.some((each) => patternMatching(each, [name]) !== undefined),
+    )
+    .map(({ text }) => text);
 }
 
 /** Whether its changes reached the target; undefined: unknown. */

@@ -10,9 +10,10 @@ import type { Filter } from "#plan/stored.ts";
 import { formatName, pluralize } from "#text.ts";
 import { exactly, forCaller, lasting, relatively } from "#times.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
-import { isOpen } from "#state/record.ts";
+import { isOpen, runDocument } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "#state/run-text.ts";
+import { mapNotes } from "#plan/note.ts";
 
 /** What a report is about. */
 export interface Report {
@@ -43,7 +44,7 @@ export async function* renderReport(
   const { run, plan } = report;
   switch (format) {
     case "json":
-      yield `{"run":${JSON.stringify(run)}`;
+      yield `{"run":${JSON.stringify(runDocument(run))}`;
       if (plan !== undefined) yield ',"plan":';
       if (plan !== undefined) yield* renderJson(plan);
       yield "}\n";
@@ -75,7 +76,7 @@ function textOptions(
     ...terminal,
     title: `${sync} → ${target}, run ${id}`,
     facts: facts.map(({ label, lines, tone }) => ({ label, lines: lines.map(shown), tone })),
-    notes: notes.map(shown),
+    notes: mapNotes(notes, shown),
     limits,
     causes,
     expectations,

@@ -14,6 +14,7 @@ import type { DriftLeft } from "#plan/drift.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
+import type { Note } from "#plan/note.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import type { Ledger } from "#state/ledger/ledger.ts";
 import { beyondLimits, holdBeyondLimits } from "#sync/planning/limits.ts";
@@ -27,7 +28,7 @@ import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import type { Target } from "./ports.ts";
-import type { NoteSubject, SourceRead, Stage } from "#state/record.ts";
+import type { SourceRead, Stage } from "#state/record.ts";
 import { prepareList, verify } from "./apply.ts";
 import type { Sync } from "./sync.ts";
 
@@ -83,10 +84,7 @@ export interface Report {
   readonly limits: readonly LimitCheck[];
   /** What limits leave out of the plan. */
   readonly waiting: readonly Measure[];
-  /** Notes for people, one line each. */
-  readonly notes: readonly string[];
-  /** The notes that are about single principals. */
-  readonly subjects?: readonly NoteSubject[] | undefined;
+  readonly notes: readonly Note[];
   /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
   readonly causes?: readonly Cause[] | undefined;
   /** What stays as somebody made it in the target. */

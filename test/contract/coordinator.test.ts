@@ -62,7 +62,7 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
       { what: "begin", request: { sync: "staff", cause: "demand", by, digest, overrides: ["deletes"] } },
     ]);
     expect(await Promise.race([ended, delay(100, "under way")])).toBe("under way");
-    const last = local.end(run.id, { state: "applied", notes: ["ü"] });
+    const last = local.end(run.id, { state: "applied", notes: [{ text: "ü" }] });
     expect(await ended).toEqual(last);
   });
 
@@ -94,8 +94,8 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
     const { run, ended } = await coordinator.begin({ sync: "staff", cause: "demand", by });
     local.almostEnd(run.id, { state: "applied" });
     expect(await Promise.race([ended, delay(1000, "under way")])).toBe("under way");
-    local.end(run.id, { notes: ["exported"] });
-    expect((await ended).notes).toEqual(["exported"]);
+    local.end(run.id, { notes: [{ text: "exported" }] });
+    expect((await ended).notes).toEqual([{ text: "exported" }]);
   });
 
   test("runs and syncs are known, and how a run that was begun has ended", async () => {

@@ -57,8 +57,10 @@ export const heldRun = appliedRun({
     },
   ],
   notes: [
-    "2 records quarantined: what the target has of them stays as it is",
-    "  user zoe (people.csv:4): <two> @here",
+    {
+      text: "2 records quarantined: what the target has of them stays as it is",
+      details: [{ text: "user zoe (people.csv:4): <two> @here" }],
+    },
   ],
 });
 

@@ -1,4 +1,4 @@
-import type { Doubt, DoubtKind } from "#sync/planning/notes.ts";
+import type { DoubtKind, Note } from "#plan/note.ts";
 import type { RunRecord } from "#state/record.ts";
 import { empty, name, notice, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
@@ -8,7 +8,7 @@ import type { Html } from "#console/html.ts";
 export interface SyncInDoubt {
   readonly sync: string;
   readonly run?: RunRecord | undefined;
-  readonly doubts: readonly Doubt[];
+  readonly doubts: readonly (Note & { readonly doubt: DoubtKind })[];
   /** Whether the quarantined records are stored, not only their most frequent causes. */
   readonly hasRecords: boolean;
 }
@@ -55,11 +55,11 @@ function section({ sync, run, doubts, hasRecords }: SyncInDoubt, now: number): H
       ${run !== undefined && html`<small class="quiet">read ${when(run.startedAt, now)}, <a href="${at("/runs", run.id)}">run ${run.id}</a></small>`}
     </h2>
     ${doubts.map(
-      ({ what, heading, causes }) =>
+      ({ doubt: what, text: heading, details = [] }) =>
         html`<h3>${titles[what]}</h3>
           <p>${heading}.</p>
           <ul class="causes">
-            ${causes.map(({ text }) => html`<li data-row><bdi>${text}</bdi></li>`)}
+            ${details.map(({ text }) => html`<li data-row><bdi>${text}</bdi></li>`)}
           </ul>
           <p class="downloads">
             Download: <a href="${list(what, sync)}" download>${titles[what]} as CSV</a>

@@ -293,11 +293,12 @@ export function changesTogether(
 }
 
 /** What those who are renamed are called besides, by either name. */
-export function otherNames({ subjects = [] }: RunRecord, kind: Section["kind"]): ReadonlyMap<string, string> {
+export function otherNames({ notes }: RunRecord, kind: Section["kind"]): ReadonlyMap<string, string> {
   return new Map(
-    subjects
-      .filter((subject) => subject.kind === kind)
-      .flatMap(({ names: [one, other] }) =>
+    notes
+      .flatMap(({ details = [] }) => details)
+      .filter((detail) => detail.kind === kind)
+      .flatMap(({ names: [one, other] = [] }) =>
         one === undefined || other === undefined
           ? []
           : ([

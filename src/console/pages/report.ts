@@ -12,6 +12,7 @@ import { html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { changeRow, changesTogether, otherNames, signs, summary } from "#console/pages/plan.ts";
 import { about, heading, notes, timeline } from "#console/pages/run.ts";
+import { mapNotes } from "#plan/note.ts";
 
 /** How many changes are laid out together, once they scroll into view. */
 const laidOutTogether = 100;
@@ -94,7 +95,7 @@ function whole(page: Report, content: Html): Html {
 
 /** It is read later and elsewhere: the commands that it names can be run from any folder. */
 function forAnywhere({ error, ...run }: RunRecord): RunRecord {
-  const notes = run.notes.map(asCalledAnywhere);
+  const notes = mapNotes(run.notes, asCalledAnywhere);
   if (error === undefined) return { ...run, notes };
   const { message, problems } = error;
   const called = { message: asCalledAnywhere(message), problems: problems.map(asCalledAnywhere) };

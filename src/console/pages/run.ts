@@ -8,6 +8,7 @@ import { amount, facts, moment, name, notice, section, state, when } from "#cons
 import { expectations } from "#console/expectations.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
+import { noteLines } from "#plan/note.ts";
 
 export interface RunPage {
   /** In epoch milliseconds; undefined in what is read later. */
@@ -203,16 +204,19 @@ function exported(document: NonNullable<RunRecord["export"]>): Html {
   return error === undefined ? html`to ${to ?? "its tables"}` : html`<span class="bad">failed: ${error.message}</span>`;
 }
 
-/** All that the run noted, in full; a line that belongs to the one before is indented. */
+/** All that the run noted, in full; details are indented. */
 export function notes({ notes: all }: RunRecord): Html | false {
-  const lines = all.flatMap((note) => note.split("\n"));
   return (
-    lines.length > 0 &&
+    all.length > 0 &&
     section(
       "notes",
       "Notes",
       html`<ul class="notes">
-        ${lines.map((line) => html`<li ${line.startsWith(" ") && html`class="deep"`}>${line.trimStart()}</li>`)}
+        ${all.map((note) => {
+          const [first, ...rest] = noteLines([note]).flatMap((line) => line.split("\n"));
+          return html`<li>${first}</li>
+            ${rest.map((line) => html`<li class="deep">${line.trimStart()}</li>`)}`;
+        })}
       </ul>`,
     )
   );

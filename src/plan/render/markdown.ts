@@ -14,6 +14,7 @@ import {
 } from "./shared.ts";
 import type { RenderOptions } from "./shared.ts";
 import { expectationLines } from "./expectations.ts";
+import { noteLines } from "#plan/note.ts";
 
 const groupsShown = 20;
 
@@ -47,7 +48,7 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
     for (const check of checks)
       yield `- ${verdictOf(check) === "within" ? "" : `**${verdictOf(check)}** `}${code(describeCheck(check))}\n`;
   }
-  if (notes.length > 0) yield `\n${block(notes.join("\n"))}`;
+  if (notes.length > 0) yield `\n${block(noteLines(notes).join("\n"))}`;
 }
 
 async function* planPieces(plan: Plan, { limit, nothing, leaving }: RenderOptions): AsyncIterable<string> {

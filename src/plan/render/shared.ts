@@ -7,6 +7,7 @@ import { expectationOf, isExpectation } from "#plan/limits.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck, LosingGroup } from "#plan/limits.ts";
 import { formatNumber, formatPrincipals, formatSizes, pluralize, quote, shortName, visible } from "#text.ts";
+import type { Note } from "#plan/note.ts";
 
 /** The formats of a report. */
 export const planFormats = ["text", "json", "markdown", "html", "csv"] as const;
@@ -23,7 +24,7 @@ export interface RenderOptions {
   /** What the sync expects of the target. */
   readonly expectations?: readonly ExpectationCheck[] | undefined;
   /** What a person should know besides the changes, a line each. */
-  readonly notes?: readonly string[] | undefined;
+  readonly notes?: readonly Note[] | undefined;
   /** Why the changes are there, those that explain most first. */
   readonly causes?: readonly Cause[] | undefined;
   /** Who is gone from the sources and stays for now. */

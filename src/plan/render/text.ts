@@ -20,6 +20,8 @@ import {
 import type { Fact, RenderOptions, Words } from "./shared.ts";
 import { expectationLines } from "./expectations.ts";
 import type { ExpectationLine } from "./expectations.ts";
+import { noteLines } from "#plan/note.ts";
+import type { Note } from "#plan/note.ts";
 
 export interface TextOptions extends RenderOptions {
   readonly colour: boolean;
@@ -53,7 +55,7 @@ async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncItera
     yield `${title}  ${paint("dim", `plan ${shortDigest(plan.digest)}`)}\n${facts}\n${countLines(plan, paint, words)}`;
     yield* sectionLines(plan, options, paint);
   }
-  if (notes.length > 0) yield `\n${noteLines(notes, paint)}`;
+  if (notes.length > 0) yield `\n${notesText(notes, paint)}`;
   const causes = causeLines(options.causes);
   if (causes.lines.length > 0) {
     yield `\n${paint("bold", "Causes")}\n${causes.lines.map((line) => `  ${line}\n`).join("")}`;
@@ -69,15 +71,15 @@ async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncItera
   for (const line of options.next ?? []) yield `  ${line}\n`;
 }
 
-/** What is quarantined is yellow: the note, and the indented lines that belong to it. */
-function noteLines(notes: readonly string[], paint: Paint): string {
-  let isDoubt = false;
+/** What is quarantined is yellow. */
+function notesText(notes: readonly Note[], paint: Paint): string {
   return notes
-    .map((note) => {
-      if (!note.startsWith(" ")) isDoubt = / quarantined\b/.test(note);
-      const text = note.split("\n").map(visible).join("\n");
-      return `${isDoubt ? paint("yellow", text) : text}\n`;
-    })
+    .flatMap((note) =>
+      noteLines([note]).map((line) => {
+        const text = line.split("\n").map(visible).join("\n");
+        return `${note.doubt === "quarantined" ? paint("yellow", text) : text}\n`;
+      }),
+    )
     .join("");
 }
 

@@ -7,8 +7,8 @@ import { firstLineOf, InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
-import { lastReads, runStates } from "#state/record.ts";
-import type { RunRecord, SyncEvent, SyncState } from "#state/record.ts";
+import { lastReads, recordOf, runDocument, runStates } from "#state/record.ts";
+import type { RunDocument, RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 
 /** The content of the file. */
 export interface JournalDocument {
@@ -196,7 +196,7 @@ const written = new WeakMap<RunRecord, string>();
 
 function textOf({ version, runs, ...rest }: JournalDocument): string {
   const lines = runs.map((run) => {
-    const text = written.get(run) ?? JSON.stringify(run, null, 1);
+    const text = written.get(run) ?? JSON.stringify(runDocument(run), null, 1);
     written.set(run, text);
     return text;
   });
@@ -224,7 +224,10 @@ function parse(text: string, file: string): JournalDocument {
     );
   }
   const result = schema.safeParse(value);
-  if (result.success) return value as JournalDocument;
+  if (result.success) {
+    const document = value as Omit<JournalDocument, "runs"> & { readonly runs: readonly RunDocument[] };
+    return { ...document, runs: document.runs.map(recordOf) };
+  }
   const [issue] = result.error.issues;
   throw new DamagedJournal(file, `${issue?.path.join(".") ?? ""}: ${issue?.message ?? "not a journal"}`);
 }

@@ -7,8 +7,8 @@ import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import type { JournalDocument } from "#state/folder/journal.ts";
 import { writeHead } from "#state/folder/audit-head.ts";
-import { lostRecord } from "#state/record.ts";
-import type { RunRecord, SyncState } from "#state/record.ts";
+import { lostRecord, recordOf, runDocument } from "#state/record.ts";
+import type { RunDocument, RunRecord, SyncState } from "#state/record.ts";
 import { sharedHead, writeAuditFile } from "./audit.ts";
 import { openSharedFiles } from "./files.ts";
 import { migrateShared } from "./store.ts";
@@ -93,20 +93,26 @@ export async function copyJournal(
   folder: string,
   lost: (run: RunRecord) => RunRecord,
 ): Promise<JournalDocument> {
-  const rows = await postgres.rows<{ document: RunRecord; lives: boolean }>(
+  const rows = await postgres.rows<{ document: RunDocument; lives: boolean }>(
     `SELECT document, node IN (SELECT id FROM rollcall.nodes WHERE expires > clock_timestamp()) AS lives
      FROM rollcall.runs ORDER BY id`,
   );
   const syncs = await postgres.rows<{ name: string; document: SyncState }>("SELECT name, document FROM rollcall.syncs");
   const document: JournalDocument = {
     version: 1,
-    runs: rows.map(({ document: run, lives }) => (run.state === "running" && !lives ? lost(run) : run)),
+    runs: rows.map(({ document, lives }) => {
+      const run = recordOf(document);
+      return run.state === "running" && !lives ? lost(run) : run;
+    }),
     syncs: Object.fromEntries(syncs.map(({ name, document: state }) => [name, state])),
     audit: await sharedHead(postgres),
   };
   // Several processes may do this at once.
   const beside = join(folder, `journal.json.${randomUUID()}.new`);
-  await writeFile(beside, `${JSON.stringify(document)}\n`, { mode: 0o600, flush: true });
+  await writeFile(beside, `${JSON.stringify({ ...document, runs: document.runs.map(runDocument) })}\n`, {
+    mode: 0o600,
+    flush: true,
+  });
   await rename(beside, join(folder, "journal.json"));
   return document;
 }

@@ -4,7 +4,8 @@ import type { Schema } from "#postgres/migrations.ts";
 import { createQueue } from "#queue.ts";
 import { retain } from "#state/folder/journal.ts";
 import type { Journal, Retention } from "#state/folder/journal.ts";
-import type { RunRecord, SyncEvent, SyncState } from "#state/record.ts";
+import { eventDocument, eventOf, recordOf, runDocument } from "#state/record.ts";
+import type { EventDocument, RunDocument, RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import type { Node } from "./nodes.ts";
 
 /** The journal of several processes. Each knows it as of its last `refresh`, with its own changes. */
@@ -118,7 +119,7 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
       return [];
     }
     const since = isDoubtful || head.removed > revision ? -1n : revision;
-    const found = await postgres.rows<{ document: RunRecord; node: bigint | null; writer: bigint; revision: bigint }>(
+    const found = await postgres.rows<{ document: RunDocument; node: bigint | null; writer: bigint; revision: bigint }>(
       "SELECT document, node, writer, revision FROM rollcall.runs WHERE revision > $1 ORDER BY revision, id",
       [since],
     );
@@ -134,14 +135,16 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
       for (const name of states.keys()) if (!there.has(`sync ${name}`) && !isOwn(`sync ${name}`)) states.delete(name);
     }
     const taken = found.filter(({ document: { id } }) => !isOwn(id));
-    set(taken.map(({ document: run }) => run));
+    set(taken.map(({ document }) => recordOf(document)));
     for (const { document: run, node: at } of taken) nodes.set(run.id, at);
     for (const { name, document: state } of syncs) if (!isOwn(`sync ${name}`)) states.set(name, state);
     const before = revision;
     revision = head.revision;
     isDoubtful = false;
     if (before < 0n) return [];
-    return taken.filter((row) => row.revision > before && row.writer !== node.id()).map(({ document: run }) => run);
+    return taken
+      .filter((row) => row.revision > before && row.writer !== node.id())
+      .map(({ document }) => recordOf(document));
   };
 
   const allRuns = (): readonly RunRecord[] => {
@@ -179,10 +182,10 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
     },
     isHere: (id) => nodes.get(id) === node.id(),
     events: async () => {
-      const rows = await postgres.rows<{ id: bigint; document: SyncEvent }>(
+      const rows = await postgres.rows<{ id: bigint; document: EventDocument }>(
         `SELECT id, document FROM rollcall.events ORDER BY id LIMIT ${mostEvents}`,
       );
-      return rows.map(({ id, document: event }) => ({ id, event }));
+      return rows.map(({ id, document }) => ({ id, event: eventOf(document) }));
     },
     taken: async (id) => {
       await node.fenced((transaction) => transaction.rows("DELETE FROM rollcall.events WHERE id <= $1", [id]));
@@ -221,7 +224,7 @@ async function writeEntry(
        FROM unnest($1::text[], $2::text[]) AS t (id, document)
        ON CONFLICT (id) DO UPDATE SET document = excluded.document, node = excluded.node, writer = excluded.writer,
          revision = excluded.revision`,
-      [runs.map(({ id }) => id), runs.map((run) => JSON.stringify(run)), node, revision],
+      [runs.map(({ id }) => id), runs.map((run) => JSON.stringify(runDocument(run))), node, revision],
     );
   if (gone.length > 0) {
     await transaction.rows("DELETE FROM rollcall.runs WHERE id = ANY ($1)", [gone]);
@@ -233,7 +236,7 @@ async function writeEntry(
   }
   if (events.length > 0)
     await transaction.rows("INSERT INTO rollcall.events (document) SELECT unnest($1::text[])::json", [
-      events.map((event) => JSON.stringify(event)),
+      events.map((event) => JSON.stringify(eventDocument(event))),
     ]);
   if (of === undefined) return undefined;
   const [found] = await transaction.rows<{ document: SyncState }>(

@@ -31,7 +31,7 @@ export async function begin(
     digest,
     overrides,
     storeAs: run.id,
-    notes: reason === undefined ? [] : [`${reason}: every run needs approval until somebody approves one`],
+    notes: reason === undefined ? [] : [{ text: `${reason}: every run needs approval until somebody approves one` }],
   } as const;
   return start(context, run, options, entries, watcher);
 }

@@ -1,5 +1,6 @@
 import { messageOf } from "#errors.ts";
 import { leavingCounts } from "#plan/departures.ts";
+import type { Note } from "#plan/note.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
 import { hasReadAll, hasSucceeded, isOpen, withPart } from "#state/record.ts";
 import type { RunRecord, Stage, StageRecord, SyncState } from "#state/record.ts";
@@ -22,7 +23,7 @@ export interface ExecuteOptions extends Pick<RunOptions, "approval" | "digest" |
   /** How long the plan can be approved, in milliseconds. */
   readonly approvalExpires: number;
   /** Notes for the record, besides those of the plan, one line each. */
-  readonly notes?: readonly string[];
+  readonly notes?: readonly Note[];
 }
 
 /**
@@ -101,7 +102,7 @@ async function execute(
   const interruption = interruptionOf(context);
   let run = began;
   const stages = recordStages(now, began.stages);
-  const warnings: string[] = [];
+  const warnings: Note[] = [];
   const update = (change: Partial<RunRecord>): void => {
     run = { ...run, ...change, stages: stages.stages() };
   };
@@ -133,11 +134,11 @@ async function execute(
         watcher.progress?.(stage, records);
       },
       warn: (message) => {
-        if (warnings.length < mostWarnings) warnings.push(message);
+        if (warnings.length < mostWarnings) warnings.push({ text: message });
         watcher.warn?.(message);
       },
       report: async (report) => {
-        const { plan, limits, waiting, subjects, departures, quarantined, causes, expectations, sources } = report;
+        const { plan, limits, waiting, departures, quarantined, causes, expectations, sources } = report;
         const leaving = departures === undefined ? run.leaving : leavingCounts(departures);
         const notes = [...report.notes, ...remarks];
         update({
@@ -146,7 +147,6 @@ async function execute(
           limits,
           waiting,
           notes,
-          subjects,
           leaving,
           causes,
           expectations,
@@ -166,7 +166,7 @@ async function execute(
         if (!hasReadAll(run)) return;
         // Without them the notes still have the most frequent causes.
         await store.saveQuarantined(run.id, connection).catch((error: unknown) => {
-          warnings.push(`the quarantined records cannot be stored: ${messageOf(error)}`);
+          warnings.push({ text: `the quarantined records cannot be stored: ${messageOf(error)}` });
         });
       },
       saved: shared && ((what) => push(context, run.sync, [what])),

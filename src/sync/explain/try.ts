@@ -7,6 +7,7 @@ import { createPlan } from "#plan/diff.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { changesOf, sectionsOf } from "#plan/render/shared.ts";
+import type { Note } from "#plan/note.ts";
 import { isCredential } from "#principals/credentials.ts";
 import type { Kind } from "#principals/principal.ts";
 import { watch } from "#sync/interruption.ts";
@@ -40,7 +41,7 @@ export interface Outlook {
   /** Absent: the sync does not look for them. */
   readonly causes?: readonly Cause[] | undefined;
   readonly expectations?: readonly ExpectationCheck[] | undefined;
-  readonly notes: readonly string[];
+  readonly notes: readonly Note[];
 }
 
 /** The first changes of one action on one kind. */

@@ -7,10 +7,10 @@ import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Subject } from "#plan/selection.ts";
 import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Numbered } from "#principals/names.ts";
-import type { Kind } from "#principals/principal.ts";
 import type { CutLists, Unresolved } from "#principals/references.ts";
 import type { Unlisted } from "#principals/scope.ts";
-import type { NoteSubject, RunRecord } from "#state/record.ts";
+import { andMore, detailAbout, doubtHeadings } from "#plan/note.ts";
+import type { Note, NoteDetail } from "#plan/note.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
 import type { Desired } from "./desired.ts";
 
@@ -25,7 +25,7 @@ interface Limited {
   readonly for?: readonly string[] | undefined;
 }
 
-/** What a person should know besides the changes: what was left out, left alone or not understood. One line each. */
+/** What a person should know besides the changes: what was left out, left alone or not understood. */
 export function notesOf({
   assembly,
   frozen,
@@ -40,29 +40,36 @@ export function notesOf({
   waiting = [],
   drift,
 }: Desired & Partial<Limited>): Note[] {
-  const notes: Note[] = [];
-  if (waiting.length > 0) notes.push(waitingNote({ sync, limits, waiting }));
-  if (unchangedSince !== undefined)
-    notes.push(`sources unchanged since ${unchangedSince.toISOString()}, and not read again (fullReadEvery)`);
-  notes.push(...unreadNotes(assembly.unread));
-  if (frozen.unread > 0)
-    notes.push(`${pluralize(frozen.unread, "principal")} of the target left alone: the source could not be read`);
-  if (assembly.unlisted !== undefined) notes.push(...unlistedNotes(assembly.unlisted));
-  notes.push(...quarantineNotes(assembly.quarantined));
-  notes.push(...numberedNotes(assembly.numbered));
-  for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
-  notes.push(...unresolvedNotes(assembly.unresolved));
-  notes.push(...cutLists.map(cutNote));
-  notes.push(...departureNotes(departures, sync));
-  notes.push(...driftNotes(drift));
-  notes.push(...byHandNotes(byHand));
-  notes.push(...notOwnedNotes(notOwned));
-  if (frozen.withheld > 0)
-    notes.push(`${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`);
-  if (frozen.unmanaged > 0)
-    notes.push(`${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`);
-  notes.push(...foreignNotes(foreign));
-  return notes;
+  const texts = (count: number, text: string): Note[] => (count > 0 ? [{ text }] : []);
+  return [
+    ...(waiting.length > 0 ? [waitingNote({ sync, limits, waiting })] : []),
+    ...(unchangedSince === undefined
+      ? []
+      : [{ text: `sources unchanged since ${unchangedSince.toISOString()}, and not read again (fullReadEvery)` }]),
+    ...unreadNotes(assembly.unread),
+    ...texts(
+      frozen.unread,
+      `${pluralize(frozen.unread, "principal")} of the target left alone: the source could not be read`,
+    ),
+    ...(assembly.unlisted === undefined ? [] : unlistedNotes(assembly.unlisted)),
+    ...quarantineNotes(assembly.quarantined),
+    ...numberedNotes(assembly.numbered),
+    ...assembly.neverSet.map((each) => ({
+      text: `rule ${each} is set in no record: is that the attribute's name?`,
+    })),
+    ...unresolvedNotes(assembly.unresolved),
+    ...cutLists.map(cutNote),
+    ...departureNotes(departures, sync),
+    ...driftNotes(drift),
+    ...byHandNotes(byHand),
+    ...notOwnedNotes(notOwned),
+    ...texts(frozen.withheld, `${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`),
+    ...texts(
+      frozen.unmanaged,
+      `${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`,
+    ),
+    ...foreignNotes(foreign),
+  ];
 }
 
 /** The most types that a note names. */
@@ -72,18 +79,22 @@ const mostTypes = 5;
 function foreignNotes({ types, taken }: Foreign): Note[] {
   const notes: Note[] = [];
   const count = types.reduce((sum, each) => sum + each.count, 0);
-  if (taken.count > 0) {
-    notes.push(`${pluralize(taken.count, "record")} withheld: the target has the name as another type`);
-    for (const { kind, name, type } of taken.examples)
-      notes.push(noteAbout(kind, [name], `  ${kind} ${formatName(name)}: ${formatName(type)}`));
-    notes.push(...andMore(taken));
-  }
+  if (taken.count > 0)
+    notes.push({
+      text: `${pluralize(taken.count, "record")} withheld: the target has the name as another type`,
+      details: [
+        ...taken.examples.map(({ kind, name, type }) =>
+          detailAbout(kind, [name], `${kind} ${formatName(name)}: ${formatName(type)}`),
+        ),
+        ...andMore(taken),
+      ],
+    });
   if (count > 0) {
     const named = types.slice(0, mostTypes).map((each) => `${formatNumber(each.count)} ${formatName(each.type)}`);
     const more = types.length > mostTypes ? [`${formatNumber(types.length - mostTypes)} more types`] : [];
-    notes.push(
-      `${pluralize(count, "principal")} of other types left as the target has them: ${[...named, ...more].join(", ")}`,
-    );
+    notes.push({
+      text: `${pluralize(count, "principal")} of other types left as the target has them: ${[...named, ...more].join(", ")}`,
+    });
   }
   return notes;
 }
@@ -92,17 +103,19 @@ function foreignNotes({ types, taken }: Foreign): Note[] {
 function byHandNotes({ kept, undecided }: Desired["byHand"]): Note[] {
   const notes: Note[] = [];
   if (kept.count > 0)
-    notes.push(
-      `kept by hand: ${pluralize(kept.count, "membership")} that somebody added in the target (memberships.keepManual)`,
-      ...kept.examples.map(({ kind, name, group }) =>
-        noteAbout(kind, [name], `  ${kind} ${formatName(name)} in ${formatName(group)}`),
-      ),
-      ...andMore(kept),
-    );
+    notes.push({
+      text: `kept by hand: ${pluralize(kept.count, "membership")} that somebody added in the target (memberships.keepManual)`,
+      details: [
+        ...kept.examples.map(({ kind, name, group }) =>
+          detailAbout(kind, [name], `${kind} ${formatName(name)} in ${formatName(group)}`),
+        ),
+        ...andMore(kept),
+      ],
+    });
   if (undecided > 0)
-    notes.push(
-      `${pluralize(undecided, "membership")} taken back that somebody may have added by hand: what the last run gave is not known`,
-    );
+    notes.push({
+      text: `${pluralize(undecided, "membership")} taken back that somebody may have added by hand: what the last run gave is not known`,
+    });
   return notes;
 }
 
@@ -111,45 +124,51 @@ function notOwnedNotes(found: Desired["notOwned"]): Note[] {
   if (found.count === 0) return [];
   const [groups, get] = found.count === 1 ? ["1 group", "gets"] : [pluralize(found.count, "group"), "get"];
   return [
-    `${groups} of the target that rules name ${get} members and nothing else: not owned by this sync (to own one, list it under staticGroups)`,
-    ...found.examples.map((name) => noteAbout("group", [name], `  group ${formatName(name)}`)),
-    ...andMore(found),
+    {
+      text: `${groups} of the target that rules name ${get} members and nothing else: not owned by this sync (to own one, list it under staticGroups)`,
+      details: [
+        ...found.examples.map((name) => detailAbout("group", [name], `group ${formatName(name)}`)),
+        ...andMore(found),
+      ],
+    },
   ];
 }
 
-/** The notes of a plan that is about some alone: what is about them, and what may be. */
-export function notesAbout(subjects: readonly Subject[], facts: Desired & Limited): Note[] {
-  const isAbout = (note: Note): boolean =>
-    typeof note !== "string" && subjects.some(({ kind, name }) => kind === note.kind && note.names.includes(name));
-  const { assembly } = facts;
-  return [
-    ...(facts.waiting.length > 0 ? [waitingNote(facts)] : []),
-    ...unreadNotes(assembly.unread),
-    ...notesOf(facts).filter(isAbout),
-  ];
+/** The notes of a plan that is about some alone: what is about everybody, as that may be about them, too. */
+export function notesForSome(facts: Desired & Limited): Note[] {
+  return [...(facts.waiting.length > 0 ? [waitingNote(facts)] : []), ...unreadNotes(facts.assembly.unread)];
 }
 
-function unlistedNotes({ users, groups, lists }: Unlisted): string[] {
+/** What notes say about some. */
+export function detailsAbout(subjects: readonly Subject[], notes: readonly Note[]): NoteDetail[] {
+  return notes
+    .flatMap(({ details = [] }) => details)
+    .filter(({ kind, names = [] }) => subjects.some((each) => each.kind === kind && names.includes(each.name)));
+}
+
+function unlistedNotes({ users, groups, lists }: Unlisted): Note[] {
   if (users + groups === 0) return [];
-  return [`${formatPrincipals(users, groups)} of the sources not in scope (${lists.join(", ")})`];
+  return [{ text: `${formatPrincipals(users, groups)} of the sources not in scope (${lists.join(", ")})` }];
 }
 
 /** What stays as somebody made it in the target, and why. */
-export function driftNotes({ left, ignored }: DriftLeft = { left: 0, ignored: 0 }): string[] {
+export function driftNotes({ left, ignored }: DriftLeft = { left: 0, ignored: 0 }): Note[] {
   const found = [
     [left, "drift: leave"],
     [ignored, "drift.ignore"],
   ] as const;
   return found.flatMap(([count, why]) =>
-    count === 0 ? [] : [`${pluralize(count, "principal")} left as somebody changed them in the target (${why})`],
+    count === 0
+      ? []
+      : [{ text: `${pluralize(count, "principal")} left as somebody changed them in the target (${why})` }],
   );
 }
 
-function unreadNotes(unread: Desired["assembly"]["unread"]): string[] {
-  return unread.flatMap(({ name, error }) => [
-    `source ${name} could not be read (it is optional): what came from it stays as it is`,
-    `  ${messageOf(error)}`,
-  ]);
+function unreadNotes(unread: Desired["assembly"]["unread"]): Note[] {
+  return unread.map(({ name, error }) => ({
+    text: `source ${name} could not be read (it is optional): what came from it stays as it is`,
+    details: [{ text: messageOf(error) }],
+  }));
 }
 
 /** Who gets another name than the rule says. */
@@ -157,103 +176,84 @@ function numberedNotes(numbered: Numbered | undefined): Note[] {
   if (numbered === undefined || numbered.count === 0) return [];
   const { count, examples } = numbered;
   return [
-    `${pluralize(count, "new principal")} with another name, since theirs is taken (unique):`,
-    ...examples.map(({ kind, name, base }) =>
-      noteAbout(kind, [name], `  ${kind} ${shortName(base)} becomes ${shortName(name)}`),
-    ),
-    ...andMore(numbered),
+    {
+      text: `${pluralize(count, "new principal")} with another name, since theirs is taken (unique):`,
+      details: [
+        ...examples.map(({ kind, name, base }) =>
+          detailAbout(kind, [name], `${kind} ${shortName(base)} becomes ${shortName(name)}`),
+        ),
+        ...andMore(numbered),
+      ],
+    },
   ];
-}
-
-/** What a run was not sure of: records that are quarantined, memberships that lead nowhere. */
-export const doubtKinds = ["quarantined", "memberships"] as const;
-export type DoubtKind = (typeof doubtKinds)[number];
-
-/** How the notes about them begin, after the number; below are the causes, a line each. */
-const headings: Readonly<Record<DoubtKind, string>> = {
-  quarantined: "quarantined: what the target has of them stays as it is",
-  memberships: "left out: the group or the member is not in scope",
-};
-
-/** What the notes of a run say about one kind of doubt. */
-export interface Doubt {
-  readonly what: DoubtKind;
-  /** How much, in a sentence. */
-  readonly heading: string;
-  /** The most frequent first: the cause with the first origins, and whom it is about, where the run knows. */
-  readonly causes: readonly { readonly text: string; readonly kind?: Kind; readonly names: readonly string[] }[];
-}
-
-/** What is in doubt of quarantined records. */
-export function doubtOfQuarantined(quarantined: Quarantined): Doubt | undefined {
-  return doubtsOf(withSubjects(quarantineNotes(quarantined)))[0];
-}
-
-/** What a run was not sure of, by its notes. */
-export function doubtsOf({ notes, subjects = [] }: Pick<RunRecord, "notes" | "subjects">): Doubt[] {
-  return doubtKinds.flatMap((what) => {
-    const first = notes.findIndex((note) => /^\d/.test(note) && note.endsWith(` ${headings[what]}`));
-    const heading = notes[first];
-    if (heading === undefined) return [];
-    const below = notes.slice(first + 1);
-    const end = below.findIndex((note) => !note.startsWith("  "));
-    const causes = below.slice(0, end === -1 ? undefined : end).map((note, index) => {
-      const about = subjects.find((subject) => subject.note === first + 1 + index);
-      return { text: note.slice(2), kind: about?.kind, names: about?.names ?? [] };
-    });
-    return [{ what, heading, causes }];
-  });
 }
 
 /** Why records are quarantined, the most frequent reasons first. */
 export function quarantineNotes({ count, reasons, more }: Quarantined): Note[] {
   if (count === 0) return [];
   return [
-    `${pluralize(count, "record")} ${headings.quarantined}`,
-    ...reasons.map(quarantineNote),
-    ...(more > 0 ? [`  … and ${formatNumber(more)} more for other reasons`] : []),
+    {
+      doubt: "quarantined",
+      text: `${pluralize(count, "record")} ${doubtHeadings.quarantined}`,
+      details: [...reasons.map(quarantineDetail), ...moreReasons(more)],
+    },
   ];
 }
 
-function quarantineNote({ reason, kind, count, examples }: QuarantineReason): Note {
+function quarantineDetail({ reason, kind, count, examples }: QuarantineReason): NoteDetail {
   const names = [...new Set(examples.map(({ name, sourceId }) => name ?? sourceId))];
-  if (count === 1) return noteAbout(kind, names, `  ${kind} ${names[0]} (${examples[0]?.origin}): ${reason}`);
+  if (count === 1) return detailAbout(kind, names, `${kind} ${names[0]} (${examples[0]?.origin}): ${reason}`);
   const isShared = names.length === 1;
   const listed = examples.map(({ name, sourceId, origin }) => (isShared ? origin : `${name ?? sourceId} (${origin})`));
   const first = count > examples.length ? "first " : "";
-  return noteAbout(kind, names, `  ${reason}: ${pluralize(count, kind)}, ${first}${listed.join(", ")}`);
+  return detailAbout(kind, names, `${reason}: ${pluralize(count, kind)}, ${first}${listed.join(", ")}`);
+}
+
+function moreReasons(more: number): NoteDetail[] {
+  return more > 0 ? [{ text: `… and ${formatNumber(more)} more for other reasons` }] : [];
 }
 
 /** Why references make no membership, the most frequent reasons first. */
 export function unresolvedNotes({ count, excluded, reasons, more }: Unresolved): Note[] {
   const lost = count - excluded;
   const notes: Note[] = [];
-  if (lost > 0) notes.push(`${pluralize(lost, "membership")} ${headings.memberships}`);
-  for (const { reason, count, origin } of reasons)
-    notes.push(`  ${reason}: ${pluralize(count, "membership")}, first ${origin}`);
-  if (more > 0) notes.push(`  … and ${formatNumber(more)} more for other reasons`);
+  if (lost > 0)
+    notes.push({
+      doubt: "memberships",
+      text: `${pluralize(lost, "membership")} ${doubtHeadings.memberships}`,
+      details: [
+        ...reasons.map(({ reason, count, origin }) => ({
+          text: `${reason}: ${pluralize(count, "membership")}, first ${origin}`,
+        })),
+        ...moreReasons(more),
+      ],
+    });
   if (excluded > 0)
-    notes.push(`${pluralize(excluded, "membership")} left out, since the rules exclude the group or the member`);
+    notes.push({
+      text: `${pluralize(excluded, "membership")} left out, since the rules exclude the group or the member`,
+    });
   return notes;
 }
 
 /** A server that cuts lists of members says success: only the sizes show it. */
-function cutNote({ source, size, groups, names }: CutLists): string {
+function cutNote({ source, size, groups, names }: CutLists): Note {
   const listed = names.map((name) => shortName(name)).join(", ");
   const which =
     groups === 1
       ? `group ${listed} has exactly ${formatNumber(size)} members and had more`
       : `the ${formatNumber(groups)} largest groups (${listed}${groups > names.length ? ", …" : ""}) have exactly ${formatNumber(size)} members each`;
-  return `source ${source}: ${which}; does the server cut lists of members at ${formatNumber(size)}? Members beyond that would lose the group`;
+  const text = `source ${source}: ${which}; does the server cut lists of members at ${formatNumber(size)}? Members beyond that would lose the group`;
+  return { text };
 }
 
 /** What the limits have left out of a plan, and how to override them. */
-function waitingNote({ sync, limits, waiting, for: names }: Limited): string {
+function waitingNote({ sync, limits, waiting, for: names }: Limited): Note {
   const tripped = new Set(limits.filter((each) => each.tripped).map(({ limit }) => limit));
-  return (
-    `because of the limits, these wait: ${waiting.map((each) => waitingWords[each]).join(", ")}; the rest goes on. ` +
-    `The plan with them: \`${command("plan", sync, ...forOptions(names), "--override", [...tripped].join(","))}\``
-  );
+  return {
+    text:
+      `because of the limits, these wait: ${waiting.map((each) => waitingWords[each]).join(", ")}; the rest goes on. ` +
+      `The plan with them: \`${command("plan", sync, ...forOptions(names), "--override", [...tripped].join(","))}\``,
+  };
 }
 
 const waitingWords: Record<Measure, string> = {
@@ -266,80 +266,109 @@ const waitingWords: Record<Measure, string> = {
   blanked: "attributes that become empty",
 };
 
-/** Notes on changed names and on those who leave later or never: a line for each, followed by examples. */
-export function departureNotes({ renames, reused, adoptable = 0, kept, leaving }: Departures, sync: string): Note[] {
-  const notes: Note[] = [];
-  if (renames.count > 0) {
-    notes.push(
-      `${pluralize(renames.count, "rename")}: the same record has another name now. The interface has no renames: the old one is deleted, and ` +
+/** Notes on changed names and on those who leave later or never. */
+export function departureNotes(departures: Departures, sync: string): Note[] {
+  const { kept, leaving } = departures;
+  return [
+    ...renameNotes(departures, sync),
+    ...reusedNotes(departures, sync),
+    ...(kept.count === 0
+      ? []
+      : [
+          {
+            text: `${pluralize(kept.count, "principal")} gone from the sources, and never deleted by a sync:`,
+            details: [
+              ...kept.examples.map(({ kind, name, because }) =>
+                detailAbout(kind, [name], `${kind} ${formatName(name)}: ${whyKept[because]}`),
+              ),
+              ...andMore(kept),
+            ],
+          },
+        ]),
+    ...(leaving.count === 0
+      ? []
+      : [
+          {
+            text: `${formatPrincipals(leaving.count - leaving.groups, leaving.groups)} gone from the sources, staying for now (deletions.after):`,
+            details: [
+              ...leaving.examples.map(({ kind, name, on }) =>
+                detailAbout(kind, [name], `${kind} ${formatName(name)} is leaving on ${on}`),
+              ),
+              ...andMore(leaving),
+            ],
+          },
+        ]),
+  ];
+}
+
+function renameNotes({ renames }: Departures, sync: string): Note[] {
+  if (renames.count === 0) return [];
+  const isHeld = renames.examples.some(({ held }) => held);
+  return [
+    {
+      text:
+        `${pluralize(renames.count, "rename")}: the same record has another name now. The interface has no renames: the old one is deleted, and ` +
         "a new one created, without its password and what was given to its name; memberships in groups of others go along",
-    );
-    for (const { kind, from, to, source, sourceId, held } of renames.examples) {
-      const waits = held ? "; it keeps its name for now" : "";
-      notes.push(
-        noteAbout(
-          kind,
-          [from, to],
-          `  ${kind} ${shortName(from)} is now ${shortName(to)} (${source} ${formatName(sourceId)})${waits}`,
-        ),
-      );
-    }
-    notes.push(...andMore(renames));
-    if (renames.examples.some(({ held }) => held))
-      notes.push(
-        `  what \`renames: hold\` holds is applied with --override renames: \`${command("plan", sync, "--override", "renames")}\``,
-      );
-  }
-  if (reused.count > 0) {
-    const waits = reused.examples.some(({ held }) => held);
-    notes.push(
-      `${pluralize(reused.count, "name")} of another record now: somebody else, who would get the password and what was given to the name. ` +
-        (waits
+      details: [
+        ...renames.examples.map(({ kind, from, to, source, sourceId, held }) => {
+          const waits = held ? "; it keeps its name for now" : "";
+          const text = `${kind} ${shortName(from)} is now ${shortName(to)} (${source} ${formatName(sourceId)})${waits}`;
+          return detailAbout(kind, [from, to], text);
+        }),
+        ...andMore(renames),
+        ...(isHeld
+          ? [
+              {
+                text: `what \`renames: hold\` holds is applied with --override renames: \`${command("plan", sync, "--override", "renames")}\``,
+              },
+            ]
+          : []),
+      ],
+    },
+  ];
+}
+
+function reusedNotes({ reused, adoptable = 0 }: Departures, sync: string): Note[] {
+  if (reused.count === 0) return [];
+  const isHeld = reused.examples.some(({ held }) => held);
+  return [
+    {
+      text:
+        `${pluralize(reused.count, "name")} of another record now: somebody else, who would get the password and what was given to the name. ` +
+        (isHeld
           ? `They stay as they are; to take them over: \`${command("plan", sync, "--override", "reusedNames")}\``
           : "They are taken over"),
-    );
-    for (const { kind, name, source, was, is, becomes, held } of reused.examples) {
-      const rename = `${kind} ${shortName(becomes ?? "")} (${source} ${formatName(was)})`;
-      const waits =
-        becomes === undefined ? "" : held ? `; ${rename} waits for its name` : `; ${rename} is created anew`;
-      notes.push(
-        noteAbout(
-          kind,
-          becomes === undefined ? [name] : [name, becomes],
-          `  ${kind} ${formatName(name)}: ${source} ${formatName(was)} before, ${formatName(is)} now${waits}`,
-        ),
-      );
-    }
-    notes.push(...andMore(reused));
-    if (adoptable > 0)
-      notes.push(
-        `  the sources no longer have the earlier ${adoptable === 1 ? "record of 1 of these names" : `records of ${formatNumber(adoptable)} of these names`}. If they are the same people with new ids, because the directory was rebuilt, ` +
-          `adopt them by name, once, with --override heldNames: \`${command("plan", sync, "--override", "heldNames")}\``,
-      );
-  }
-  if (kept.count > 0) {
-    notes.push(`${pluralize(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
-    for (const { kind, name, because } of kept.examples) {
-      notes.push(noteAbout(kind, [name], `  ${kind} ${formatName(name)}: ${whyKept[because]}`));
-    }
-    notes.push(...andMore(kept));
-  }
-  if (leaving.count > 0) {
-    const who = formatPrincipals(leaving.count - leaving.groups, leaving.groups);
-    notes.push(`${who} gone from the sources, staying for now (deletions.after):`);
-    for (const { kind, name, on } of leaving.examples)
-      notes.push(noteAbout(kind, [name], `  ${kind} ${formatName(name)} is leaving on ${on}`));
-    notes.push(...andMore(leaving));
-  }
-  return notes;
+      details: [
+        ...reused.examples.map(({ kind, name, source, was, is, becomes, held }) => {
+          const rename = `${kind} ${shortName(becomes ?? "")} (${source} ${formatName(was)})`;
+          const waits =
+            becomes === undefined ? "" : held ? `; ${rename} waits for its name` : `; ${rename} is created anew`;
+          return detailAbout(
+            kind,
+            becomes === undefined ? [name] : [name, becomes],
+            `${kind} ${formatName(name)}: ${source} ${formatName(was)} before, ${formatName(is)} now${waits}`,
+          );
+        }),
+        ...andMore(reused),
+        ...(adoptable === 0
+          ? []
+          : [
+              {
+                text:
+                  `the sources no longer have the earlier ${adoptable === 1 ? "record of 1 of these names" : `records of ${formatNumber(adoptable)} of these names`}. If they are the same people with new ids, because the directory was rebuilt, ` +
+                  `adopt them by name, once, with --override heldNames: \`${command("plan", sync, "--override", "heldNames")}\``,
+              },
+            ]),
+      ],
+    },
+  ];
 }
 
 /** That names were adopted. */
-export function adoptedNotes(adopted = 0): string[] {
+export function adoptedNotes(adopted = 0): Note[] {
   if (adopted === 0) return [];
-  return [
-    `${pluralize(adopted, "principal")} adopted by name (heldNames overridden): from now on their names belong to the records that have them; the next run plans what else has changed`,
-  ];
+  const text = `${pluralize(adopted, "principal")} adopted by name (heldNames overridden): from now on their names belong to the records that have them; the next run plans what else has changed`;
+  return [{ text }];
 }
 
 const whyKept: Record<Kept["because"], string> = {
@@ -347,35 +376,3 @@ const whyKept: Record<Kept["because"], string> = {
   "last member": "a protected group would have no member left",
   "foreign member": "a principal of another type is in it",
 };
-
-/** What a person should know: a line, or one about a single principal. */
-export type Note = string | { readonly text: string; readonly kind: Kind; readonly names: readonly string[] };
-
-/** @param names the principal's; both, when it is renamed */
-function noteAbout(kind: Kind, names: readonly string[], text: string): Note {
-  return { text, kind, names };
-}
-
-/** The line below examples that says how many more there are, if any. */
-export function andMore({
-  count,
-  examples,
-}: {
-  readonly count: number;
-  readonly examples: readonly unknown[];
-}): Note[] {
-  return count > examples.length ? [`  … and ${formatNumber(count - examples.length)} more`] : [];
-}
-
-/** The lines of notes, and who they are about. */
-export function withSubjects(notes: readonly Note[]): {
-  readonly notes: readonly string[];
-  readonly subjects: readonly NoteSubject[];
-} {
-  return {
-    notes: notes.map((note) => (typeof note === "string" ? note : note.text)),
-    subjects: notes.flatMap((note, place) =>
-      typeof note === "string" ? [] : [{ note: place, kind: note.kind, names: note.names }],
-    ),
-  };
-}

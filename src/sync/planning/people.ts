@@ -2,11 +2,13 @@ import { command } from "#commands.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
+import { andMore, detailAbout } from "#plan/note.ts";
+import type { Note, NoteDetail } from "#plan/note.ts";
 import { narrowTo } from "#plan/selection.ts";
 import type { LeftMemberships, Subject } from "#plan/selection.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { Judged, Observer } from "#principals/stage.ts";
-import { formatName, formatNumber, pluralize, quote } from "#text.ts";
+import { formatName, pluralize, quote } from "#text.ts";
 
 /* Who is meant by a name that a person gives: `explain NAME`, `plan --for NAME`. Case does not matter. */
 
@@ -152,25 +154,41 @@ function severalCalled(given: string, several: readonly Subject[]): InputError {
   return new InputError(`--for ${quote(given)} may be several: give one of ${names.join(", ")}`);
 }
 
-/** What a person should know of a run for some. */
-export async function peopleNotes(connection: Connection, sync: string, { subjects, left }: Chosen): Promise<string[]> {
-  const notes = [`only ${subjects.map(nameOf).join(", ")}: everything else stays as it is in the target`];
-  if (left.count > 0)
-    notes.push(
-      `${pluralize(left.count, "membership")} left out: the target does not have the group yet, and it is not named with --for:`,
-      ...left.groups.map((name) => `  group ${formatName(name)}`),
-      ...(left.more > 0 ? [`  … and ${formatNumber(left.more)} more`] : []),
-    );
+/** What a person should know of a run for some, with what is noted about them. */
+export async function peopleNotes(
+  connection: Connection,
+  sync: string,
+  { subjects, left }: Chosen,
+  about: readonly NoteDetail[],
+): Promise<Note[]> {
+  const unchanged: NoteDetail[] = [];
   for (const { kind, name } of subjects) {
     const [change] = await connection.rows(
       `SELECT true FROM changes WHERE kind = '${kind}' AND name = ${literal(name)} LIMIT 1`,
     );
-    if (change === undefined)
-      notes.push(
-        `  ${kind} ${formatName(name)}: nothing to do; \`${command("explain", name, "--sync", sync)}\` says why`,
-      );
+    if (change === undefined) {
+      const why = `\`${command("explain", name, "--sync", sync)}\` says why`;
+      unchanged.push(detailAbout(kind, [name], `${kind} ${formatName(name)}: nothing to do; ${why}`));
+    }
   }
-  return notes;
+  return [
+    {
+      text: `only ${subjects.map(nameOf).join(", ")}: everything else stays as it is in the target`,
+      subjects,
+      details: [...unchanged, ...about],
+    },
+    ...(left.count === 0
+      ? []
+      : [
+          {
+            text: `${pluralize(left.count, "membership")} left out: the target does not have the group yet, and it is not named with --for:`,
+            details: [
+              ...left.groups.map((name) => detailAbout("group", [name], `group ${formatName(name)}`)),
+              ...andMore({ count: left.groups.length + left.more, examples: left.groups }),
+            ],
+          },
+        ]),
+  ];
 }
 
 function nameOf({ kind, name }: Subject): string {

@@ -11,23 +11,22 @@ import { changes } from "#plan/change.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import { readSyncAnswer } from "#plan/lists.ts";
-import type { NoteSubject, SourceRead } from "#state/record.ts";
+import type { Note } from "#plan/note.ts";
+import type { SourceRead } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { differingKeys } from "#values.ts";
 import { makeDesired } from "./desired.ts";
 import type { Desired, DesiredOptions, Listed } from "./desired.ts";
 import { findLeftOut, planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
 import type { ExpectedPlan, Scope } from "./limits.ts";
-import { adoptedNotes, notesAbout, notesOf, withSubjects } from "./notes.ts";
+import { adoptedNotes, detailsAbout, notesForSome, notesOf } from "./notes.ts";
 import { findPeople, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
 
 /** A plan with its notes. */
 export interface Planned extends ExpectedPlan {
-  /** What a person should know besides the changes, one line each. */
-  readonly notes: readonly string[];
-  /** Which of them are about single principals. */
-  readonly subjects?: readonly NoteSubject[] | undefined;
+  /** What a person should know besides the changes. */
+  readonly notes: readonly Note[];
   /** Absent for a stored plan, where they were decided when it was made. */
   readonly departures?: Departures | undefined;
   /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
@@ -122,12 +121,15 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const causes = sync.causes ? (isChange ? await explain() : []) : undefined;
   return {
     ...(await withExpectations(connection, sync, limited, { overrides, signal })),
-    ...withSubjects([
+    notes: [
       ...adoptedNotes(limited.adopted),
       ...(chosen === undefined
         ? notesOf(facts)
-        : [...(await peopleNotes(connection, sync.name, chosen)), ...notesAbout(chosen.subjects, facts)]),
-    ]),
+        : [
+            ...(await peopleNotes(connection, sync.name, chosen, detailsAbout(chosen.subjects, notesOf(facts)))),
+            ...notesForSome(facts),
+          ]),
+    ],
     causes,
     drift,
     // Of everybody else a run for some says nothing.

@@ -145,8 +145,10 @@ function repeated({ planned }: Document, unchangedSince: string, what: string): 
   return {
     ...planned,
     plan: { ...planned.plan, changes: noChanges },
-    // At the end: `subjects` count from the beginning.
-    notes: [...planned.notes, `nothing is new in the sources and the target since ${unchangedSince}: ${what}`],
+    notes: [
+      ...planned.notes,
+      { text: `nothing is new in the sources and the target since ${unchangedSince}: ${what}` },
+    ],
     sources: planned.sources?.map((each) => ({ ...each, unchangedSince })),
   };
 }
@@ -167,6 +169,7 @@ function digestOf(sync: Sync): string {
     expectations = [],
   } = sync;
   const expected = expectations.map(({ name, over, expect, otherwise, most }) => [name, over, expect, otherwise, most]);
-  const all = [digest, settings, place, protection, departures, limits, causes, drift, keepManual, expected];
+  // The first: the form of the notes.
+  const all = [2, digest, settings, place, protection, departures, limits, causes, drift, keepManual, expected];
   return createHash("sha256").update(JSON.stringify(all)).digest("hex");
 }

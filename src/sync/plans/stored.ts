@@ -65,7 +65,6 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
       causes: run.causes,
       waiting: [...new Set([...run.waiting, ...limited.waiting])],
       notes: [...run.notes, ...adoptedNotes(limited.adopted)],
-      subjects: run.subjects,
     };
   };
 }

@@ -9,8 +9,8 @@ import type { Protection } from "#plan/protect.ts";
 import { tables } from "#plan/tables.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
-import { departureNotes, withSubjects } from "#sync/planning/notes.ts";
-import type { Note } from "#sync/planning/notes.ts";
+import { departureNotes } from "#sync/planning/notes.ts";
+import type { Note } from "#plan/note.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { RunRecord } from "#state/record.ts";
 import { pluralize } from "#text.ts";
@@ -63,18 +63,18 @@ export function planUndo(store: Plans, runs: readonly Pick<RunRecord, "id" | "se
       sync.name,
     );
     if (create > 0)
-      notes.push(
-        `${pluralize(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
-      );
+      notes.push({
+        text: `${pluralize(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
+      });
     if (lost > 0)
-      notes.push(
-        `${pluralize(lost, "membership")} left out: somebody has deleted the group since, and an undo does not bring it back`,
-      );
-    notes.push(
-      `unless the sources or the rules change, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
-    );
+      notes.push({
+        text: `${pluralize(lost, "membership")} left out: somebody has deleted the group since, and an undo does not bring it back`,
+      });
+    notes.push({
+      text: `unless the sources or the rules change, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
+    });
     const expected = await withExpectations(connection, sync, limited, { knowsSources: false, overrides, signal });
-    return { ...expected, ...withSubjects(notes), departures };
+    return { ...expected, notes, departures };
   };
 }
 

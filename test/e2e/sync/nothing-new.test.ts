@@ -131,7 +131,7 @@ async function exported(note: string, names: readonly string[] = ["ada", "grace"
 async function nextRead(): Promise<string> {
   const { notes, stages, state } = await runs.run();
   const isPlanned = stages.some(({ stage }) => stage === "plan");
-  const has = (text: string): boolean => notes.some((note) => note.includes(text));
+  const has = (text: string): boolean => notes.some((note) => note.text.includes(text));
   expect(has("they were not read again") || has("they were read, and not planned again")).toBe(!isPlanned);
   return `${isPlanned ? "plans" : has("not read again") ? "reads nothing" : "plans nothing"}: ${state}`;
 }

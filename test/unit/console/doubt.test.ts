@@ -3,7 +3,8 @@ import { membershipsAsCsv, quarantinedAsCsv } from "#console/doubt-routes.ts";
 import { layout } from "#console/layout.ts";
 import { doubt } from "#console/pages/doubt.ts";
 import type { SyncInDoubt } from "#console/pages/doubt.ts";
-import { doubtsOf, quarantineNotes, unresolvedNotes, withSubjects } from "#sync/planning/notes.ts";
+import { isDoubt } from "#plan/note.ts";
+import { quarantineNotes, unresolvedNotes } from "#sync/planning/notes.ts";
 import { hostile, textOf } from "../../support/pages.ts";
 import { appliedRun } from "../../support/runs.ts";
 
@@ -17,8 +18,8 @@ function inDoubt(name: string, sync = "staff"): SyncInDoubt {
     { sourceId: `${name}8`, origin },
   ];
   const run = appliedRun({
-    ...withSubjects([
-      "something else",
+    notes: [
+      { text: "something else" },
       ...quarantineNotes({
         count: 6,
         reasons: [
@@ -27,16 +28,16 @@ function inDoubt(name: string, sync = "staff"): SyncInDoubt {
         ],
         more: 1,
       }),
-      "2 principals of the target left alone: not owned by this sync",
+      { text: "2 principals of the target left alone: not owned by this sync" },
       ...unresolvedNotes({
         count: 5,
         excluded: 1,
         reasons: [{ reason: `the group "${name}" does not exist`, count: 4, origin }],
         more: 0,
       }),
-    ]),
+    ],
   });
-  return { sync, run, doubts: doubtsOf(run), hasRecords: false };
+  return { sync, run, doubts: run.notes.filter(isDoubt), hasRecords: false };
 }
 
 async function joined(pieces: AsyncIterable<string>): Promise<string> {
@@ -45,35 +46,10 @@ async function joined(pieces: AsyncIterable<string>): Promise<string> {
 
 const notStored = async (): Promise<undefined> => undefined;
 
-test("doubts are read back from the notes: by cause, with whom they are about", () => {
-  const origin = "people.csv, line 7 kim";
-  expect(inDoubt("kim").doubts).toEqual([
-    {
-      what: "quarantined",
-      heading: "6 records quarantined: what the target has of them stays as it is",
-      causes: [
-        {
-          text: `kim: no mail: 4 users, first kim (${origin}), kim8 (${origin})`,
-          kind: "user",
-          names: ["kim", "kim8"],
-        },
-        { text: `group kim (${origin}): no name`, kind: "group", names: ["kim"] },
-        { text: "… and 1 more for other reasons", names: [] },
-      ],
-    },
-    {
-      what: "memberships",
-      heading: "4 memberships left out: the group or the member is not in scope",
-      causes: [{ text: `the group "kim" does not exist: 4 memberships, first ${origin}`, names: [] }],
-    },
-  ]);
-  expect(doubtsOf(appliedRun({ notes: ["nothing of the kind", "  indented"] }))).toEqual([]);
-});
-
 test("text from outside is harmless in the page of what is in doubt, and in its lists", async () => {
   for (const text of [...hostile, "  x", "1 record quarantined: what the target has of them stays as it is"]) {
     const syncs = [inDoubt(text, text)];
-    expect(syncs[0]!.doubts.map(({ causes }) => causes.length)).toEqual([3, 1]);
+    expect(syncs[0]!.doubts.map(({ details }) => details?.length)).toEqual([3, 1]);
     const page = layout({ title: text, version: "1", section: "doubt" }, doubt({ now, syncs })).toString();
     expect(page).not.toMatch(/<script>|<img|onerror=alert\(1\)>/);
     expect(page).not.toMatch(/[\u202E\u200B]/);

@@ -31,7 +31,7 @@ test("text from outside is harmless wherever a page has it", () => {
       target: text,
       by,
       cause: "demand",
-      notes: [text, `two\n${text}`],
+      notes: [{ text, details: [{ text }] }, { text: `two\n${text}` }],
       error,
       recovery: text,
       caution: text,

@@ -69,7 +69,7 @@ test("names from outside are harmless in plans and decisions, and go back as the
         { id: "c2", kind: "drift", attribute: text, users: 1, groups: 0, example },
       ],
       limits: [trippedLimit({ of: text, basis: text })],
-      subjects: [{ note: 0, kind: "user", names: [text, `${text}2`] }],
+      notes: [{ text, details: [{ text, kind: "user", names: [text, `${text}2`] }] }],
       decisions: [
         { decision: "rejected", at: "2026-11-21T11:00:00.000Z", by: { name: text, from: text }, digest: "d" },
       ],
@@ -142,7 +142,7 @@ test("a change shows each value before and after, and a rename its other name", 
   };
   const run = pendingRun("20261121-100000-000001", {
     counts,
-    subjects: [{ note: 0, kind: "user", names: ["kim", "lee"] }],
+    notes: [{ text: "1 rename", details: [{ text: "", kind: "user", names: ["kim", "lee"] }] }],
   });
   const text = textOf(plan(pageOf({ run }, [change])));
   expect(text).toContain(

@@ -62,14 +62,16 @@ test("nothing foreign is markup, wherever it stands, and nothing in it is hidden
       by,
       for: [text],
       limits: [trippedLimit({ of: text, basis: text })],
-      notes: hostileTexts,
+      notes: [
+        { text: "hostile", details: [{ text: "", kind: "user", names: [text, "other"] }] },
+        ...hostileTexts.map((each) => ({ text: each })),
+      ],
       recovery: text,
       caution: text,
       causes: [
         { id: "c1", kind: "gone", source: text, users: 2, groups: 0, example: { kind: "user", name: text } },
         { id: "c2", kind: "drift", attribute: text, users: 1, groups: 0, example: { kind: "user", name: text } },
       ],
-      subjects: [{ note: 0, kind: "user", names: [text, "other"] }],
       error: { message: text, problems: [text], advice: "fix" },
       decisions: [{ decision: "rejected", at: "2026-11-21T11:00:00.000Z", by, digest: "d", reason: text }],
       export: { to: text },
@@ -93,9 +95,11 @@ test("a reader sees the verdict first, then numbers, limits and causes, the note
     { ...change, action: "update", name: "lee", attributes: [{ attribute: "mail", from: "a@x", to: "b@x" }] },
   ]);
   const notes = [
-    "1 user is renamed",
-    "  user bo is now lee",
-    ...Array.from({ length: 50 }, (_, index) => `note ${index}`),
+    {
+      text: "1 user is renamed",
+      details: [{ text: "user bo is now lee", kind: "user", names: ["bo", "lee"] }],
+    } as const,
+    ...Array.from({ length: 50 }, (_, index) => ({ text: `note ${index}` })),
   ];
   const text = textOf(
     await reportOf(
@@ -109,7 +113,6 @@ test("a reader sees the verdict first, then numbers, limits and causes, the note
           { id: "c1", kind: "gone", source: "corp", users: 1, groups: 0, example: { kind: "user", name: "kim" } },
         ],
         notes,
-        subjects: [{ note: 0, kind: "user", names: ["bo", "lee"] }],
         stages: [{ stage: "read", startedAt: "2026-11-21T10:00:00.000Z", milliseconds: 2000, records: 3 }],
       },
       { next: ["rollcall approve 20261121-100000-000001 --override deletes"] },

@@ -59,8 +59,14 @@ const desired = [
 const options = {
   title: "staff → analytics",
   limit: 20,
-  notes: ["1 record quarantined: what the target has of them stays as it is", "  user ```eve\u0007 (people.csv:17)"],
-};
+  notes: [
+    {
+      text: "1 record quarantined: what the target has of them stays as it is",
+      doubt: "quarantined",
+      details: [{ text: "user ```eve\u0007 (people.csv:17)" }],
+    },
+  ],
+} as const;
 
 const facts: readonly Fact[] = [
   { label: "state", lines: ["applied", "verified \u202E"], tone: "good" },

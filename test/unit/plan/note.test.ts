@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { andMore, isDoubt, noteDocument, notesOf, withoutNames } from "#plan/note.ts";
+import type { Note } from "#plan/note.ts";
+
+const notes: readonly Note[] = [
+  {
+    text: "only user ada, group staff: everything else stays as it is",
+    subjects: [
+      { kind: "user", name: "ada" },
+      { kind: "group", name: "staff" },
+    ],
+  },
+  {
+    text: "6 records quarantined: what the target has of them stays as it is",
+    doubt: "quarantined",
+    details: [
+      { text: "no mail: 4 users, first kim (people.csv:7)", kind: "user", names: ["kim", "kim8"] },
+      { text: "… and 2 more for other reasons" },
+    ],
+  },
+  { text: "4 memberships left out: the group or the member is not in scope", doubt: "memberships" },
+  { text: "sources unchanged" },
+];
+
+test("a shortened list says so, a complete one does not", () => {
+  expect(andMore({ count: 1_203, examples: ["a", "b", "c"] })).toEqual([{ text: "… and 1,200 more" }]);
+  expect(andMore({ count: 3, examples: ["a", "b", "c"] })).toEqual([]);
+});
+
+test("in JSON, notes are lines and whom they are about, as in 0.2, and come back from them", () => {
+  const document = noteDocument(notes);
+  expect(document).toEqual({
+    notes: [
+      "only user ada, group staff: everything else stays as it is",
+      "6 records quarantined: what the target has of them stays as it is",
+      "  no mail: 4 users, first kim (people.csv:7)",
+      "  … and 2 more for other reasons",
+      "4 memberships left out: the group or the member is not in scope",
+      "sources unchanged",
+    ],
+    subjects: [
+      { note: 0, kind: "user", names: ["ada"] },
+      { note: 0, kind: "group", names: ["staff"] },
+      { note: 2, kind: "user", names: ["kim", "kim8"] },
+    ],
+  });
+  expect(notesOf(JSON.parse(JSON.stringify(document)))).toEqual(notes);
+  expect(notesOf({ notes: ["nothing of the kind", "  indented"] }).filter(isDoubt)).toEqual([]);
+});
+
+test("what names people is left out where nobody may be named, the sentence itself included", () => {
+  expect(withoutNames(notes).map(({ text }) => text)).toEqual([
+    "6 records quarantined: what the target has of them stays as it is",
+    "4 memberships left out: the group or the member is not in scope",
+    "sources unchanged",
+  ]);
+  expect(JSON.stringify(withoutNames(notes))).not.toMatch(/kim|ada|staff/);
+});
