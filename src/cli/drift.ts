@@ -73,7 +73,7 @@ function textOf(
   const paint = painter(output.colour);
   const title = paint("bold", visible(`${sync} → ${target}`));
   const rest = driftNotes(drift)
-    .map((note) => `${note}\n`)
+    .map(({ text }) => `${text}\n`)
     .join("");
   if (changes.length === 0) return `${title}: no drift\n${rest}`;
   const lines = changes.map((change) => `  ${changeLine(change, paint, (output.width ?? 100) - 2)}\n`).join("");

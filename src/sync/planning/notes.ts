@@ -40,14 +40,13 @@ export function notesOf({
   waiting = [],
   drift,
 }: Desired & Partial<Limited>): Note[] {
-  const texts = (count: number, text: string): Note[] => (count > 0 ? [{ text }] : []);
   return [
     ...(waiting.length > 0 ? [waitingNote({ sync, limits, waiting })] : []),
     ...(unchangedSince === undefined
       ? []
       : [{ text: `sources unchanged since ${unchangedSince.toISOString()}, and not read again (fullReadEvery)` }]),
     ...unreadNotes(assembly.unread),
-    ...texts(
+    ...noteIf(
       frozen.unread,
       `${pluralize(frozen.unread, "principal")} of the target left alone: the source could not be read`,
     ),
@@ -64,12 +63,17 @@ export function notesOf({
     ...byHandNotes(byHand),
     ...notOwnedNotes(notOwned),
     ...texts(frozen.withheld, `${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`),
-    ...texts(
+    ...noteIf(
       frozen.unmanaged,
       `${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`,
     ),
     ...foreignNotes(foreign),
   ];
+}
+
+/** A note where there is something to count. */
+function noteIf(count: number, text: string): Note[] {
+  return count > 0 ? [{ text }] : [];
 }
 
 /** The most types that a note names. */

@@ -15,6 +15,7 @@ import { chatTo, emailTo, heldRun, webhookSecret, webhookTo } from "../../suppor
 import { appliedRun } from "../../support/runs.ts";
 import { answer, startScripted, unread } from "../../support/scripted-server.ts";
 import type { Arrived, Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
+import { noteLines } from "#plan/note.ts";
 
 let folder: string;
 let logged: string;
@@ -223,12 +224,12 @@ test("names are in a notice only where a channel wants them", async () => {
   expect(bodies(server!.to("a/hook"))[0].notices[0]).toMatchObject({
     names: ["- user zoe"],
     problems: ["user ada differs"],
-    notes: heldRun.notes,
+    notes: noteLines(heldRun.notes),
   });
   expect(bodies(server!.to("b/hook"))[0].notices[0]).toMatchObject({
     names: [],
     problems: [],
-    notes: heldRun.notes.slice(0, 1),
+    notes: noteLines(heldRun.notes).slice(0, 1),
   });
 });
 

@@ -11,6 +11,7 @@ import { answer, startScripted, unread } from "../../support/scripted-server.ts"
 import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
 import { startRawServer } from "../../support/mail.ts";
 import { appliedRun } from "../../support/runs.ts";
+import { noteLines } from "#plan/note.ts";
 
 const never = new AbortController().signal;
 const path = "/services/T0PSECRET";
@@ -65,7 +66,7 @@ test("a notice is posted as JSON, with a signature that whoever knows the secret
           { id: "c1", kind: "gone", source: "corp", users: 39, groups: 0 },
           { id: "c2", kind: "membership", attribute: "Tigers", users: 1, groups: 0 },
         ],
-        notes: heldRun.notes,
+        notes: noteLines(heldRun.notes),
         problems: [],
         names: ["- user zoe"],
         digest: heldRun.digest,

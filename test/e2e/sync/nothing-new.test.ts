@@ -9,6 +9,7 @@ import type { Sync } from "#sync/sync.ts";
 import { byHand, coordinated, directoryOf } from "./coordinated.ts";
 import type { Coordinated } from "./coordinated.ts";
 import { useStaff } from "./staff.ts";
+import { noteLines } from "#plan/note.ts";
 
 // A run with nothing new in its sources and its target reads neither; one that reads the same again plans nothing.
 const staff = useStaff();
@@ -41,11 +42,11 @@ test("it says since when, and what the last one said; whatever is new is read", 
     sources: [{ users: 2 }],
     counts: { users: { before: 3, after: 3 } },
   });
-  expect(looked.notes).toEqual([
+  expect(noteLines(looked.notes)).toEqual([
     expect.stringMatching(/^nothing is new in the sources and the target since .*: they were not read again$/),
   ]);
   expect(looked.stages.map(({ stage }) => stage)).toEqual(["read"]);
-  expect((await runs.run()).notes).toEqual(looked.notes);
+  expect(noteLines((await runs.run()).notes)).toEqual(noteLines(looked.notes));
 
   // The same bytes at another time.
   await utimes(file(), 1, 1);
@@ -116,7 +117,7 @@ test("what was in doubt at the last read, and its warnings, are still there", as
   expect(looked).toMatchObject({ state: "no change", quarantined: 2 });
   const news = expect.stringMatching(/^nothing is new/);
   const warning = expect.stringContaining("the last row has no line end");
-  expect(looked.notes).toEqual([...read.notes.slice(0, -1), news, warning]);
+  expect(noteLines(looked.notes)).toEqual([...noteLines(read.notes).slice(0, -1), news, warning]);
   const stored = ({ id }: RunRecord): Promise<boolean> =>
     exists(join(folder(), "daemon", "runs", id, "quarantined.parquet"));
   expect([await stored(read), await stored(looked), hasReadAll(looked)]).toEqual([true, false, false]);
@@ -141,7 +142,7 @@ test("what is read and is the same to the rules is not planned again", async () 
   expect(await nextRead()).toBe("plans: no change");
   await exported("2");
   const looked = await runs.run();
-  expect(looked.notes).toEqual([
+  expect(noteLines(looked.notes)).toEqual([
     expect.stringMatching(
       /^nothing is new in the sources and the target since .*: they were read, and not planned again$/,
     ),
@@ -227,8 +228,16 @@ test("what is in doubt and read again is still there, and whoever warns now is h
   const looked = await runs.run();
   const warning = expect.stringContaining("the last row has no line end");
   expect(looked).toMatchObject({ state: "no change", quarantined: 2 });
-  expect(looked.notes).toEqual([...read.notes, expect.stringContaining("not planned again"), warning]);
-  expect((await runs.run()).notes).toEqual([...read.notes, expect.stringContaining("not read again"), warning]);
+  expect(noteLines(looked.notes)).toEqual([
+    ...noteLines(read.notes),
+    expect.stringContaining("not planned again"),
+    warning,
+  ]);
+  expect(noteLines((await runs.run()).notes)).toEqual([
+    ...noteLines(read.notes),
+    expect.stringContaining("not read again"),
+    warning,
+  ]);
   const stored = ({ id }: RunRecord): Promise<boolean> =>
     exists(join(folder(), "daemon", "runs", id, "quarantined.parquet"));
   expect([await stored(read), await stored(looked), hasReadAll(looked)]).toEqual([true, false, false]);

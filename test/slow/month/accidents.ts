@@ -5,6 +5,7 @@ import { note, tripped } from "./life.ts";
 import type { Life } from "./life.ts";
 import { day, hour, person as olga } from "./office.ts";
 import type { Principal } from "./oracle.ts";
+import { noteLines } from "#plan/note.ts";
 
 /** An outage, mistakes in the directory and in the configuration, changes by hand, and a service that dies. */
 export function accidents(life: Life): void {
@@ -78,11 +79,11 @@ export function accidents(life: Life): void {
     for (const number of [63, 66, 69]) ids.delete(`person ${number}`);
     await life.save(ids);
     const restored = await life.run("no change");
-    expect(restored.notes).toEqual(note("^3 names of another record now"));
+    expect(noteLines(restored.notes)).toEqual(note("^3 names of another record now"));
     expect(open(life)).toEqual([]);
     // A person who knows them says that they are the same.
     await life.run("no change", { request: { overrides: ["reusedNames"], cause: "demand", by: olga } });
-    expect((await life.run("no change")).notes.join("\n")).not.toContain("another record");
+    expect(noteLines((await life.run("no change")).notes).join("\n")).not.toContain("another record");
     await life.office.configure({});
     await life.run("no change");
   });

@@ -5,6 +5,7 @@ import type { Company } from "./company.ts";
 import { note, tripped } from "./life.ts";
 import type { Life } from "./life.ts";
 import { hour } from "./office.ts";
+import { noteLines } from "#plan/note.ts";
 
 /** Many who leave at once, and many who leave little by little; and what commands say at the end of the month. */
 export function departures(life: Life): void {
@@ -22,7 +23,9 @@ export function departures(life: Life): void {
     const held = await life.run("held");
     expect(tripped(held)).toEqual(["shrink"]);
     await life.approve(held, "no change", { overrides: ["shrink"] });
-    expect((await life.run("no change")).notes).toEqual(note(/^\d{2,3} users.* gone from the sources, staying/));
+    expect(noteLines((await life.run("no change")).notes)).toEqual(
+      note(/^\d{2,3} users.* gone from the sources, staying/),
+    );
     expect(gone.length).toBeGreaterThan(80);
     await life.office.configure({});
   });
