@@ -62,7 +62,7 @@ export function notesOf({
     ...driftNotes(drift),
     ...byHandNotes(byHand),
     ...notOwnedNotes(notOwned),
-    ...texts(frozen.withheld, `${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`),
+    ...noteIf(frozen.withheld, `${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`),
     ...noteIf(
       frozen.unmanaged,
       `${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`,
