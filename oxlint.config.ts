@@ -88,10 +88,20 @@ const layers: Record<string, readonly string[]> = {
     "files",
     "service/host",
   ],
-  "src/console": ["control", "state", "sync", "client", "config", "plan", "wire", "http", "service/host"],
-  "src/daemon": [
-    "console",
+  "src/console": [
     "control",
+    "daemon",
+    "files/unpack",
+    "state",
+    "sync",
+    "client",
+    "config",
+    "plan",
+    "wire",
+    "http",
+    "service/host",
+  ],
+  "src/daemon": [
     "state",
     "sync",
     "notify",
@@ -106,6 +116,8 @@ const layers: Record<string, readonly string[]> = {
     "duckdb",
     "postgres",
     "files",
+    // The port by which it starts the service.
+    "service/host",
   ],
   "src/cli": [
     "daemon",

@@ -1,6 +1,6 @@
 import { chosenSyncs, localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
-import { withCoordinator } from "#daemon/coordinator.ts";
+import { withCoordinator } from "#cli/coordinator.ts";
 import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { approvalQuestion, confirmed, openDocuments, showRun } from "./run-output.ts";

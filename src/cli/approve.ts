@@ -3,7 +3,7 @@ import type { Selection } from "#plan/selection.ts";
 import { checkApprovable } from "#sync/coordinator/refusals.ts";
 import { localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
-import { withCoordinator } from "#daemon/coordinator.ts";
+import { withCoordinator } from "#cli/coordinator.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { approvalQuestion, confirmed, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";

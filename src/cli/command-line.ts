@@ -37,7 +37,7 @@ import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import type { RunsOptions } from "./runs.ts";
 import type { ShowOptions } from "./show.ts";
-import type { Only } from "#daemon/start.ts";
+import type { Only } from "#cli/start/start.ts";
 
 /** Options of every command. */
 export interface CommonOptions {
@@ -96,7 +96,7 @@ function addStart(program: Command, { composition, run }: Runner): void {
       run(
         options,
         async (file, sinks) => {
-          const { start } = await import("#daemon/start.ts");
+          const { start } = await import("#cli/start/start.ts");
           return start(file, composition, sinks, options.only);
         },
         // It logs to standard output: it has no other result.

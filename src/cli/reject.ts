@@ -1,6 +1,6 @@
 import { localActor } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
-import { withCoordinator } from "#daemon/coordinator.ts";
+import { withCoordinator } from "#cli/coordinator.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { chosenRun } from "./known-runs.ts";

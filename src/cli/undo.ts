@@ -1,7 +1,7 @@
 import type { Report } from "#sync/run.ts";
 import { localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
-import { withCoordinator } from "#daemon/coordinator.ts";
+import { withCoordinator } from "#cli/coordinator.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { approvalQuestion, confirmed, showEnd, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
 import { chosenRun, knownRuns } from "./known-runs.ts";

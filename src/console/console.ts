@@ -1,3 +1,5 @@
+import type { GuessFormat, Plans } from "./context.ts";
+import type { Connections } from "#daemon/connections.ts";
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
@@ -6,7 +8,8 @@ import type { Control } from "#control/control.ts";
 import { serviceAccounts, targetAccounts } from "./accounts.ts";
 import type { TargetAccountsOptions } from "./accounts.ts";
 import type { App } from "./app.ts";
-import type { Connections, Formats, People, Plans, Trials } from "./context.ts";
+import type { People } from "#daemon/people.ts";
+import type { Trials } from "#daemon/trials.ts";
 
 /** The web console of a daemon. */
 export interface Console {
@@ -25,7 +28,7 @@ export interface ConsoleOptions {
   readonly people: People;
   readonly trials: Trials;
   readonly connections: Connections;
-  readonly formats: Formats;
+  readonly guessFormat: GuessFormat;
   /** Where accounts are checked that no service on this listener has. */
   readonly targets: TargetAccountsOptions;
 }

@@ -1,3 +1,4 @@
+import { unpacked } from "#files/unpack.ts";
 import { text } from "node:stream/consumers";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Refusal } from "#control/answers.ts";
@@ -23,7 +24,7 @@ const route = { config: { forLoads: true } } as const;
 
 /** Adds the pages of tables and loads. */
 export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: Send): void {
-  const { loads: hosted, formats } = options;
+  const { loads: hosted, guessFormat } = options;
   if (hosted === undefined) {
     scope.get("/loads", route, async (request, reply) =>
       send(request, reply, frame("Loads"), elsewhere({ target: visitorOf(request).target })),
@@ -75,7 +76,7 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
         // The form has it before the file: nothing of a forged one is written.
         checkToken(visitor, token);
         if (filename === "") throw new Refusal(400, "Choose a file first.");
-        id = await mine.receive(into, { name: filename, content: formats.unpacked(filename, content) }, left);
+        id = await mine.receive(into, { name: filename, content: unpacked(filename, content) }, left);
       },
       malformed: (cause) => new InputError("the form did not arrive as a whole: send it again", { cause }),
     });
@@ -176,7 +177,7 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
   ): Promise<Pick<ShownDraft, "guess" | "problem">> {
     try {
       const [sample, table] = await Promise.all([mine.sample(id), mine.table(into)]);
-      return { guess: await formats.guess(sample, table?.columns ?? [], labelOf) };
+      return { guess: await guessFormat(sample, table?.columns ?? [], labelOf) };
     } catch (error) {
       return { problem: problemOf(error) };
     }

@@ -1,9 +1,10 @@
+import type { Kind } from "#daemon/people.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { answerOf, Refusal } from "#control/answers.ts";
 import { errorDocument, RollcallError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { offsetOf, untilLeft, visitorOf } from "./context.ts";
-import type { AppOptions, Kind, Send } from "./context.ts";
+import type { AppOptions, Send } from "./context.ts";
 import type { Frame } from "./layout.ts";
 import { people } from "#console/pages/people.ts";
 import { explanation, history, principal } from "#console/pages/principal.ts";

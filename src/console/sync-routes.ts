@@ -1,12 +1,12 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { orConflict, Refusal } from "#control/answers.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { RunRecord, Standing } from "#state/record.ts";
 import { standingsOf } from "#state/record.ts";
-import type { Standing } from "#state/record.ts";
 import { mayDecide } from "./accounts.ts";
 import type { Visitor } from "./accounts.ts";
 import { actorOf, formOf, visitorOf } from "./context.ts";
-import type { AppOptions, Checked, ConfiguredSync, Send } from "./context.ts";
+import type { AppOptions, Send } from "./context.ts";
+import type { Checked, ConfiguredSync } from "#daemon/connections.ts";
 import { at } from "./html.ts";
 import { tokenField } from "./layout.ts";
 import { anchorOf, connections } from "#console/pages/connections.ts";

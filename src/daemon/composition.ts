@@ -1,10 +1,8 @@
-import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import type { BuiltInConnector, Connector } from "#connector.ts";
-import type { Host } from "#control/access.ts";
 import type { TableReader } from "#principals/lookup.ts";
-import type { Metrics } from "#control/metrics/metrics.ts";
+import type { AddRoutes, Observer, Probe } from "#service/host.ts";
 
 /** What the commands need that only `main.ts` may import. */
 export interface Composition {
@@ -46,11 +44,11 @@ export interface ServiceStart {
   /** True: on a free port of the loopback address without TLS, for one command. */
   readonly private: boolean;
   /** Receives every request and load. */
-  readonly observe?: Pick<Metrics, "request" | "load">;
+  readonly observe?: Observer;
   /** Further conditions for being ready: each returns a problem for a person, or undefined. */
-  readonly probes?: readonly (() => string | undefined | Promise<string | undefined>)[];
+  readonly probes?: readonly Probe[];
   /** Adds routes to those of the interface. */
-  readonly routes?: (app: FastifyInstance, host: Required<Host>) => void;
+  readonly routes?: AddRoutes;
 }
 
 export interface RunningService {

@@ -5,7 +5,6 @@ import { openNotifications } from "#daemon/notifications.ts";
 import type { Notifications } from "#daemon/notifications.ts";
 import type { Records } from "#daemon/records.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
-import type { Metrics } from "#control/metrics/metrics.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { Actor, SyncState } from "#state/record.ts";
 import { createScheduler, standingOf } from "#daemon/scheduler.ts";
@@ -31,6 +30,12 @@ export interface Daemon {
   abandon(): void;
 }
 
+/** Counts what happens. */
+export interface DaemonMetrics {
+  follow(coordinator: LocalCoordinator): void;
+  notified(channel: string, delivered: boolean): void;
+}
+
 /** What begins runs by schedule and tells people of them. Of the daemons that share their state, one does at a time. */
 interface Leading {
   readonly scheduler: Scheduler;
@@ -42,7 +47,7 @@ interface Leading {
 export async function startDaemon(
   base: Omit<Context, "interruption">,
   records: Records,
-  metrics: Pick<Metrics, "follow" | "notified">,
+  metrics: DaemonMetrics,
 ): Promise<Daemon> {
   const { shared } = records;
   const stop = new AbortController();

@@ -3,24 +3,22 @@ import { daemonFolder, explainState, planState, readableState } from "#daemon/da
 import type { Embedded } from "#daemon/embedded.ts";
 import { filesOf, openStoredChanges } from "#daemon/stored-changes.ts";
 import { openConfiguredTarget, openSync, placeOf, syncOf } from "#daemon/wiring.ts";
-import type { People } from "#console/context.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
+import type { ErrorDocument } from "#errors.ts";
 import { redactAll } from "#redact.ts";
 import { createQueue } from "#queue.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import { explain } from "#sync/explain/explain.ts";
+import type { Explanation } from "#sync/explain/explain.ts";
 import { historyOf } from "#sync/history.ts";
 import type { HistoryEntry } from "#sync/history.ts";
 import { createListings } from "#sync/listing.ts";
-import type { Listings } from "#sync/listing.ts";
+import type { ListedPrincipal, Listing, Listings } from "#sync/listing.ts";
 
-/** What the console knows of users and groups. */
-export interface DaemonPeople extends People {
-  /** Stops what is being read. */
-  close(): Promise<void>;
-}
+/** Whether somebody is a user or a group. */
+export type Kind = ListedPrincipal["kind"];
 
-export interface DaemonPeopleOptions {
+export interface PeopleOptions {
   readonly current: () => Configuration;
   readonly embedded: Pick<Embedded, "access" | "close">;
   /** @throws {UnavailableError} while the daemon is starting */
@@ -28,100 +26,148 @@ export interface DaemonPeopleOptions {
   readonly warn: (message: string) => void;
 }
 
+/** Why a sync could not explain. */
+export interface Unexplained {
+  readonly sync: string;
+  readonly error: ErrorDocument;
+}
+
+/** What is known of somebody's past: as far as plans are stored. */
+export interface KnownHistory {
+  /** Newest first. */
+  readonly entries: readonly HistoryEntry[];
+  /** There are earlier ones. */
+  readonly more: boolean;
+  /** Of how many of the runs the changes are stored. */
+  readonly stored: number;
+  readonly runs: number;
+}
+
 /** How many entries of a history are shown. */
 const most = 50;
 
-/** Reads for the console what the commands `explain` and `history` do, one explanation at a time. */
-export function createPeople({ current, embedded, coordinator, warn }: DaemonPeopleOptions): DaemonPeople {
-  const stop = new AbortController();
-  const explaining = createQueue();
-  let listings: Listings | undefined;
-  /** Copies of what several daemons share can be read at any time. */
-  const inTurn: LocalCoordinator["inTurn"] = (place, work, signal) =>
-    current().shared === undefined ? coordinator().inTurn(place, work, signal) : work();
-  const explainOne = async (configuration: Configuration, name: string, wanted: string, signal: AbortSignal) => {
-    const sync = await openSync(configuration, name, embedded);
+/** The users and groups of targets, for the console: what `explain` and `history` read, one explanation at a time. */
+export class People {
+  readonly #options: PeopleOptions;
+  readonly #stop = new AbortController();
+  readonly #explaining = createQueue();
+  #listings: Listings | undefined;
+
+  constructor(options: PeopleOptions) {
+    this.#options = options;
+  }
+
+  /** The targets that syncs write to. */
+  targets(): readonly string[] {
+    const configuration = this.#options.current();
+    return Object.keys(configuration.targets).filter((target) => syncsTo(configuration, target).length > 0);
+  }
+
+  /**
+   * Reads the list of a target.
+   * @param instead do not read the list of that moment, ISO 8601
+   * @returns undefined while the target is being listed: ask again
+   */
+  list<Result>(
+    target: string,
+    instead: string | undefined,
+    read: (listing: Listing) => Promise<Result>,
+  ): Promise<Result | undefined> {
+    const { current, embedded, coordinator } = this.#options;
+    this.#listings ??= createListings({
+      folder: daemonFolder(current()),
+      state: () => readableState(current(), planState),
+      memory: current().memory,
+      open: async (name) => {
+        const configuration = current();
+        const opened = await openConfiguredTarget(configuration, name, embedded);
+        return { target: opened, place: placeOf(configuration, name), syncs: syncsTo(configuration, name) };
+      },
+      inTurn: (place, work, signal) => this.#inTurn(place, work, signal),
+    });
+    const applied = coordinator()
+      .runs()
+      .find((run) => run.target === target && run.sentAt !== undefined);
+    const since = applied === undefined ? 0 : Date.parse(applied.endedAt ?? applied.sentAt ?? applied.startedAt);
+    return this.#listings.read(target, { since, instead }, read);
+  }
+
+  /**
+   * What each sync to a target would do with everything of a name. Reads the sources.
+   * @param left stops it
+   */
+  explain(target: string, wanted: string, left: AbortSignal): Promise<readonly (Explanation | Unexplained)[]> {
+    const signal = AbortSignal.any([this.#stop.signal, left]);
+    return this.#explaining(async () => {
+      const configuration = this.#options.current();
+      const found: (Explanation | Unexplained)[] = [];
+      for (const sync of syncsTo(configuration, target)) {
+        const each = await this.#explainOne(configuration, sync, wanted, signal).catch((error: unknown) => {
+          signal.throwIfAborted();
+          return { sync, error: errorDocument(error) };
+        });
+        found.push(redactAll(each));
+      }
+      return found;
+    }, signal);
+  }
+
+  async history(target: string, kind: Kind, name: string): Promise<KnownHistory> {
+    const { current, coordinator } = this.#options;
+    const runs = coordinator()
+      .runs()
+      .filter((run) => run.target === target);
+    const stored = await openStoredChanges({ configuration: current() });
+    try {
+      const files = await filesOf(runs, stored);
+      const entries: HistoryEntry[] = [];
+      for await (const entry of historyOf(stored.connection, runs, files, name)) {
+        const changes = entry.changes.filter((change) => change.kind === kind && change.name === name);
+        if (changes.length + entry.notes.length > 0) entries.push({ ...entry, changes });
+        if (entries.length > most) break;
+      }
+      const more = entries.length > most;
+      return { entries: entries.slice(0, most), more, stored: files.length, runs: runs.length };
+    } catch (error) {
+      throw stored.problem(error);
+    } finally {
+      await stored.close();
+    }
+  }
+
+  /** Stops what is being read. */
+  async close(): Promise<void> {
+    this.#stop.abort(new UnavailableError("the daemon is stopping"));
+    await this.#listings?.close();
+    await this.#explaining.idle();
+  }
+
+  async #explainOne(
+    configuration: Configuration,
+    name: string,
+    wanted: string,
+    signal: AbortSignal,
+  ): Promise<Explanation> {
+    const sync = await openSync(configuration, name, this.#options.embedded);
     try {
       const options = {
         folder: await readableState(configuration, explainState),
         memory: configuration.memory,
         interruption: { stop: signal, abandon: signal },
         approval: syncOf(configuration, name).approval,
-        warn,
+        warn: this.#options.warn,
       };
-      return await inTurn(sync.place, () => explain(sync, wanted, options), signal);
+      return await this.#inTurn(sync.place, () => explain(sync, wanted, options), signal);
     } finally {
       await sync.target.close();
     }
-  };
+  }
 
-  return {
-    targets: () => Object.keys(current().targets).filter((target) => syncsTo(current(), target).length > 0),
-    list: (target, instead, read) => {
-      const { memory } = current();
-      listings ??= createListings({
-        folder: daemonFolder(current()),
-        state: () => readableState(current(), planState),
-        memory,
-        open: async (name) => {
-          const configuration = current();
-          const opened = await openConfiguredTarget(configuration, name, embedded);
-          return { target: opened, place: placeOf(configuration, name), syncs: syncsTo(configuration, name) };
-        },
-        inTurn,
-      });
-      const applied = coordinator()
-        .runs()
-        .find((run) => run.target === target && run.sentAt !== undefined);
-      const since = applied === undefined ? 0 : Date.parse(applied.endedAt ?? applied.sentAt ?? applied.startedAt);
-      return listings.read(target, { since, instead }, read);
-    },
-    explain: (target, wanted, left) => {
-      const signal = AbortSignal.any([stop.signal, left]);
-      return explaining(async () => {
-        const configuration = current();
-        const found: Awaited<ReturnType<People["explain"]>>[number][] = [];
-        for (const sync of syncsTo(configuration, target)) {
-          const each = await explainOne(configuration, sync, wanted, signal).catch((error: unknown) => {
-            signal.throwIfAborted();
-            return { sync, error: errorDocument(error) };
-          });
-          found.push(redactAll(each));
-        }
-        return found;
-      }, signal);
-    },
-    history: async (target, kind, name) => {
-      const runs = coordinator()
-        .runs()
-        .filter((run) => run.target === target);
-      const stored = await openStoredChanges({ configuration: current() });
-      try {
-        const files = await filesOf(runs, stored);
-        const entries: HistoryEntry[] = [];
-        for await (const entry of historyOf(stored.connection, runs, files, name)) {
-          const changes = entry.changes.filter((change) => change.kind === kind && change.name === name);
-          if (changes.length + entry.notes.length > 0) entries.push({ ...entry, changes });
-          if (entries.length > most) break;
-        }
-        return {
-          entries: entries.slice(0, most),
-          more: entries.length > most,
-          stored: files.length,
-          runs: runs.length,
-        };
-      } catch (error) {
-        throw stored.problem(error);
-      } finally {
-        await stored.close();
-      }
-    },
-    close: async () => {
-      stop.abort(new UnavailableError("the daemon is stopping"));
-      await listings?.close();
-      await explaining.idle();
-    },
-  };
+  /** Copies of what several daemons share can be read at any time. */
+  #inTurn<Result>(place: string, work: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
+    const { current, coordinator } = this.#options;
+    return current().shared === undefined ? coordinator().inTurn(place, work, signal) : work();
+  }
 }
 
 /** The syncs that write to a target. */

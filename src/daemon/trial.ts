@@ -1,3 +1,4 @@
+import type { ErrorDocument } from "#errors.ts";
 import { Worker } from "node:worker_threads";
 import type { Composition } from "#daemon/composition.ts";
 import { openBoth, syncOf } from "#daemon/wiring.ts";
@@ -6,17 +7,44 @@ import { openEmbedded } from "#daemon/embedded.ts";
 import { openLog } from "#daemon/log.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { changeRules } from "#config/rules.ts";
-import type { Trial, TrialOrder } from "#console/context.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
 import { redactAll } from "#redact.ts";
 import { explainTwice, planTwice } from "#sync/explain/try.ts";
-import type { Side } from "#sync/explain/try.ts";
+import type { Side, ExplainedTwice, PlannedTwice } from "#sync/explain/try.ts";
 import type { Stage } from "#state/record.ts";
 
 /*
  * A process that tries rules: an expression of somebody who does not own the machine may take any time and memory, and
  * cannot be interrupted, so that only a process can be stopped. `trials.ts` starts it, one for each trial, and kills it.
  */
+
+/** What somebody wants to try. */
+export interface TrialOrder {
+  readonly sync: string;
+  /** Its rules as YAML, changed. */
+  readonly text: string;
+  /** The user or group to explain. Absent: everybody is planned. */
+  readonly name?: string | undefined;
+}
+
+/** Rules that are tried, or were. */
+export interface Trial extends TrialOrder {
+  readonly id: string;
+  /** `failed` has an error; `stopped` may have one that says why. */
+  readonly state: "waiting" | "running" | "done" | "failed" | "stopped";
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly endedAt?: string | undefined;
+  /** What it is doing: with which rules, and how many records it has read. */
+  readonly progress?:
+    | { readonly side: Side; readonly stage?: Stage | undefined; readonly records?: number | undefined }
+    | undefined;
+  /** Of the sources. */
+  readonly warnings: readonly string[];
+  readonly explained?: ExplainedTwice | undefined;
+  readonly planned?: PlannedTwice | undefined;
+  readonly error?: ErrorDocument | undefined;
+}
 
 /** What the process is sent: the configuration as the daemon read it, and what to try. */
 export interface TrialTask extends TrialOrder {

@@ -8,19 +8,12 @@ import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import { trialArgument } from "#daemon/composition.ts";
 import { rulesText } from "#config/rules.ts";
-import type { Trial, TrialOrder, Trials } from "#console/context.ts";
+import type { Trial, TrialOrder, TrialMessage, TrialTask } from "./trial.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { formatDuration } from "#text.ts";
-import type { TrialMessage, TrialTask } from "./trial.ts";
 
-/** The trials of the console. */
-export interface DaemonTrials extends Trials {
-  /** Stops what is being tried. */
-  close(): Promise<void>;
-}
-
-export interface DaemonTrialsOptions {
+export interface TrialsOptions {
   readonly current: () => Configuration;
   readonly log: Pick<Logger, "info" | "warn">;
   /** How long a trial may take, in milliseconds. */
@@ -42,17 +35,74 @@ const kept = { warnings: 20, output: 2000 } as const;
 
 const program = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
 
-/** One trial at a time, each in a process of its own that reads what a run reads. All of it is in memory. */
-export function createTrials({ current, log, longest: patience = longest }: DaemonTrialsOptions): DaemonTrials {
-  const trials = new Map<string, Slot>();
-  const queue = createQueue();
+/**
+ * Trials of rules on live data, one at a time, each in a process of its own that reads what a run reads. Nothing of them is stored,
+ * and nothing can be applied.
+ */
+export class Trials {
+  readonly #options: TrialsOptions;
+  readonly #trials = new Map<string, Slot>();
+  readonly #queue = createQueue();
 
-  const finish = (slot: Slot, state: Trial["state"], result: Partial<Trial> = {}): void => {
-    slot.trial = { ...slot.trial, ...result, state, progress: undefined, endedAt: new Date().toISOString() };
-    const ended = [...trials.values()].filter(({ trial }) => trial.endedAt !== undefined);
-    for (const { trial } of ended.slice(0, Math.max(0, ended.length - capacity.ended))) trials.delete(trial.id);
-  };
-  const run = async (slot: Slot, order: TrialOrder): Promise<void> => {
+  constructor(options: TrialsOptions) {
+    this.#options = options;
+  }
+
+  /** The syncs to try rules for. */
+  syncs(): readonly { readonly sync: string; readonly target: string }[] {
+    return Object.entries(this.#options.current().syncs).map(([sync, { to: target }]) => ({ sync, target }));
+  }
+
+  /** The rules of a sync as the daemon has them, as YAML, without secrets. */
+  rules(sync: string): string {
+    return rulesText(this.#options.current(), sync);
+  }
+
+  /**
+   * @param by who tries them: what the same person tried before is stopped
+   * @throws {UnavailableError} when too many wait already
+   */
+  begin(order: TrialOrder, by: string): Trial {
+    const { log } = this.#options;
+    const all = [...this.#trials.values()];
+    for (const each of all)
+      if (each.by === by && each.trial.endedAt === undefined)
+        each.stop.abort(new UnavailableError("stopped, since you began another one"));
+    const waiting = all.filter(({ trial, stop }) => trial.state === "waiting" && !stop.signal.aborted);
+    if (waiting.length >= capacity.waiting)
+      throw new UnavailableError("others try rules, and more wait; try again in a minute");
+    const id = randomUUID();
+    const startedAt = new Date().toISOString();
+    const trial: Trial = { ...order, id, state: "waiting", startedAt, warnings: [] };
+    const slot: Slot = { by, stop: new AbortController(), trial };
+    this.#trials.set(id, slot);
+    log.info({ sync: order.sync, by }, `${by} tries rules of ${order.sync}: nothing is changed`);
+    this.#queue(() => this.#run(slot, order), slot.stop.signal).catch((error: unknown) => {
+      const { signal } = slot.stop;
+      if (signal.aborted) return this.#finish(slot, "stopped", { error: errorDocument(signal.reason) });
+      log.warn({ err: error }, `the trial of rules of ${order.sync} failed`);
+      return this.#finish(slot, "failed", { error: errorDocument(error) });
+    });
+    return slot.trial;
+  }
+
+  /** Undefined: it is not known, any more. */
+  find(id: string): Trial | undefined {
+    return this.#trials.get(id)?.trial;
+  }
+
+  stop(id: string): void {
+    this.#trials.get(id)?.stop.abort(new UnavailableError("stopped"));
+  }
+
+  /** Stops what is being tried. */
+  async close(): Promise<void> {
+    for (const { stop } of this.#trials.values()) stop.abort(new UnavailableError("the daemon is stopping"));
+    await this.#queue.idle();
+  }
+
+  async #run(slot: Slot, order: TrialOrder): Promise<void> {
+    const { current, longest: patience = longest } = this.#options;
     const { signal } = slot.stop;
     const { file, text: configuration } = current();
     const timer = setTimeout(() => {
@@ -64,49 +114,17 @@ export function createTrials({ current, log, longest: patience = longest }: Daem
         slot.trial = told(slot.trial, message);
       });
       if (result.error !== undefined) signal.throwIfAborted();
-      finish(slot, result.error === undefined ? "done" : "failed", result);
+      this.#finish(slot, result.error === undefined ? "done" : "failed", result);
     } finally {
       clearTimeout(timer);
     }
-  };
+  }
 
-  return {
-    syncs: () => Object.entries(current().syncs).map(([sync, { to: target }]) => ({ sync, target })),
-    rules: (sync) => rulesText(current(), sync),
-    begin: (order, by) => {
-      for (const each of trials.values())
-        if (each.by === by && each.trial.endedAt === undefined)
-          each.stop.abort(new UnavailableError("stopped, since you began another one"));
-      const waiting = [...trials.values()].filter(
-        ({ trial, stop }) => trial.state === "waiting" && !stop.signal.aborted,
-      );
-      if (waiting.length >= capacity.waiting)
-        throw new UnavailableError("others try rules, and more wait; try again in a minute");
-      const id = randomUUID();
-      const startedAt = new Date().toISOString();
-      const slot: Slot = {
-        by,
-        stop: new AbortController(),
-        trial: { ...order, id, state: "waiting", startedAt, warnings: [] },
-      };
-      trials.set(id, slot);
-      log.info({ sync: order.sync, by }, `${by} tries rules of ${order.sync}: nothing is changed`);
-      queue(() => run(slot, order), slot.stop.signal).catch((error: unknown) => {
-        if (slot.stop.signal.aborted) return finish(slot, "stopped", { error: errorDocument(slot.stop.signal.reason) });
-        log.warn({ err: error }, `the trial of rules of ${order.sync} failed`);
-        return finish(slot, "failed", { error: errorDocument(error) });
-      });
-      return slot.trial;
-    },
-    find: (id) => trials.get(id)?.trial,
-    stop: (id) => {
-      trials.get(id)?.stop.abort(new UnavailableError("stopped"));
-    },
-    close: async () => {
-      for (const { stop } of trials.values()) stop.abort(new UnavailableError("the daemon is stopping"));
-      await queue.idle();
-    },
-  };
+  #finish(slot: Slot, state: Trial["state"], result: Partial<Trial> = {}): void {
+    slot.trial = { ...slot.trial, ...result, state, progress: undefined, endedAt: new Date().toISOString() };
+    const ended = [...this.#trials.values()].filter(({ trial }) => trial.endedAt !== undefined);
+    for (const { trial } of ended.slice(0, Math.max(0, ended.length - capacity.ended))) this.#trials.delete(trial.id);
+  }
 }
 
 interface Slot {

@@ -1,12 +1,11 @@
 import { advice } from "#console/pages/run.ts";
 import { empty, facts, gauge, name, notice, when } from "#console/components.ts";
-import type { Check, Checked, CheckFinding, ConfiguredSync } from "#console/context.ts";
+import type { Check, CheckFinding, Checked, ConfiguredSync } from "#daemon/connections.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { isExpectation } from "#plan/limits.ts";
-import type { RunRecord, SourceRead, Stage } from "#state/record.ts";
-import type { Standing } from "#state/record.ts";
+import type { RunRecord, SourceRead, Stage, Standing } from "#state/record.ts";
 import { formatSizes, pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
 

@@ -1,8 +1,8 @@
+import type { Kind } from "#daemon/people.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { Excerpt, ListedPrincipal } from "#sync/listing.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { empty, name, notice, when } from "#console/components.ts";
-import type { Kind } from "#console/context.ts";
 import { exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 

@@ -8,7 +8,7 @@ import { formatNumber, pluralize } from "#text.ts";
 import { empty, facts, name, notice, state, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
-import type { Kind, KnownHistory, Unexplained } from "#console/context.ts";
+import type { Kind, KnownHistory, Unexplained } from "#daemon/people.ts";
 import { membershipChanges } from "#console/pages/plan.ts";
 import { addressOf, listed, listing, pages, principalLink, table } from "#console/pages/people.ts";
 import type { PeopleFrame } from "#console/pages/people.ts";

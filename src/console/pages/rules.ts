@@ -7,7 +7,7 @@ import type { ExplainedTwice, Outlook, PlannedTwice, Side } from "#sync/explain/
 import { formatNumber, pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
 import { empty, facts, name, notice, section, when } from "#console/components.ts";
-import type { Trial } from "#console/context.ts";
+import type { Trial } from "#daemon/trial.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { byItselfHeaders, tokenField } from "#console/layout.ts";

@@ -1,5 +1,5 @@
 import { name, state, when } from "#console/components.ts";
-import type { ConfiguredSync } from "#console/context.ts";
+import type { ConfiguredSync } from "#daemon/connections.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import type { Standing } from "#state/record.ts";

@@ -1,13 +1,12 @@
 import { expect, test } from "vitest";
-import type { Check, CheckFinding, ConfiguredSync } from "#console/context.ts";
+import type { Check, CheckFinding, ConfiguredSync } from "#daemon/connections.ts";
 import { html } from "#console/html.ts";
 import { layout } from "#console/layout.ts";
 import { connections } from "#console/pages/connections.ts";
 import type { ConnectedSync, ConnectionsPage } from "#console/pages/connections.ts";
 import { runNow } from "#console/pages/run-now.ts";
 import type { RunNowPage } from "#console/pages/run-now.ts";
-import type { RunRecord } from "#state/record.ts";
-import type { Standing } from "#state/record.ts";
+import type { RunRecord, Standing } from "#state/record.ts";
 import { hostile, textOf } from "../../support/pages.ts";
 import { appliedRun, pendingRun, runOf, trippedLimit } from "../../support/runs.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Trial } from "#console/context.ts";
+import type { Trial } from "#daemon/trial.ts";
 import { html } from "#console/html.ts";
 import { rules } from "#console/pages/rules.ts";
 import type { Change, Counts } from "#plan/change.ts";

@@ -2,9 +2,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import pino from "pino";
 import { expect, test } from "vitest";
-import { createConnections } from "#daemon/connections.ts";
+import { Connections } from "#daemon/connections.ts";
 import { loadConfiguration } from "#config/load.ts";
-import type { CheckFinding } from "#console/context.ts";
+import type { CheckFinding } from "#daemon/connections.ts";
 import { connectors } from "#connectors/index.ts";
 import { makeCompany, people } from "../../support/rollcall/company.ts";
 
@@ -19,7 +19,7 @@ test("a check says what `rollcall check` says, one at a time, and never a secret
   );
   await writeFile(join(company.folder, "people.csv"), people.replace("Ada Lovelace", secret));
   const configuration = await loadConfiguration(company.config, { connectors });
-  const connections = createConnections({
+  const connections = new Connections({
     current: () => configuration,
     embedded: { access: () => Promise.reject(new Error("there is none")), close: async () => {} },
     log: pino({ enabled: false }),

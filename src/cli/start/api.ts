@@ -1,7 +1,5 @@
 import { daemonFolder, readingAudit } from "#daemon/data-folder.ts";
-import { unpacked } from "#files/unpack.ts";
-import { loadFormatOf } from "#exports/format/options.ts";
-import type { Formats, Plans } from "#console/context.ts";
+import type { FormatGuess, GuessFormat, Plans } from "#console/context.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
@@ -21,10 +19,10 @@ import type { Embedded } from "#daemon/embedded.ts";
 import { verifyAccount } from "#daemon/wiring.ts";
 import type { ConsoleOptions } from "#console/console.ts";
 import type { Control } from "#control/control.ts";
-import { createConnections } from "./connections.ts";
-import { createPeople } from "./people.ts";
-import { createTrials } from "./trials.ts";
-import type { Reloaded } from "./reload.ts";
+import { Connections } from "#daemon/connections.ts";
+import { People } from "#daemon/people.ts";
+import { Trials } from "#daemon/trials.ts";
+import type { Reloaded } from "#daemon/reload.ts";
 
 export type AddRoutes = (app: FastifyInstance, host: Host) => void;
 
@@ -114,7 +112,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
     },
   };
   let coordinator: LocalCoordinator | undefined;
-  const people = createPeople({
+  const people = new People({
     current: () => current(),
     embedded: options.embedded,
     coordinator: () => {
@@ -123,10 +121,14 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
     },
     warn: (message) => log.warn(message),
   });
-  const connections = createConnections({ current: () => current(), embedded: options.embedded, log });
-  const trials = createTrials({ current: () => current(), log });
-  const formats = createFormats(() => current());
-  const routes = await openRoutes(options, control, { plans, people, connections, trials, formats }, () => current());
+  const connections = new Connections({ current: () => current(), embedded: options.embedded, log });
+  const trials = new Trials({ current: () => current(), log });
+  const routes = await openRoutes(
+    options,
+    control,
+    { plans, people, connections, trials, guessFormat: (...asked) => guessFormat(current(), ...asked) },
+    () => current(),
+  );
   let listener: ControlListener | undefined;
   let isStopping = false;
 
@@ -197,7 +199,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 async function openRoutes(
   { configuration, version, log, embedded }: DaemonApiOptions,
   control: Control,
-  readers: Pick<ConsoleOptions, "plans" | "people" | "connections" | "trials" | "formats">,
+  readers: Pick<ConsoleOptions, "plans" | "people" | "connections" | "trials" | "guessFormat">,
   current: () => Configuration,
 ): Promise<AddRoutes> {
   if (configuration.console === false) return control.routes;
@@ -219,23 +221,22 @@ async function openRoutes(
   };
 }
 
-/** Guesses the format of files for the console as `rollcall load` does. */
-function createFormats(current: () => Configuration): Formats {
-  return {
-    unpacked,
-    guess: async (sample, columns, called) => {
-      const [{ guessFormat }, { openWorkbench }] = await Promise.all([
-        import("#exports/format/guess.ts"),
-        import("#duckdb/workbench.ts"),
-      ]);
-      const { memory } = current();
-      const workbench = await openWorkbench({ folder: join(daemonFolder(current()), "work"), memory });
-      try {
-        const { options, header, notes, doubts } = await guessFormat(workbench, sample, columns, {}, called);
-        return { format: loadFormatOf(options).format, header, notes, doubts };
-      } finally {
-        await workbench.close();
-      }
-    },
-  };
+/** Guesses the format of a file for the console as `rollcall load` does. */
+async function guessFormat(
+  configuration: Configuration,
+  ...[sample, columns, called]: Parameters<GuessFormat>
+): Promise<FormatGuess> {
+  const [{ guessFormat: guess }, { loadFormatOf }, { openWorkbench }] = await Promise.all([
+    import("#exports/format/guess.ts"),
+    import("#exports/format/options.ts"),
+    import("#duckdb/workbench.ts"),
+  ]);
+  const folder = join(daemonFolder(configuration), "work");
+  const workbench = await openWorkbench({ folder, memory: configuration.memory });
+  try {
+    const { options, header, notes, doubts } = await guess(workbench, sample, columns, {}, called);
+    return { format: loadFormatOf(options).format, header, notes, doubts };
+  } finally {
+    await workbench.close();
+  }
 }

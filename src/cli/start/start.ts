@@ -5,8 +5,8 @@ import type { BegunService, Composition, RunningService, ServiceStart } from "#d
 import { exitAfter, load, localActor, passwordNotice } from "#daemon/context.ts";
 import type { Sinks } from "#daemon/context.ts";
 import type { AddRoutes, DaemonApi } from "./api.ts";
-import type { Daemon } from "./daemon.ts";
-import { createReload } from "./reload.ts";
+import type { Daemon } from "#daemon/daemon.ts";
+import { createReload } from "#daemon/reload.ts";
 import { announce, dataFolderInUse, holdLock, refuseForeignFolder, withdraw } from "#daemon/data-folder.ts";
 import type { Lock } from "#daemon/data-folder.ts";
 import { openEmbedded } from "#daemon/embedded.ts";
@@ -85,7 +85,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     if (records !== undefined) {
       const base = { configuration, embedded, log, output, observe: metrics.client };
       // A service alone needs none of what runs syncs.
-      const { startDaemon } = await import("./daemon.ts");
+      const { startDaemon } = await import("#daemon/daemon.ts");
       daemon = await startDaemon(base, records, metrics);
     }
     let current = configuration;

@@ -1,0 +1,92 @@
+import { openLocalCoordinator } from "#daemon/coordinator.ts";
+import { command } from "#commands.ts";
+import { connectCoordinator, findDaemon } from "#control/client.ts";
+import type { FoundDaemon } from "#control/client.ts";
+import { configurationDigest } from "#control/presence.ts";
+import { InputError } from "#errors.ts";
+import type { Coordinator } from "#sync/coordinator/coordinator.ts";
+import type { Context } from "#daemon/context.ts";
+import { localActor } from "#daemon/context.ts";
+import { holdLock } from "#daemon/data-folder.ts";
+import { startNotifying } from "#daemon/notifications.ts";
+import { openRecords } from "#daemon/records.ts";
+
+/** How long to wait for another command, which may still be sending notifications, in milliseconds. */
+const lockTimeout = 15_000;
+
+/**
+ * Works with the coordinator of the data folder: that of the daemon, if one is running; otherwise one in this process.
+ * @throws {InputError} when another command has the lock
+ * @throws {UnavailableError} when the daemon does not answer
+ */
+export async function withCoordinator<Result>(
+  context: Context,
+  work: (coordinator: Coordinator) => Promise<Result>,
+): Promise<Result> {
+  const daemon = await findOwnDaemon(context);
+  if (daemon !== undefined) return withDaemon(context, daemon, work);
+  const lock = await holdLock(context.configuration, lockTimeout).catch(async (error: unknown) => {
+    // A daemon may have started meanwhile.
+    const found = await findOwnDaemon(context);
+    if (found === undefined) throw error;
+    return found;
+  });
+  if (!("release" in lock)) return withDaemon(context, lock, work);
+  try {
+    const records = await openRecords(context.configuration, context.log);
+    try {
+      const coordinator = await openLocalCoordinator(() => context, records);
+      // What several daemons share, the one that leads tells people of.
+      const endNotifying = records.shared === undefined ? await startNotifying(coordinator, context) : async () => {};
+      try {
+        await coordinator.recover();
+        return await work(coordinator);
+      } finally {
+        await coordinator.close();
+        await endNotifying();
+      }
+    } finally {
+      await records.close();
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+/** The daemon of the data folder, if one is running. @throws {UnavailableError} when it does not answer */
+function findOwnDaemon({ configuration, interruption }: Context): Promise<FoundDaemon | undefined> {
+  return findDaemon(configuration.data, localActor().name, interruption.stop);
+}
+
+/** Works with the coordinator of a daemon. Says if the daemon has another configuration. */
+async function withDaemon<Result>(
+  { configuration, interruption, output }: Context,
+  daemon: FoundDaemon,
+  work: (coordinator: Coordinator) => Promise<Result>,
+): Promise<Result> {
+  const { connection, status } = daemon;
+  const { pid, token } = connection.presence;
+  if (status.configuration.digest !== configurationDigest(configuration, token)) {
+    output.say(
+      `note: the daemon (process ${pid}) runs with another configuration than ${configuration.file} has now; ` +
+        `\`${command("reload")}\` makes it read ${status.configuration.file} again`,
+    );
+  }
+  const leaving = new AbortController();
+  const leave = (): void => {
+    leaving.abort(
+      new InputError(
+        `Cancelled. The daemon (process ${pid}) continues with the request; \`${command("runs")}\` shows how it ends.`,
+      ),
+    );
+  };
+  interruption.stop.addEventListener("abort", leave);
+  const options = { data: configuration.data, account: localActor().name, signal: leaving.signal };
+  const coordinator = await connectCoordinator(daemon, options);
+  try {
+    return await work(coordinator);
+  } finally {
+    interruption.stop.removeEventListener("abort", leave);
+    coordinator.close();
+  }
+}
