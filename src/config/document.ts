@@ -1,7 +1,7 @@
 import { dirname, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
-import type { Document, Node } from "yaml";
+import type { Document, Node, Scalar } from "yaml";
 import { InputError } from "#errors.ts";
 import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
 import { conceal } from "#redact.ts";
@@ -12,30 +12,6 @@ import type { Substituted, SubstitutionSources } from "./substitution.ts";
 
 /** What a problem points at: a key, its value, or, for a missing key, the mapping that lacks it. */
 type Pointer = "key" | "value" | "parent";
-
-/** A YAML file as plain values, with the place of each. */
-export interface ConfigurationDocument {
-  /** The values, with substitutions filled in. Incomplete when there are problems. */
-  readonly value: unknown;
-  readonly problems: readonly Problem[];
-  /** Every value that was filled in, and every text under a key for secrets. */
-  readonly secrets: readonly string[];
-  /** False: the text is not YAML, and `value` is meaningless. */
-  readonly readable: boolean;
-  problem(path: Path, pointer: Pointer, message: string): Problem;
-  /** A problem `offset` characters into a text value, or at its start if that place is unknown. */
-  problemWithin(path: Path, offset: number | undefined, message: string): Problem;
-  /** The value at a path; undefined where there is none. */
-  at(path: Path): unknown;
-  /** The substitutions a value came from. */
-  origins(path: Path): readonly string[];
-  /** Whether the value is one substitution and nothing else. */
-  substituted(path: Path): boolean;
-  /** Whether a substitution in the value failed; its problem is reported already. */
-  broken(path: Path): boolean;
-  /** Whether the value must not be shown. */
-  secret(path: Path): boolean;
-}
 
 /** Where a file's text and the values of its substitutions come from. */
 export interface TextOptions {
@@ -61,7 +37,7 @@ export function readConfiguration(
 } {
   const absolute = resolve(file);
   const folder = dirname(absolute);
-  const document = readDocument(text, { folder, environment });
+  const document = new ConfigurationDocument(text, { folder, environment });
   if (!document.readable) refuse(file, document.problems, document.secrets);
   if (document.value === null)
     throw new InputError(`${file} is empty; the shortest configuration is the line \`service:\``);
@@ -97,109 +73,131 @@ export function keysOf(document: ConfigurationDocument, path: Path): string[] {
 /** What stands for a text of the document. */
 export type Fill = (text: string, path: Path) => Substituted;
 
-/**
- * Reads a YAML text. Whatever is wrong with its YAML or its substitutions becomes a problem, never an error.
- * @param sources where substituted values come from, or what fills them in; undefined: nothing does, and `${` is plain text
- */
-export function readDocument(text: string, sources: SubstitutionSources | Fill | undefined): ConfigurationDocument {
-  const counter = new LineCounter();
-  const document = parseDocument(text, {
-    lineCounter: counter,
-    prettyErrors: false,
-    uniqueKeys: false,
-    keepSourceTokens: false,
-  });
-  const places = new Map<string, Place>();
-  const problems = syntaxProblems(document, text, counter);
-  const readable = problems.length === 0;
-  const secrets = new Set<string>();
-  const position = (offset: number): { line: number; column: number } => {
-    const { line, col } = counter.linePos(offset);
-    return { line: Math.max(line, 1), column: Math.max(col, 1) };
-  };
-  const place = (path: Path): Place | undefined => places.get(JSON.stringify(path));
-  const pointed = (path: Path, pointer: Pointer): number => {
-    const found = place(path);
-    if (pointer === "parent" || found === undefined) {
-      const parent = place(path.slice(0, -1));
-      return parent?.key ?? parent?.value ?? 0;
-    }
-    return pointer === "key" ? (found.key ?? found.value) : found.value;
-  };
-  const problem = (path: Path, pointer: Pointer, message: string): Problem => ({
-    ...position(pointed(path, pointer)),
-    path,
-    message,
-  });
-  let room = longestFill;
-  const fill: Fill = (source, path) => {
-    if (sources === undefined) return verbatim(source);
-    if (typeof sources === "function") return sources(source, path);
-    const filled = substitute(source, { ...sources, room });
-    room -= filled.secrets.reduce((sum, { length }) => sum + length, 0);
-    return filled;
-  };
-  const value = readable
-    ? plainValue(document, {
-        place: (path, where) => places.set(JSON.stringify(path), where),
-        fill,
-        secret: (found) => secrets.add(found),
-        problem: (path, offset, message) => problems.push({ ...position(offset), path, message }),
-        line: (offset) => position(offset).line,
-        text,
-      })
-    : undefined;
-  // A text that somebody tries is filled in otherwise, and has no secrets of its own.
-  if (typeof sources === "object") conceal([...secrets]);
-  const at = (path: Path): unknown =>
-    path.reduce<unknown>(
+/** A YAML text as plain values, with the place of each. Whatever is wrong with it is a problem, never an error. */
+export class ConfigurationDocument {
+  /** The values, with substitutions filled in. Incomplete when there are problems. */
+  readonly value: unknown;
+  readonly problems: readonly Problem[];
+  /** Every value that was filled in, and every text under a key for secrets. */
+  readonly secrets: readonly string[];
+  /** False: the text is not YAML, and `value` is meaningless. */
+  readonly readable: boolean;
+  readonly #counter = new LineCounter();
+  readonly #places: ReadonlyMap<string, Place>;
+
+  /**
+   * @param sources where substituted values come from, or what fills them in; undefined: nothing does, and `${` is plain
+   *   text
+   */
+  constructor(text: string, sources: SubstitutionSources | Fill | undefined) {
+    const document = parseDocument(text, {
+      lineCounter: this.#counter,
+      prettyErrors: false,
+      uniqueKeys: false,
+      keepSourceTokens: false,
+    });
+    const problems = syntaxProblems(document, text, this.#counter);
+    this.readable = problems.length === 0;
+    const conversion = new Conversion(document, text, fillFrom(sources), (offset) => this.#position(offset));
+    this.value = this.readable ? conversion.convert(document.contents, [], undefined, 0) : undefined;
+    this.problems = [...problems, ...conversion.problems];
+    this.secrets = [...conversion.secrets];
+    this.#places = conversion.places;
+    // A text that somebody tries is filled in otherwise, and has no secrets of its own.
+    if (typeof sources === "object") conceal(this.secrets);
+  }
+
+  problem(path: Path, pointer: Pointer, message: string): Problem {
+    return { ...this.#position(this.#pointed(path, pointer)), path, message };
+  }
+
+  /** A problem `offset` characters into a text value, or at its start if that place is unknown. */
+  problemWithin(path: Path, offset: number | undefined, message: string): Problem {
+    const start = this.#place(path)?.verbatim;
+    if (start === undefined || offset === undefined) return this.problem(path, "value", message);
+    return { ...this.#position(start + offset), path, message };
+  }
+
+  /** The value at a path; undefined where there is none. */
+  at(path: Path): unknown {
+    return path.reduce<unknown>(
       (found, step) =>
         typeof found === "object" && found !== null && Object.hasOwn(found, step)
           ? (found as Record<string | number, unknown>)[step]
           : undefined,
-      value,
+      this.value,
     );
-  return {
-    value,
-    problems,
-    secrets: [...secrets],
-    readable,
-    problem,
-    problemWithin: (path, offset, message) => {
-      const start = place(path)?.verbatim;
-      if (start === undefined || offset === undefined) return problem(path, "value", message);
-      return { ...position(start + offset), path, message };
-    },
-    at,
-    origins: (path) => place(path)?.substituted?.origins ?? [],
-    substituted: (path) => place(path)?.substituted?.whole ?? false,
-    secret: (path) =>
-      (place(path)?.substituted?.secrets.length ?? 0) > 0 ||
+  }
+
+  /** The substitutions a value came from. */
+  origins(path: Path): readonly string[] {
+    return this.#place(path)?.substituted?.origins ?? [];
+  }
+
+  /** Whether the value is one substitution and nothing else. */
+  substituted(path: Path): boolean {
+    return this.#place(path)?.substituted?.whole ?? false;
+  }
+
+  /** Whether a substitution in the value failed; its problem is reported already. */
+  broken(path: Path): boolean {
+    return (
+      (this.#place(path)?.substituted?.problems.length ?? 0) > 0 ||
+      (this.at(path) === undefined && this.problems.some((found) => isDeepStrictEqual(found.path, path)))
+    );
+  }
+
+  /** Whether the value must not be shown. */
+  secret(path: Path): boolean {
+    return (
+      (this.#place(path)?.substituted?.secrets.length ?? 0) > 0 ||
       isSecretPath(path) ||
-      credentialsIn(at(path), path).length > 0,
-    broken: (path) =>
-      (place(path)?.substituted?.problems.length ?? 0) > 0 ||
-      (at(path) === undefined && problems.some((found) => isDeepStrictEqual(found.path, path))),
+      credentialsIn(this.at(path), path).length > 0
+    );
+  }
+
+  #place(path: Path): Place | undefined {
+    return this.#places.get(JSON.stringify(path));
+  }
+
+  #pointed(path: Path, pointer: Pointer): number {
+    const found = this.#place(path);
+    if (pointer === "parent" || found === undefined) {
+      const parent = this.#place(path.slice(0, -1));
+      return parent?.key ?? parent?.value ?? 0;
+    }
+    return pointer === "key" ? (found.key ?? found.value) : found.value;
+  }
+
+  #position(offset: number): Position {
+    const { line, col } = this.#counter.linePos(offset);
+    return { line: Math.max(line, 1), column: Math.max(col, 1) };
+  }
+}
+
+type Position = Pick<Problem, "line" | "column">;
+
+/** How much all substitutions together may bring in: an alias may repeat them. */
+const longestFill = 1024 ** 2;
+
+function fillFrom(sources: SubstitutionSources | Fill | undefined): Fill {
+  if (sources === undefined) return verbatim;
+  if (typeof sources === "function") return sources;
+  let room = longestFill;
+  return (text) => {
+    const filled = substitute(text, { ...sources, room });
+    room -= filled.secrets.reduce((sum, { length }) => sum + length, 0);
+    return filled;
   };
 }
 
 /** A value's place in the file, as offsets. */
-export interface Place {
+interface Place {
   readonly key: number | undefined;
   readonly value: number;
   /** The offset of its first character, if the file has all its characters unchanged on one line. */
   readonly verbatim: number | undefined;
   readonly substituted: Substituted | undefined;
-}
-
-/** Receives what the conversion finds. */
-interface Collector {
-  place(path: Path, place: Place): void;
-  readonly fill: Fill;
-  secret(value: string): void;
-  problem(path: Path, offset: number, message: string): void;
-  line(offset: number): number;
-  readonly text: string;
 }
 
 const secretKey = /(?:password|passphrase|secret|token|bearer|api-?key)$/i;
@@ -243,9 +241,6 @@ function decoded(text: string): string {
   }
 }
 
-/** How much all substitutions together may bring in: an alias may repeat them. */
-const longestFill = 1024 ** 2;
-
 const limits = { depth: 50, values: 20_000 };
 const tooMuch = "too many values, or nested too deeply; is an alias inside its own anchor?";
 
@@ -260,118 +255,134 @@ function isMergeKey(key: unknown): boolean {
 }
 
 /** The document's values as plain objects, lists and scalars: the library's `toJS`, with the place of each value. */
-function plainValue(document: Document, collector: Collector): unknown {
-  let values = 0;
+class Conversion {
+  readonly places = new Map<string, Place>();
+  readonly problems: Problem[] = [];
+  readonly secrets = new Set<string>();
+  readonly #document: Document;
+  readonly #text: string;
+  readonly #fill: Fill;
+  readonly #position: (offset: number) => Position;
+  #values = 0;
+
+  constructor(document: Document, text: string, fill: Fill, position: (offset: number) => Position) {
+    this.#document = document;
+    this.#text = text;
+    this.#fill = fill;
+    this.#position = position;
+  }
 
   /** `from` is the place of an empty node; `alias` the place where a node is referred to. */
-  const convert = (node: unknown, path: Path, key: number | undefined, from: number, alias?: number): unknown => {
-    const offset = alias ?? (node as Node | null)?.range?.[0] ?? from;
-    values += 1;
-    if (values > limits.values || path.length > limits.depth) {
-      if (values <= limits.values + 1 || path.length > limits.depth) collector.problem([], offset, tooMuch);
+  convert(node: unknown, path: Path, key: number | undefined, from: number, alias?: number): unknown {
+    const offset = alias ?? offsetOf(node, from);
+    this.#values += 1;
+    if (this.#values > limits.values || path.length > limits.depth) {
+      if (this.#values <= limits.values + 1 || path.length > limits.depth) this.#problem([], offset, tooMuch);
       return undefined;
     }
     if (isAlias(node)) {
-      const target = node.resolve(document);
-      if (target === undefined) {
-        collector.problem(
-          path,
-          offset,
-          "a value that starts with * needs quotes around it (or names an anchor that does not exist)",
-        );
-        return undefined;
-      }
-      return convert(target, path, key, from, offset);
+      const target = node.resolve(this.#document);
+      if (target !== undefined) return this.convert(target, path, key, from, offset);
+      const message = "a value that starts with * needs quotes around it (or names an anchor that does not exist)";
+      this.#problem(path, offset, message);
+      return undefined;
     }
-    if (isScalar(node) || node === null || node === undefined) return scalar(node, path, key, offset);
-    collector.place(path, { key, value: offset, verbatim: undefined, substituted: undefined });
-    if (isMap(node)) return mapping(node, path, offset);
-    if (isSeq(node)) {
-      return node.items.map((item, index) => convert(item, [...path, index], undefined, offset));
-    }
+    if (isScalar(node) || node === null || node === undefined) return this.#scalar(node, path, key, offset);
+    this.#place(path, { key, value: offset, verbatim: undefined, substituted: undefined });
+    if (isMap(node)) return this.#mapping(node, path, offset);
+    if (isSeq(node)) return node.items.map((item, index) => this.convert(item, [...path, index], undefined, offset));
     return undefined;
-  };
+  }
 
-  const mapping = (node: Mapping, path: Path, offset: number): unknown => {
+  #mapping(node: Mapping, path: Path, offset: number): unknown {
     const result: Record<string, unknown> = {};
     const lines = new Map<string, number>();
     for (const { key, value } of node.items) {
       if (isMergeKey(key)) continue;
-      const keyOffset = (key as Node | null)?.range?.[0] ?? offset;
-      const name = isScalar(key) && key.value !== null ? key.source : undefined;
-      if (name === undefined || name === "__proto__") {
-        collector.problem(path, keyOffset, "expected a key: a word followed by a colon and a space");
+      const keyOffset = offsetOf(key, offset);
+      const name = nameOf(key);
+      if (name === undefined) {
+        this.#problem(path, keyOffset, "expected a key: a word followed by a colon and a space");
         continue;
       }
       const first = lines.get(name);
       if (first !== undefined) {
-        collector.problem([...path, name], keyOffset, `written twice (first on line ${first}); remove one`);
+        this.#problem([...path, name], keyOffset, `written twice (first on line ${first}); remove one`);
         continue;
       }
-      lines.set(name, collector.line(keyOffset));
-      result[name] = convert(value, [...path, name], keyOffset, keyOffset);
+      lines.set(name, this.#position(keyOffset).line);
+      result[name] = this.convert(value, [...path, name], keyOffset, keyOffset);
     }
-    for (const { key, value } of merged(node, path, offset, [])) {
-      const name = isScalar(key) && key.value !== null ? key.source : undefined;
-      const keyOffset = (key as Node | null)?.range?.[0] ?? offset;
-      if (name !== undefined && name !== "__proto__" && !Object.hasOwn(result, name))
-        result[name] = convert(value, [...path, name], keyOffset, keyOffset);
+    for (const { key, value } of this.#merged(node, path, offset, [])) {
+      const name = nameOf(key);
+      const keyOffset = offsetOf(key, offset);
+      if (name !== undefined && !Object.hasOwn(result, name))
+        result[name] = this.convert(value, [...path, name], keyOffset, keyOffset);
     }
     return result;
-  };
+  }
 
   /** What `<<: *base` or `<<: [*one, *two]` brings into a mapping: the mapping's own keys and earlier ones come first. */
-  const merged = (node: Mapping, path: Path, offset: number, within: readonly Mapping[]): Mapping["items"] =>
-    node.items.flatMap(({ key, value }) => {
-      if (!isMergeKey(key)) return [];
-      return (isSeq(value) ? value.items : [value]).flatMap((each) => {
-        const source = isAlias(each) ? each.resolve(document) : each;
-        const place = (each as Node | null)?.range?.[0] ?? offset;
-        if (!isMap(source)) {
-          collector.problem(path, place, "<< takes a mapping, like *name of one that has &name, or a list of them");
-          return [];
-        }
-        values += 1;
-        const isWithin = within.includes(source);
-        if (isWithin || values === limits.values + 1) collector.problem([], place, tooMuch);
-        if (isWithin || values > limits.values) return [];
-        const own = source.items.filter((item) => !isMergeKey(item.key));
-        const further = merged(source, path, place, within.concat(source));
-        return (own as Mapping["items"]).concat(further);
-      });
+  #merged(node: Mapping, path: Path, offset: number, within: readonly Mapping[]): Mapping["items"] {
+    const merges = node.items.filter(({ key }) => isMergeKey(key));
+    const parts = merges.flatMap(({ value }): unknown[] => (isSeq(value) ? value.items : [value]));
+    return parts.flatMap((part) => {
+      const source = isAlias(part) ? part.resolve(this.#document) : part;
+      const place = offsetOf(part, offset);
+      if (!isMap(source)) {
+        this.#problem(path, place, "<< takes a mapping, like *name of one that has &name, or a list of them");
+        return [];
+      }
+      this.#values += 1;
+      const isWithin = within.includes(source);
+      if (isWithin || this.#values === limits.values + 1) this.#problem([], place, tooMuch);
+      if (isWithin || this.#values > limits.values) return [];
+      const own: Mapping["items"] = source.items.filter((item) => !isMergeKey(item.key));
+      return own.concat(this.#merged(source, path, place, within.concat(source)));
     });
+  }
 
-  const scalar = (node: unknown, path: Path, key: number | undefined, offset: number): unknown => {
+  #scalar(node: unknown, path: Path, key: number | undefined, offset: number): unknown {
     const found = isScalar(node) ? node : undefined;
-    const secretPlace = isSecretPath(path);
-    if (typeof found?.value !== "string") {
-      // An empty value has no place; its key does.
-      const empty = found === undefined || (found.value === null && (found.source ?? "") === "");
-      collector.place(path, {
-        key,
-        value: empty ? (key ?? offset) : offset,
-        verbatim: undefined,
-        substituted: undefined,
-      });
-      if (found === undefined || found.value === null || typeof found.value === "boolean") return found?.value ?? null;
-      if (secretPlace && found.source !== undefined) collector.secret(found.source);
-      return typeof found.value === "number" ? found.value : found.source;
-    }
-    const substituted = collector.fill(found.value, path);
-    for (const message of substituted.problems) collector.problem(path, offset, message);
-    for (const secret of substituted.secrets) collector.secret(secret);
-    if (secretPlace && substituted.text !== "") collector.secret(substituted.text);
-    for (const secret of credentialsIn(substituted.text, path)) collector.secret(secret);
-    const quoted = found.type === "PLAIN" ? 0 : 1;
-    const start = offset + quoted;
-    const verbatim =
-      found.type !== "BLOCK_FOLDED" &&
-      found.type !== "BLOCK_LITERAL" &&
-      substituted.text === found.value &&
-      collector.text.startsWith(found.value, start);
-    collector.place(path, { key, value: offset, verbatim: verbatim ? start : undefined, substituted });
-    return substituted.text;
-  };
+    if (typeof found?.value === "string") return this.#filled(found, found.value, path, key, offset);
+    // An empty value has no place; its key does.
+    const isEmpty = found === undefined || (found.value === null && (found.source ?? "") === "");
+    const value = isEmpty ? (key ?? offset) : offset;
+    this.#place(path, { key, value, verbatim: undefined, substituted: undefined });
+    if (found === undefined || found.value === null || typeof found.value === "boolean") return found?.value ?? null;
+    if (isSecretPath(path) && found.source !== undefined) this.secrets.add(found.source);
+    return typeof found.value === "number" ? found.value : found.source;
+  }
 
-  return convert(document.contents, [], undefined, 0);
+  #filled({ type }: Scalar, written: string, path: Path, key: number | undefined, offset: number): string {
+    const substituted = this.#fill(written, path);
+    const { text } = substituted;
+    for (const message of substituted.problems) this.#problem(path, offset, message);
+    for (const secret of substituted.secrets) this.secrets.add(secret);
+    if (isSecretPath(path) && text !== "") this.secrets.add(text);
+    for (const secret of credentialsIn(text, path)) this.secrets.add(secret);
+    const start = offset + (type === "PLAIN" ? 0 : 1);
+    const isBlock = type === "BLOCK_FOLDED" || type === "BLOCK_LITERAL";
+    const isVerbatim = !isBlock && text === written && this.#text.startsWith(written, start);
+    this.#place(path, { key, value: offset, verbatim: isVerbatim ? start : undefined, substituted });
+    return text;
+  }
+
+  #place(path: Path, place: Place): void {
+    this.places.set(JSON.stringify(path), place);
+  }
+
+  #problem(path: Path, offset: number, message: string): void {
+    this.problems.push({ ...this.#position(offset), path, message });
+  }
+}
+
+function offsetOf(node: unknown, otherwise: number): number {
+  return (node as Node | null)?.range?.[0] ?? otherwise;
+}
+
+/** The name that a key of a mapping is; undefined: it is none. */
+function nameOf(key: unknown): string | undefined {
+  const name = isScalar(key) && key.value !== null ? key.source : undefined;
+  return name === "__proto__" ? undefined : name;
 }

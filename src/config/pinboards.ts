@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { InputError } from "#errors.ts";
 import { readSmallFile } from "#files/disk.ts";
-import { readDocument } from "./document.ts";
-import type { ConfigurationDocument } from "./document.ts";
+import { ConfigurationDocument } from "./document.ts";
 import { renderProblems } from "./problems.ts";
 import type { Path, Problem } from "./problems.ts";
 import { reason } from "./substitution.ts";
@@ -111,7 +110,7 @@ async function readPinboard(path: string): Promise<PinboardFile> {
   } catch (error) {
     return whole(`cannot be read: ${reason(error)}`);
   }
-  const document = readDocument(source, undefined);
+  const document = new ConfigurationDocument(source, undefined);
   if (!document.readable) return { path, document, problems: document.problems };
   if (document.value === null) return whole("the file is empty; a pinboard has id, name and visualizations");
   const { value, problems } = await validate(pinboard, document.value, [], document);

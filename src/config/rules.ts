@@ -10,8 +10,8 @@ import type { TableReader } from "#principals/lookup.ts";
 import { buildRules } from "./build.ts";
 import { areTexts, checkReferences, checkSyncRules } from "./checks.ts";
 import type { Configuration, SyncConfiguration } from "./configuration.ts";
-import { keysOf, readDocument } from "./document.ts";
-import type { ConfigurationDocument, Fill } from "./document.ts";
+import { ConfigurationDocument, keysOf } from "./document.ts";
+import type { Fill } from "./document.ts";
 import { refuse } from "./problems.ts";
 import type { Path, Problem } from "./problems.ts";
 import { unfilled } from "./substitution.ts";
@@ -36,7 +36,7 @@ const ruleKeys = Object.keys(rulesOfSync.shape);
  * are written, secrets as `***`, comments not at all.
  */
 export function rulesText({ text, secrets }: Configuration, sync: string): string {
-  const document = readDocument(text, undefined);
+  const document = new ConfigurationDocument(text, undefined);
   const shown = shownTexts(document, secrets);
   const copy = (value: unknown, path: Path): unknown => {
     if (typeof value === "string") return shown(path) ?? value;
@@ -79,7 +79,7 @@ export async function changeRules(
   const own = configuration.syncs[sync];
   if (own === undefined) throw new InputError(`no sync is called ${sync}`);
   if (text.length > longest) throw new InputError(`the rules are longer than ${longest / 1024} KiB`);
-  const document = readDocument(text, fillFrom(configuration, environment));
+  const document = new ConfigurationDocument(text, fillFrom(configuration, environment));
   const fail = (problems: readonly Problem[]): never =>
     refuse(called, [...document.problems, ...problems], [...secrets, ...document.secrets], "the rules have");
   if (!document.readable) return fail([]);
@@ -104,8 +104,8 @@ export async function changeRules(
 
 /** Fills in what the running configuration has at the same place, where the text is the same; nothing else. */
 function fillFrom({ text, folder, secrets }: Configuration, environment: NodeJS.ProcessEnv): Fill {
-  const running = readDocument(text, { folder, environment });
-  const shown = shownTexts(readDocument(text, undefined), secrets);
+  const running = new ConfigurationDocument(text, { folder, environment });
+  const shown = shownTexts(new ConfigurationDocument(text, undefined), secrets);
   return (written, path) => {
     const value = running.at(path);
     if (typeof value === "string" && shown(path) === written) {

@@ -2,13 +2,13 @@ import { isDeepStrictEqual } from "node:util";
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { relative } from "node:path";
-import { createClient } from "#client/client.ts";
+import { Client } from "#client/client.ts";
 import type { ClientOptions } from "#client/client.ts";
-import { openLoads } from "#client/loads.ts";
-import type { Loads, LoadsOptions } from "#client/loads.ts";
+import { Loads } from "#client/loads.ts";
+import type { LoadsOptions } from "#client/loads.ts";
 import { openTarget } from "#client/target.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
-import { readDocument } from "#config/document.ts";
+import { ConfigurationDocument } from "#config/document.ts";
 import { renderPath } from "#config/problems.ts";
 import type { Path } from "#config/problems.ts";
 import { InputError, messageOf, RefusedError } from "#errors.ts";
@@ -91,7 +91,7 @@ export async function compilerOf(
 
 /** Where something is written: `rollcall.yaml:12: syncs.staff.users.name`. */
 function placeIn(configuration: Configuration, path: Path): string {
-  const { line } = readDocument(configuration.text, undefined).problem(path, "value", "");
+  const { line } = new ConfigurationDocument(configuration.text, undefined).problem(path, "value", "");
   return `${shownFile(configuration)}:${line}: ${renderPath(path)}`;
 }
 
@@ -265,7 +265,7 @@ export async function verifyAccount(
   embedded: Pick<Embedded, "access">,
 ): Promise<"administrator" | "user" | "wrong"> {
   const options = await clientOptionsOf(configuration, target, embedded);
-  const client = createClient({ ...options, credentials: { username, password }, retries: { attempts: 1 } });
+  const client = new Client({ ...options, credentials: { username, password }, retries: { attempts: 1 } });
   const signal = AbortSignal.timeout(verifying);
   try {
     await client.login(signal);
@@ -315,7 +315,8 @@ export async function readCertificate(file: string, target: string): Promise<str
 }
 
 /** The loads of a target, with its name. */
-export interface ConfiguredLoads extends Loads {
+export interface ConfiguredLoads {
+  readonly loads: Loads;
   readonly target: string;
   /** The service of the data folder. */
   readonly isEmbedded: boolean;
@@ -344,14 +345,14 @@ export async function openConfiguredLoads(
   const options = isEmbedded
     ? await embeddedOptions(title, embedded)
     : await clientOptionsOf(configuration, title, embedded);
-  const loads = openLoads({
+  const loads = new Loads({
     ...options,
     log: settings.log,
     fileChunk: settings.fileChunk,
     // The embedded service is a single node, whatever address it announces.
     nodes: isEmbedded ? "stay" : [...listed, ...(settings.nodes ?? [])],
   });
-  return { ...loads, target: title, isEmbedded };
+  return { loads, target: title, isEmbedded };
 }
 
 /** The target to use when none is named; undefined: the embedded service, which no target names. */
