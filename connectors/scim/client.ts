@@ -4,8 +4,8 @@ import { z } from "zod";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { IncompleteReadError, InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
 import { longestCertificates, readSmallFile } from "#files/disk.ts";
-import { createHttpClient, formBody, jsonIn } from "#http/client.ts";
-import type { Answer, HttpClient, HttpRequest } from "#http/client.ts";
+import { HttpClient, formBody, jsonIn } from "#http/client.ts";
+import type { Answer, HttpRequest } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { presentable } from "#redact.ts";
 import { defaultRetries, repeat, retryAfter } from "#http/retries.ts";
@@ -50,8 +50,8 @@ export class Server {
     this.warn = warn;
     this.timeouts = timeouts;
     this.#authorization = authorization;
-    this.#client = createHttpClient(http);
-    this.#second = createHttpClient(http);
+    this.#client = new HttpClient(http);
+    this.#second = new HttpClient(http);
     this.#end = performance.now() + read;
   }
 

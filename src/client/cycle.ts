@@ -25,19 +25,6 @@ const status = z.object({
 });
 export type CycleStatus = z.infer<typeof status>;
 
-/** The operations of one load cycle (specification 4.1). All of them are safe to repeat after a temporary failure. */
-export interface CycleClient {
-  readonly id: string;
-  /** Sends a chunk; the same id again replaces it (A.8). */
-  upload(id: number, data: FileData, signal: AbortSignal): Promise<void>;
-  /** Loads the chunks if this many have arrived (A.8). */
-  commit(chunks: number, signal: AbortSignal): Promise<void>;
-  status(signal: AbortSignal): Promise<CycleStatus>;
-  cancel(signal: AbortSignal): Promise<void>;
-  /** Hands the rejected rows to `use` (A.13). Returns undefined if there are none. */
-  badRecords<T>(use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T | undefined>;
-}
-
 const noPrivilege = "the account lacks the privilege for data loads";
 
 /** Starts a load cycle. @throws {RefusedError} */
@@ -51,69 +38,82 @@ export function startCycle(session: Session, request: LoadRequest, signal: Abort
   return session.send(operation, (answer) => jsonOf(answer, loadStarted), signal);
 }
 
-/**
- * @param table its name, for messages
- * @param node the node that serves the cycle, if it is not the service that was called
- */
-export function cycleClient(session: Session, id: string, table: string, node: Endpoint | undefined): CycleClient {
-  const advice = { 403: noPrivilege };
-  const send = <T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> =>
-    session.send({ ...operation, node }, use, signal);
-  return {
-    id,
-    upload: (chunk, data, signal) =>
-      send(
-        {
-          title: `upload of chunk ${chunk} into ${table}`,
-          route: ofCycle(loadRoutes.upload, id),
-          headers: { [chunkHeaders.id]: String(chunk) },
-          body: fileBody(data),
-          advice: {
-            ...advice,
-            400: "the service refuses the data",
-            413: "the data is larger than the service, or a proxy in front of it, accepts",
-            507: "the service has no room for the data",
-          },
-        },
-        nothing,
-        signal,
-      ),
-    commit: (chunks, signal) =>
-      send(
-        {
-          title: "commit",
-          route: ofCycle(loadRoutes.commit, id),
-          headers: { [chunkHeaders.count]: String(chunks) },
-          advice,
-          accept: [500],
-        },
-        async (answer) => {
-          if (answer.status !== 500) return;
-          const text = await lineOf(answer);
-          if (!text.includes("Unknown cycle_id")) throw again(`was answered 500: ${text}`);
-          throw unusableAnswer(`was refused (500): ${text}`, "fix");
-        },
-        signal,
-      ),
-    status: (signal) =>
-      send(
-        { title: "status of the load", route: ofCycle(loadRoutes.status, id), advice },
-        (answer) => jsonOf(answer, status),
-        signal,
-      ),
-    cancel: (signal) => send({ title: "cancel", route: ofCycle(loadRoutes.cancel, id), advice }, nothing, signal),
-    badRecords: (use, signal) =>
-      send(
-        { title: "bad records", route: ofCycle(loadRoutes.badRecords, id), advice, accept: [500] },
-        async (answer) => {
-          if (answer.status !== 500) return use(answer);
-          const text = await lineOf(answer);
-          if (text === dataTexts.noBadRecords(id)) return undefined;
-          throw again(`was answered 500: ${text}`);
-        },
-        signal,
-      ),
-  };
+/** The operations of one load cycle (specification 4.1). All of them are safe to repeat after a temporary failure. */
+export class Cycle {
+  readonly id: string;
+  readonly #session: Session;
+  readonly #table: string;
+  readonly #node: Endpoint | undefined;
+
+  /**
+   * @param table its name, for messages
+   * @param node the node that serves the cycle, if it is not the service that was called
+   */
+  constructor(session: Session, id: string, table: string, node: Endpoint | undefined) {
+    this.id = id;
+    this.#session = session;
+    this.#table = table;
+    this.#node = node;
+  }
+
+  /** Sends a chunk; the same id again replaces it (A.8). */
+  upload(chunk: number, data: FileData, signal: AbortSignal): Promise<void> {
+    const operation = {
+      title: `upload of chunk ${chunk} into ${this.#table}`,
+      route: ofCycle(loadRoutes.upload, this.id),
+      headers: { [chunkHeaders.id]: String(chunk) },
+      body: fileBody(data),
+      advice: {
+        400: "the service refuses the data",
+        413: "the data is larger than the service, or a proxy in front of it, accepts",
+        507: "the service has no room for the data",
+      },
+    };
+    return this.#send(operation, nothing, signal);
+  }
+
+  /** Loads the chunks if this many have arrived (A.8). */
+  commit(chunks: number, signal: AbortSignal): Promise<void> {
+    const operation = {
+      title: "commit",
+      route: ofCycle(loadRoutes.commit, this.id),
+      headers: { [chunkHeaders.count]: String(chunks) },
+      accept: [500],
+    };
+    const use = async (answer: Answer): Promise<void> => {
+      if (answer.status !== 500) return;
+      const text = await lineOf(answer);
+      if (!text.includes("Unknown cycle_id")) throw again(`was answered 500: ${text}`);
+      throw unusableAnswer(`was refused (500): ${text}`, "fix");
+    };
+    return this.#send(operation, use, signal);
+  }
+
+  status(signal: AbortSignal): Promise<CycleStatus> {
+    const operation = { title: "status of the load", route: ofCycle(loadRoutes.status, this.id) };
+    return this.#send(operation, (answer) => jsonOf(answer, status), signal);
+  }
+
+  cancel(signal: AbortSignal): Promise<void> {
+    return this.#send({ title: "cancel", route: ofCycle(loadRoutes.cancel, this.id) }, nothing, signal);
+  }
+
+  /** Hands the rejected rows to `use` (A.13). Returns undefined if there are none. */
+  badRecords<T>(use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+    const operation = { title: "bad records", route: ofCycle(loadRoutes.badRecords, this.id), accept: [500] };
+    const found = async (answer: Answer): Promise<T | undefined> => {
+      if (answer.status !== 500) return use(answer);
+      const text = await lineOf(answer);
+      if (text === dataTexts.noBadRecords(this.id)) return undefined;
+      throw again(`was answered 500: ${text}`);
+    };
+    return this.#send(operation, found, signal);
+  }
+
+  #send<T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> {
+    const advice = { 403: noPrivilege, ...operation.advice };
+    return this.#session.send({ ...operation, advice, node: this.#node }, use, signal);
+  }
 }
 
 async function nothing(): Promise<void> {

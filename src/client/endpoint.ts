@@ -1,5 +1,5 @@
 import { RefusedError } from "#errors.ts";
-import { createHttpClient } from "#http/client.ts";
+import { HttpClient } from "#http/client.ts";
 import type { Answer, HttpClientOptions, RequestBody } from "#http/client.ts";
 import type { LoadStarted } from "#wire/loads.ts";
 import { familyA } from "#wire/routes.ts";
@@ -22,42 +22,38 @@ export interface Exchange {
 }
 
 /** One family of the interface at a service. */
-export interface Endpoint {
+export class Endpoint {
   readonly url: URL;
   /** Where the family's paths begin, for messages. */
   readonly place: string;
-  /** Makes one request on a connection of its own. @throws what `HttpClient.exchange` throws */
-  exchange<T>(exchange: Exchange, use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T>;
-}
+  readonly #http: HttpClient;
 
-export function endpointOf(
-  { url: address, prefix, ca, pinned, timeouts, proxy }: EndpointOptions,
-  family: string,
-): Endpoint {
-  const url = new URL(address);
-  const place = url.origin + pathOf(url.pathname, prefix, family);
-  const http = createHttpClient({ owner: "target", ca, pinned, timeouts, proxy });
-  return {
-    url,
-    place,
-    exchange: ({ route: { method, path }, cookie, headers, body }, use, signal) =>
-      http.exchange(
-        {
-          url: new URL(place + path),
-          method,
-          headers: {
-            accept: "application/json",
-            // Some servers of this interface refuse requests without it, as a protection against forged ones.
-            "x-requested-by": "rollcall",
-            cookie,
-            ...headers,
-          },
-          body,
-        },
-        use,
-        signal,
-      ),
-  };
+  constructor({ url, prefix, ca, pinned, timeouts, proxy }: EndpointOptions, family: string) {
+    this.url = new URL(url);
+    this.place = this.url.origin + pathOf(this.url.pathname, prefix, family);
+    this.#http = new HttpClient({ owner: "target", ca, pinned, timeouts, proxy });
+  }
+
+  /** Makes one request on a connection of its own. @throws what `HttpClient.exchange` throws */
+  exchange<T>(
+    { route: { method, path }, cookie, headers, body }: Exchange,
+    use: (answer: Answer) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    const request = {
+      url: new URL(this.place + path),
+      method,
+      headers: {
+        accept: "application/json",
+        // Some servers of this interface refuse requests without it, as a protection against forged ones.
+        "x-requested-by": "rollcall",
+        cookie,
+        ...headers,
+      },
+      body,
+    };
+    return this.#http.exchange(request, use, signal);
+  }
 }
 
 function pathOf(...parts: string[]): string {
@@ -92,7 +88,7 @@ export function nodeOf(
     );
   }
   const authority = plain.includes(":") ? `[${plain}]:${port}` : `${plain}:${port}`;
-  return endpointOf({ ...options, url: `${url.protocol}//${authority}`, prefix: "" }, familyA);
+  return new Endpoint({ ...options, url: `${url.protocol}//${authority}`, prefix: "" }, familyA);
 }
 
 function matches(entry: string, host: string, port: number): boolean {

@@ -5,18 +5,21 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
 import type { Answer } from "#http/client.ts";
 import { loadParameters } from "#wire/loads.ts";
-import type { LoadParameters, LoadRequest } from "#wire/loads.ts";
+import type { LoadParameters, LoadRequest, LoadStarted } from "#wire/loads.ts";
 import { familyA, familyB } from "#wire/routes.ts";
 import { chunksOf } from "./chunks.ts";
 import type { LoadSource } from "./chunks.ts";
-import { cycleClient, startCycle } from "./cycle.ts";
-import type { CycleClient, CycleStatus } from "./cycle.ts";
+import { Cycle, startCycle } from "./cycle.ts";
+import type { CycleStatus } from "./cycle.ts";
 import { receiveBytes } from "./download.ts";
 import type { ClientOptions } from "./client.ts";
 import { nodeOf } from "./endpoint.ts";
+import type { Endpoint } from "./endpoint.ts";
 import type { FileData } from "./form.ts";
 import { contextOf } from "./request.ts";
+import type { Context } from "./request.ts";
 import { createSession, dataLogin } from "./session.ts";
+import type { Session } from "./session.ts";
 
 export interface LoadsOptions extends Omit<ClientOptions, "prefix"> {
   /** The path before family B, which has the logout. Default: none. */
@@ -78,50 +81,46 @@ export interface LoadSignals {
   readonly abandon?: AbortSignal | undefined;
 }
 
-/** A client of family A. Nothing is left open between calls. */
-export interface Loads {
-  /**
-   * Loads sources into a table, all or nothing, and waits for the end. A load that failed because of its rows does not
-   * throw: check `code`, or call `requireLoaded`.
-   * @throws {RefusedError} the service refused to load at all; {UnavailableError} it could not be reached; {InputError}
-   * a source cannot be read. The message says what became of the load, even if it was stopped.
-   */
-  load(load: Load, signals: LoadSignals): Promise<Loaded>;
-  /** Ends the session that this client has opened. */
-  close(): Promise<void>;
-}
-
 /** How long to wait for a cancellation or a logout, in milliseconds. */
 const closeTimeout = 10_000;
 
 /** Enough to outlast a restart of the service. */
 const attempts = 10;
 
-/** @throws {InputError} the url or the certificate is invalid */
-export function openLoads(settings: LoadsOptions): Loads {
-  const { nodes = [], parallel = 3, fileChunk = 2 ** 30, streamChunk = 16 * 2 ** 20, ...rest } = settings;
-  const options = { ...rest, retries: { attempts, ...rest.retries } };
-  const context = contextOf({ ...options, prefix: "" }, familyA);
-  const logoutContext = contextOf({ prefix: "", ...options, log: () => undefined }, familyB);
-  const session = createSession(context, options.credentials, dataLogin, logoutContext);
+/** A client of family A. Nothing is left open between calls. */
+export class Loads {
+  readonly #options: LoadsOptions;
+  readonly #context: Context;
+  readonly #session: Session;
 
-  async function load(job: Load, { signal, abandon = neverAborted }: LoadSignals): Promise<Loaded> {
-    const { sources, onProgress = () => undefined } = job;
+  /** @throws {InputError} the url or the certificate is invalid */
+  constructor(settings: LoadsOptions) {
+    const options = { ...settings, retries: { attempts, ...settings.retries } };
+    this.#options = options;
+    this.#context = contextOf({ ...options, prefix: "" }, familyA);
+    const logoutContext = contextOf({ prefix: "", ...options, log: () => undefined }, familyB);
+    this.#session = createSession(this.#context, options.credentials, dataLogin, logoutContext);
+  }
+
+  /**
+   * Loads sources into a table, all or nothing, and waits for the end. A load that failed because of its rows does not
+   * throw: check `code`, or call `requireLoaded`.
+   * @throws {RefusedError} the service refused to load at all; {UnavailableError} it could not be reached; {InputError}
+   * a source cannot be read. The message says what became of the load, even if it was stopped.
+   */
+  async load(job: Load, { signal, abandon = neverAborted }: LoadSignals): Promise<Loaded> {
+    const { onProgress = () => undefined } = job;
     const request = requestOf(job);
     const { database, schema, table: name } = job.into;
     const table = [database, schema, name].filter((part) => part !== undefined).join(".");
-    const title = `target ${options.name}: the load into ${table}`;
+    const title = `target ${this.#options.name}: the load into ${table}`;
     const parameters = parametersOf(request, title);
-    const { cycle_id: id, node_address: address } = await startCycle(session, request, signal);
-    let cycle = cycleClient(session, id, table, undefined);
+    const { cycle_id: id, node_address: address } = await startCycle(this.#session, request, signal);
+    let cycle = new Cycle(this.#session, id, table, undefined);
     let upload: { readonly bytes: number; readonly chunks: number } | undefined;
     try {
-      if (nodes !== "stay") {
-        cycle = cycleClient(session, id, table, nodeOf(address, context.endpoint, { ...options, prefix: "" }, nodes));
-      }
-      const chunks = (until: AbortSignal): AsyncGenerator<FileData> =>
-        chunksOf(sources, { parameters, fileChunk, streamChunk, signal: until });
-      upload = await uploadAll(cycle, chunks, { parallel, onProgress, signal });
+      cycle = new Cycle(this.#session, id, table, this.#nodeAt(address));
+      upload = await this.#upload(cycle, job.sources, parameters, { onProgress, signal });
       await cycle.commit(upload.chunks, signal);
     } catch (error) {
       const why = signal.aborted ? "stopped" : upload === undefined ? "not committed" : "perhaps committed";
@@ -136,24 +135,40 @@ export function openLoads(settings: LoadsOptions): Loads {
       throw await cancelAfter(cycle, error, title, abandon, "stopped");
     }
     const { code, message } = end.status;
+    const ignored = end.ignored_row_count;
     return {
       cycle: id,
       code,
       message,
       written: end.rows_written,
-      ignored: end.ignored_row_count,
+      ignored,
       ...upload,
       errors: end.parsing_errors,
-      ...(job.badRecords === undefined || end.ignored_row_count === 0
-        ? {}
-        : await saveBadRecords(cycle, job.badRecords, signal)),
+      ...(job.badRecords === undefined || ignored === 0 ? {} : await saveBadRecords(cycle, job.badRecords, signal)),
     };
   }
 
-  return {
-    load,
-    close: () => session.logout(AbortSignal.timeout(closeTimeout)).catch(() => undefined),
-  };
+  /** Ends the session that this client has opened. */
+  close(): Promise<void> {
+    return this.#session.logout(AbortSignal.timeout(closeTimeout)).catch(() => undefined);
+  }
+
+  #nodeAt(address: LoadStarted["node_address"]): Endpoint | undefined {
+    const { nodes = [], ...options } = this.#options;
+    return nodes === "stay" ? undefined : nodeOf(address, this.#context.endpoint, { ...options, prefix: "" }, nodes);
+  }
+
+  #upload(
+    cycle: Cycle,
+    sources: Load["sources"],
+    parameters: LoadParameters,
+    { onProgress, signal }: { readonly onProgress: (progress: Progress) => void; readonly signal: AbortSignal },
+  ): Promise<{ bytes: number; chunks: number }> {
+    const { parallel = 3, fileChunk = 2 ** 30, streamChunk = 16 * 2 ** 20 } = this.#options;
+    const chunks = (until: AbortSignal): AsyncGenerator<FileData> =>
+      chunksOf(sources, { parameters, fileChunk, streamChunk, signal: until });
+    return uploadAll(cycle, chunks, { parallel, onProgress, signal });
+  }
 }
 
 const neverAborted = new AbortController().signal;
@@ -180,7 +195,7 @@ function parametersOf(request: LoadRequest, title: string): LoadParameters {
  * its commit got no answer and may have arrived all the same.
  */
 async function cancelAfter(
-  cycle: CycleClient,
+  cycle: Cycle,
   error: unknown,
   title: string,
   abandon: AbortSignal,
@@ -227,7 +242,7 @@ export interface Progress {
 
 /** Sends chunks, several at a time, numbered from 1. If one fails, the others are cancelled. */
 async function uploadAll(
-  cycle: CycleClient,
+  cycle: Cycle,
   chunksUntil: (signal: AbortSignal) => AsyncGenerator<FileData>,
   options: {
     readonly parallel: number;
@@ -287,7 +302,7 @@ async function uploadAll(
 const pauses = { first: 25, longest: 1000 };
 
 /** Polls until the load has ended (specification 3.5), without a pause if the service holds back its answer (A.11). */
-async function pollUntilDone(cycle: CycleClient, signal: AbortSignal): Promise<CycleStatus> {
+async function pollUntilDone(cycle: Cycle, signal: AbortSignal): Promise<CycleStatus> {
   for (let pause = pauses.first; ; pause = Math.min(pauses.longest, pause * 2)) {
     const started = performance.now();
     const status = await cycle.status(signal);
@@ -305,7 +320,7 @@ async function pollUntilDone(cycle: CycleClient, signal: AbortSignal): Promise<C
  * @param wanted the file's path; if that exists, a number is added before the extension
  */
 async function saveBadRecords(
-  cycle: CycleClient,
+  cycle: Cycle,
   wanted: string,
   signal: AbortSignal,
 ): Promise<Pick<Loaded, "badRecords" | "badRecordsProblem">> {

@@ -8,8 +8,8 @@ import { isLoopback } from "#http/listening.ts";
 import { defaultRetries, repeat, retryAfter } from "#http/retries.ts";
 import type { Outcome, Retries } from "#http/retries.ts";
 import { familyA } from "#wire/routes.ts";
-import { endpointOf } from "./endpoint.ts";
-import type { Endpoint, EndpointOptions, Exchange } from "./endpoint.ts";
+import { Endpoint } from "./endpoint.ts";
+import type { EndpointOptions, Exchange } from "./endpoint.ts";
 import { linesOf, refusalOf } from "./refusal.ts";
 
 export interface RequestOptions extends EndpointOptions {
@@ -73,7 +73,7 @@ export function contextOf(options: RequestOptions, family: string): Context {
     throw new InputError(`target ${name}: the url must begin with http:// or https://`);
   }
   if (ca !== undefined) checkCertificate(ca, name);
-  const endpoint = endpointOf(options, family);
+  const endpoint = new Endpoint(options, family);
   if (endpoint.url.protocol === "http:" && !isLoopback(endpoint.url.hostname)) {
     log(`target ${name}: ${endpoint.url.origin} is not encrypted: passwords and sessions can be read on the way`);
   }

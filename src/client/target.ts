@@ -1,6 +1,6 @@
 import { messageOf } from "#errors.ts";
 import type { Target } from "#sync/ports.ts";
-import { createClient } from "./client.ts";
+import { Client } from "./client.ts";
 import type { ClientOptions } from "./client.ts";
 
 /** How long to wait for the logout, in milliseconds: it must not hold up a run that is over. */
@@ -8,7 +8,7 @@ const logoutTimeout = 5000;
 
 /** A service of the interface as the target of a sync. @throws {InputError} the url or the certificate is invalid */
 export function openTarget(options: ClientOptions): Target {
-  const client = createClient(options);
+  const client = new Client(options);
   return {
     name: options.name,
     list: (destination, signal) => client.list(destination, signal),

@@ -5,7 +5,7 @@ import type { EventSourceMessage } from "eventsource-parser";
 import { z } from "zod";
 import { InputError, RefusedError, UnavailableError } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
-import { createHttpClient, jsonBody, jsonIn } from "#http/client.ts";
+import { HttpClient, jsonBody, jsonIn } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { presentable } from "#redact.ts";
@@ -55,7 +55,7 @@ const errorDocument = z.object({
 export function connectTo(presence: DaemonPresence, account: string): Connection {
   const { url, token, certificate, pid } = presence;
   const pinned = certificate !== undefined;
-  const http = createHttpClient({ owner: "target", timeouts, ca: certificate, pinned, proxy: false });
+  const http = new HttpClient({ owner: "target", timeouts, ca: certificate, pinned, proxy: false });
   const headers = { authorization: `Bearer ${token}`, [accountHeader]: encodeURIComponent(account) };
 
   const exchange = async <T>(

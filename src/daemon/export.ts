@@ -88,7 +88,7 @@ export async function exportTables(context: Context, sync: string): Promise<Expo
   if (settings?.export === undefined) throw new InputError(`the sync ${sync} has no \`export:\``);
   const { to: target, export: into } = settings;
   const record = exportRecord(configuration, placeOf(configuration, target));
-  const loads = await openConfiguredLoads(configuration, target, embedded, {
+  const { loads } = await openConfiguredLoads(configuration, target, embedded, {
     log: (message) => {
       context.log.info({ sync }, `sync ${sync}: ${message}`);
     },

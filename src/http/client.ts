@@ -69,18 +69,6 @@ export interface Answer {
   close(): void;
 }
 
-export interface HttpClient {
-  /**
-   * Makes one request. Redirects are not followed and nothing is repeated. The answer must be closed.
-   * @throws {HttpError} no answer; the signal's reason, at once, when it is aborted (also while the body is read)
-   */
-  send(request: HttpRequest, signal: AbortSignal): Promise<Answer>;
-  /** `send`, with the answer closed after `use`. */
-  exchange<T>(request: HttpRequest, use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Closes the connections that are kept open. */
-  close(): Promise<void>;
-}
-
 /** A connection to one server, which undici opens with the first request and again when it was lost. */
 interface Link {
   readonly route: Route;
@@ -89,78 +77,50 @@ interface Link {
   destroy(): Promise<void>;
 }
 
-export function createHttpClient({
-  owner,
-  keepAlive = false,
-  timeouts: given,
-  proxy,
-  ...trust
-}: HttpClientOptions): HttpClient {
-  const timeouts = { connect: 10_000, headers: 600_000, body: 120_000, ...given };
-  const links = new Map<string, Promise<Link>>();
+export class HttpClient {
+  readonly #owner: string;
+  readonly #keepAlive: boolean;
+  readonly #timeouts: Timeouts;
+  readonly #proxy: ProxySetting;
+  readonly #trust: Trust;
+  readonly #links = new Map<string, Promise<Link>>();
 
-  function linkTo(url: URL): Promise<Link> {
-    const known = links.get(url.origin);
-    if (known !== undefined) return known;
-    const link = openLink(url.origin, trust, timeouts, proxiesFor(url, trust.pinned === true ? false : proxy));
-    if (keepAlive) links.set(url.origin, link);
-    return link;
+  constructor({ owner, keepAlive = false, timeouts, proxy, ...trust }: HttpClientOptions) {
+    this.#owner = owner;
+    this.#keepAlive = keepAlive;
+    this.#timeouts = { connect: 10_000, headers: 600_000, body: 120_000, ...timeouts };
+    this.#proxy = trust.pinned === true ? false : proxy;
+    this.#trust = trust;
   }
 
-  async function send({ url, method = "GET", headers, body }: HttpRequest, signal: AbortSignal): Promise<Answer> {
+  /**
+   * Makes one request. Redirects are not followed and nothing is repeated. The answer must be closed.
+   * @throws {HttpError} no answer; the signal's reason, at once, when it is aborted (also while the body is read)
+   */
+  async send(request: HttpRequest, signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
-    const link = await linkTo(url);
+    const { url, body } = request;
+    const link = await this.#linkTo(url);
     signal.throwIfAborted();
-    let isSent = body === undefined;
-    const limit = timeouts.whole === undefined ? undefined : AbortSignal.timeout(timeouts.whole);
-
-    const failure = (error: unknown, phase: Phase): unknown => {
-      if (signal.aborted) return signal.reason;
-      if (error instanceof HttpError || error instanceof RollcallError) return error;
-      if (limit?.aborted === true)
-        return new HttpError(phase, `no answer within ${formatDuration(timeouts.whole ?? 0)}`, "later", {
-          cause: error,
-        });
-      const context = { host: url.host, timeouts, owner };
-      const { reason, advice } =
-        link.route.proxy === undefined
-          ? requestProblem(error, phase, context)
-          : proxyProblem(error, phase, link.route.proxy, context);
-      return new HttpError(phase, reason, advice, { cause: error });
-    };
+    const { whole } = this.#timeouts;
+    const limit = whole === undefined ? undefined : AbortSignal.timeout(whole);
+    const failure = (error: unknown, phase: Phase): unknown =>
+      signal.aborted ? signal.reason : this.#failure(error, phase, { url, link, isLate: limit?.aborted === true });
     const destroy = (): void => {
-      links.delete(url.origin);
+      this.#links.delete(url.origin);
       void link.destroy();
     };
     const end = (): void => {
       signal.removeEventListener("abort", destroy);
       limit?.removeEventListener("abort", destroy);
-      if (!keepAlive) destroy();
+      if (!this.#keepAlive) destroy();
     };
     // Not left to undici: it waits for a connection that is being opened before it notices.
     signal.addEventListener("abort", destroy);
     limit?.addEventListener("abort", destroy);
+    let isSent = body === undefined;
     try {
-      const response = await link.route.dispatcher.request({
-        origin: url.origin,
-        method,
-        path: url.pathname + url.search,
-        headers: {
-          "user-agent": "rollcall",
-          // Between processes of one machine packing costs more than it saves.
-          "accept-encoding": isLoopback(url.hostname) ? "identity" : "gzip",
-          "content-type": body?.contentType,
-          "content-length": body?.length?.toString(),
-          ...headers,
-        },
-        body:
-          body === undefined
-            ? null
-            : Readable.from(
-                reporting(body, () => (isSent = true)),
-                { objectMode: false },
-              ),
-      });
+      const response = await link.route.dispatcher.request(dispatched(request, () => (isSent = true)));
       response.body.on("error", () => undefined); // it may be left unread
       return {
         status: response.statusCode,
@@ -178,24 +138,68 @@ export function createHttpClient({
     }
   }
 
+  /** `send`, with the answer closed after `use`. */
+  async exchange<T>(request: HttpRequest, use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const answer = await this.send(request, signal);
+    try {
+      return await use(answer);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    } finally {
+      answer.close();
+    }
+  }
+
+  /** Closes the connections that are kept open. */
+  async close(): Promise<void> {
+    const all = await Promise.all(this.#links.values());
+    this.#links.clear();
+    await Promise.all(all.map((link) => link.destroy()));
+  }
+
+  #linkTo(url: URL): Promise<Link> {
+    const known = this.#links.get(url.origin);
+    if (known !== undefined) return known;
+    const link = openLink(url.origin, this.#trust, this.#timeouts, proxiesFor(url, this.#proxy));
+    if (this.#keepAlive) this.#links.set(url.origin, link);
+    return link;
+  }
+
+  #failure(
+    error: unknown,
+    phase: Phase,
+    { url, link, isLate }: { readonly url: URL; readonly link: Link; readonly isLate: boolean },
+  ): unknown {
+    if (error instanceof HttpError || error instanceof RollcallError) return error;
+    const { whole = 0 } = this.#timeouts;
+    if (isLate) return new HttpError(phase, `no answer within ${formatDuration(whole)}`, "later", { cause: error });
+    const context = { host: url.host, timeouts: this.#timeouts, owner: this.#owner };
+    const { proxy } = link.route;
+    const { reason, advice } =
+      proxy === undefined ? requestProblem(error, phase, context) : proxyProblem(error, phase, proxy, context);
+    return new HttpError(phase, reason, advice, { cause: error });
+  }
+}
+
+/** A request as undici takes it. @param sent called when only the last bytes of its body are left to go */
+function dispatched(
+  { url, method = "GET", headers, body }: HttpRequest,
+  sent: () => void,
+): Dispatcher.RequestOptions & { readonly origin: string } {
   return {
-    send,
-    exchange: async (request, use, signal) => {
-      const answer = await send(request, signal);
-      try {
-        return await use(answer);
-      } catch (error) {
-        signal.throwIfAborted();
-        throw error;
-      } finally {
-        answer.close();
-      }
+    origin: url.origin,
+    method,
+    path: url.pathname + url.search,
+    headers: {
+      "user-agent": "rollcall",
+      // Between processes of one machine packing costs more than it saves.
+      "accept-encoding": isLoopback(url.hostname) ? "identity" : "gzip",
+      "content-type": body?.contentType,
+      "content-length": body?.length?.toString(),
+      ...headers,
     },
-    close: async () => {
-      const all = await Promise.all(links.values());
-      links.clear();
-      await Promise.all(all.map((link) => link.destroy()));
-    },
+    body: body === undefined ? null : Readable.from(reporting(body, sent), { objectMode: false }),
   };
 }
 

@@ -28,7 +28,7 @@ export async function readMultipart(
   { take, malformed }: PartReader,
 ): Promise<void> {
   const parser = createParser(contentType, malformed);
-  const failure = createFailure();
+  const failure = new Failure();
   parser.on("error", (cause: unknown) => {
     failure.set(malformed(cause));
   });
@@ -51,7 +51,7 @@ export async function readMultipart(
       announced.delete(content);
     };
     taken = takeInTurn();
-    taken.catch(failure.set);
+    taken.catch((cause: unknown) => failure.set(cause));
   });
 
   const finished = once(parser, "finish");
@@ -77,33 +77,29 @@ export async function readMultipart(
   }
 }
 
-interface Failure {
-  set(cause: unknown): void;
-  /** @throws what failed, if anything has */
-  check(): void;
-  /** Waits until `work` calls `done`, or rejects as soon as anything fails. */
-  unless(work: (done: () => void) => void): Promise<void>;
-}
-
 /** The first failure. Racing one promise against every piece of a body would make that promise remember them all. */
-function createFailure(): Failure {
-  let failed: { readonly cause: unknown } | undefined;
-  let fail: ((cause: unknown) => void) | undefined;
-  return {
-    set: (cause) => {
-      failed ??= { cause };
-      fail?.(cause);
-    },
-    check: () => {
-      if (failed !== undefined) throw failed.cause;
-    },
-    unless: (work) =>
-      new Promise<void>((resolve, reject) => {
-        fail = reject;
-        if (failed === undefined) work(resolve);
-        else reject(failed.cause);
-      }),
-  };
+class Failure {
+  #failed: { readonly cause: unknown } | undefined;
+  #fail: ((cause: unknown) => void) | undefined;
+
+  set(cause: unknown): void {
+    this.#failed ??= { cause };
+    this.#fail?.(cause);
+  }
+
+  /** @throws what failed, if anything has */
+  check(): void {
+    if (this.#failed !== undefined) throw this.#failed.cause;
+  }
+
+  /** Waits until `work` calls `done`, or rejects as soon as anything fails. */
+  unless(work: (done: () => void) => void): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      this.#fail = reject;
+      if (this.#failed === undefined) work(resolve);
+      else reject(this.#failed.cause);
+    });
+  }
 }
 
 function createParser(contentType: string, malformed: PartReader["malformed"]): InstanceType<typeof Busboy> {

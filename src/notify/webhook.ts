@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { messageOf } from "#errors.ts";
-import { bytesBody, createHttpClient } from "#http/client.ts";
+import { bytesBody, HttpClient } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import type { ProxySetting } from "#http/proxy.ts";
 import { presentable } from "#redact.ts";
@@ -110,7 +110,7 @@ export async function request(
   signal.throwIfAborted();
   if (typeof ca === "object") return ca;
   const secrets = [...secretsIn(url), ...(wanted.secrets ?? [])].filter((secret) => secret !== "");
-  const client = createHttpClient({
+  const client = new HttpClient({
     owner: "channel",
     ca,
     proxy: wanted.proxy,

@@ -1,4 +1,4 @@
-import { openLoads } from "#client/loads.ts";
+import { Loads } from "#client/loads.ts";
 import { format } from "./rows.ts";
 import type { Timing } from "./client.ts";
 
@@ -20,7 +20,7 @@ export interface LoadTimings {
 }
 
 const { url, username, password, file, table, times } = JSON.parse(process.argv[2] ?? "") as LoadRequest;
-const client = openLoads({ name: "bench", url, credentials: { username, password } });
+const client = new Loads({ name: "bench", url, credentials: { username, password } });
 const loads: Timing[] = [];
 let written = 0;
 for (let i = 0; i < times; i++) {

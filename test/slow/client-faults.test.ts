@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { openLoads } from "#client/loads.ts";
+import { Loads } from "#client/loads.ts";
 import type { LoadsOptions } from "#client/loads.ts";
 import type { RollcallError } from "#errors.ts";
 import { startProxy } from "../support/proxy.ts";
@@ -41,7 +41,7 @@ async function serve(options: Parameters<typeof startLoadService>[0] = {}): Prom
 
 function open(url: string, options: Partial<LoadsOptions> = {}) {
   const { name: username, password } = administrator;
-  const loads = openLoads({
+  const loads = new Loads({
     name: "analytics",
     url,
     credentials: { username, password },

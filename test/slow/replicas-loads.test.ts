@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import type { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openLoads } from "#client/loads.ts";
+import { Loads } from "#client/loads.ts";
 import type { LoadStatus } from "#wire/loads.ts";
 import { into, loadingOf, multipart, multipartType } from "../e2e/interface/loading.ts";
 import type { Loading } from "../e2e/interface/loading.ts";
@@ -210,7 +210,7 @@ test("begun at one replica, uploaded at another, committed at the third, known t
 
 test("Rollcall's own client, each connection to another replica", async () => {
   const { name: username, password } = administrator;
-  const loads = openLoads({
+  const loads = new Loads({
     name: "analytics",
     url: balancer.url,
     credentials: { username, password },

@@ -28,7 +28,7 @@ export async function loadCommand(context: Context, files: readonly string[], fl
   // A given separator means that somebody has looked at the file.
   const mayBeJson = flags.type?.toLowerCase() === "delimited" || flags.field_separator !== undefined;
   const inputs = await findInputs(files, process.stdin, mayBeJson);
-  const loads = await openConfiguredLoads(configuration, flags.target, embedded, {
+  const { loads, target, isEmbedded } = await openConfiguredLoads(configuration, flags.target, embedded, {
     log: (message) => {
       output.say(message);
     },
@@ -38,7 +38,7 @@ export async function loadCommand(context: Context, files: readonly string[], fl
   const table = Object.values(flags.table).join(".");
   let meter: ReturnType<typeof showProgress> | undefined;
   try {
-    const columns = loads.isEmbedded ? await columnsOfTable(context, flags.table) : undefined;
+    const columns = isEmbedded ? await columnsOfTable(context, flags.table) : undefined;
     const options = await formatFor(context, files, inputs, flags, columns);
     if (options === undefined) {
       output.say("Nothing was loaded.");
@@ -57,7 +57,7 @@ export async function loadCommand(context: Context, files: readonly string[], fl
     );
     const seconds = meter.end();
     if (output.json) {
-      const document = { target: loads.target, table, ...loaded, seconds };
+      const document = { target, table, ...loaded, seconds };
       await output.write(`${JSON.stringify(document, undefined, 2)}\n`);
     } else if (loaded.code === "OK") {
       await output.write(`${summaryOf(table, loaded, seconds)}\n${notesOf(loaded)}`);

@@ -107,11 +107,11 @@ export function createForward({ id, isOver, log, shutdown }: ForwardOptions): Fo
 }
 
 async function answerOf(request: FastifyRequest, node: Node, signal: AbortSignal): Promise<Answer> {
-  const { createHttpClient } = await import("#http/client.ts");
+  const { HttpClient } = await import("#http/client.ts");
   const { certificate, address } = node;
   // The certificate is in the database, which whoever could change it may do without this.
   const trust = certificate === undefined ? {} : { ca: certificate, pinned: true };
-  const http = createHttpClient({ owner: "service", ...trust, timeouts, proxy: false });
+  const http = new HttpClient({ owner: "service", ...trust, timeouts, proxy: false });
   const path = request.url.replace(/^https?:\/\/[^/]*/i, "");
   return http.send(
     {

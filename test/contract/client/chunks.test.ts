@@ -11,7 +11,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { chunksOf } from "#client/chunks.ts";
 import type { LoadSource } from "#client/chunks.ts";
-import { createHttpClient, textOf } from "#http/client.ts";
+import { HttpClient, textOf } from "#http/client.ts";
 import { findSections } from "#service/loads/sections.ts";
 import { createSplitter } from "#service/loads/split.ts";
 import { formatOf } from "#service/loads/load-format.ts";
@@ -233,7 +233,7 @@ test("what is sent of a file is the file, however slowly it is read", async () =
     })();
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
-  const http = createHttpClient({ owner: "target", proxy: false });
+  const http = new HttpClient({ owner: "target", proxy: false });
   try {
     const options = { parameters, fileChunk: 2 ** 30, streamChunk: 1, signal: never };
     for await (const { length, bytes } of chunksOf([{ name: "large", path }], options)) {

@@ -1,8 +1,8 @@
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { InputError } from "#errors.ts";
-import { bytesBody, createHttpClient, jsonIn, textOf } from "#http/client.ts";
-import type { HttpClient, HttpClientOptions } from "#http/client.ts";
+import { bytesBody, HttpClient, jsonIn, textOf } from "#http/client.ts";
+import type { HttpClientOptions } from "#http/client.ts";
 import { answer, bomb, startScripted } from "../../support/scripted-server.ts";
 import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
 import { soon, whenDone } from "../target/harness.ts";
@@ -14,7 +14,7 @@ async function serve(script: Record<string, Behaviour>): Promise<ScriptedServer>
 }
 
 function client(options: Partial<HttpClientOptions> = {}): HttpClient {
-  const created = createHttpClient({ owner: "source", ...options });
+  const created = new HttpClient({ owner: "source", ...options });
   whenDone(() => created.close());
   return created;
 }

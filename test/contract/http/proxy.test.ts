@@ -1,8 +1,8 @@
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { messageOf } from "#errors.ts";
-import { bytesBody, createHttpClient, textOf } from "#http/client.ts";
-import type { HttpClient, HttpClientOptions } from "#http/client.ts";
+import { bytesBody, HttpClient, textOf } from "#http/client.ts";
+import type { HttpClientOptions } from "#http/client.ts";
 import { makeCertificate } from "../../support/certificates.ts";
 import { startHttpProxy, withCredentials } from "../../support/http-proxy.ts";
 import type { HttpProxy, HttpProxyOptions } from "../../support/http-proxy.ts";
@@ -33,7 +33,7 @@ async function serve(
 }
 
 async function client(options: Partial<HttpClientOptions>): Promise<HttpClient> {
-  const created = createHttpClient({ owner: "source", ca: (await certificate).cert, ...options });
+  const created = new HttpClient({ owner: "source", ca: (await certificate).cert, ...options });
   whenDone(() => created.close());
   return created;
 }

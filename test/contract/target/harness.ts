@@ -2,8 +2,8 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect } from "vitest";
-import { createClient } from "#client/client.ts";
-import type { Client, ClientOptions } from "#client/client.ts";
+import { Client } from "#client/client.ts";
+import type { ClientOptions } from "#client/client.ts";
 import { RollcallError } from "#errors.ts";
 import { startScripted } from "../../support/scripted-server.ts";
 import type { ScriptedServer } from "../../support/scripted-server.ts";
@@ -57,7 +57,7 @@ export async function bench(): Promise<Bench> {
       return server;
     },
     client: (url, options) =>
-      createClient({
+      new Client({
         name: "analytics",
         url,
         prefix: "",

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { appendFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import type { Submission } from "#client/directory.ts";
+import type { Submission } from "#client/client.ts";
 import { RefusedError, UnavailableError } from "#errors.ts";
 import { answer, loggedIn, unread } from "../../support/scripted-server.ts";
 import type { Behaviour } from "../../support/scripted-server.ts";

@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openLoads, requireLoaded } from "#client/loads.ts";
-import type { Loads } from "#client/loads.ts";
+import { Loads, requireLoaded } from "#client/loads.ts";
 import { administrator } from "../../support/rollcall/service.ts";
 import { startLoadService } from "../interface/loading.ts";
 import type { LoadService } from "../interface/loading.ts";
@@ -16,7 +15,7 @@ beforeAll(async () => {
   service = await startLoadService();
   folder = await mkdtemp(join(tmpdir(), "rollcall-client-"));
   const { name: username, password } = administrator;
-  loads = openLoads({ name: "analytics", url: service.url, credentials: { username, password } });
+  loads = new Loads({ name: "analytics", url: service.url, credentials: { username, password } });
 });
 afterAll(async () => {
   await loads.close();
