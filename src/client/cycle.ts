@@ -80,13 +80,7 @@ export class Cycle {
       headers: { [chunkHeaders.count]: String(chunks) },
       accept: [500],
     };
-    const use = async (answer: Answer): Promise<void> => {
-      if (answer.status !== 500) return;
-      const text = await lineOf(answer);
-      if (!text.includes("Unknown cycle_id")) throw again(`was answered 500: ${text}`);
-      throw unusableAnswer(`was refused (500): ${text}`, "fix");
-    };
-    return this.#send(operation, use, signal);
+    return this.#send(operation, assertCommitted, signal);
   }
 
   status(signal: AbortSignal): Promise<CycleStatus> {
@@ -114,6 +108,13 @@ export class Cycle {
     const advice = { 403: noPrivilege, ...operation.advice };
     return this.#session.send({ ...operation, advice, node: this.#node }, use, signal);
   }
+}
+
+async function assertCommitted(answer: Answer): Promise<void> {
+  if (answer.status !== 500) return;
+  const text = await lineOf(answer);
+  if (!text.includes("Unknown cycle_id")) throw again(`was answered 500: ${text}`);
+  throw unusableAnswer(`was refused (500): ${text}`, "fix");
 }
 
 async function nothing(): Promise<void> {
