@@ -3,7 +3,7 @@ import type { Cause } from "#plan/causes.ts";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
 import { driftNotes } from "#sync/planning/notes.ts";
-import type { Report } from "#sync/run.ts";
+import type { Report } from "#sync/context.ts";
 import { pluralize, visible } from "#text.ts";
 import { chosenSyncs } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";

@@ -4,7 +4,7 @@ import type { DriftRules } from "#plan/limits.ts";
 import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { run } from "#sync/run.ts";
-import type { Report, RunResult } from "#sync/run.ts";
+import type { Report, RunResult } from "#sync/context.ts";
 import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";

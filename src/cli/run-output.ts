@@ -13,7 +13,7 @@ import type { Selection } from "#plan/selection.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#state/record.ts";
-import type { Report, RunResult } from "#sync/run.ts";
+import type { Report, RunResult } from "#sync/context.ts";
 import { printable, visible } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeExported } from "#daemon/export.ts";

@@ -1,4 +1,4 @@
-import type { Report } from "#sync/run.ts";
+import type { Report } from "#sync/context.ts";
 import { localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#cli/coordinator.ts";

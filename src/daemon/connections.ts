@@ -8,7 +8,7 @@ import type { ErrorDocument } from "#errors.ts";
 import { redactAll } from "#redact.ts";
 import { createQueue } from "#queue.ts";
 import type { Actor } from "#state/record.ts";
-import type { ApprovalPolicy } from "#sync/run.ts";
+import type { ApprovalPolicy } from "#sync/context.ts";
 
 /** A sync as it is configured. Durations are in milliseconds. */
 export interface ConfiguredSync {

@@ -19,7 +19,7 @@ import type { FileStyle } from "#exports/csv.ts";
 import { exportToFolder, exportToTables } from "#exports/export.ts";
 import type { ExportOptions, TableExport } from "#exports/export.ts";
 import type { RunRecord } from "#state/record.ts";
-import type { RunResult } from "#sync/run.ts";
+import type { RunResult } from "#sync/context.ts";
 import { daemonFolder, workFolder } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError } from "#daemon/output.ts";

@@ -7,7 +7,7 @@ import { asCalled, command } from "#commands.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
-import type { Report } from "#sync/run.ts";
+import type { Report } from "#sync/context.ts";
 import { mapNotes } from "#plan/note.ts";
 
 /** Logs what happens to runs. */

@@ -12,7 +12,7 @@ import type { CutLists, Unresolved } from "./references.ts";
 import { addMissedMembers, collectSaid, countUnlisted } from "./scope.ts";
 import type { Unlisted } from "./scope.ts";
 import { createRuleGroups } from "./rule-groups.ts";
-import { digestOfStaged, stage } from "./stage.ts";
+import { stage } from "./stage.ts";
 import type { OpenSource, Staged, StageOptions } from "./stage.ts";
 import { assembledTables, assemblyTables, ruleSource, stagedTables } from "./tables.ts";
 import { createYielder } from "./yield.ts";
@@ -20,10 +20,6 @@ import { createYielder } from "./yield.ts";
 export interface AssemblyOptions extends StageOptions {
   /** The names that are known beside those of the records, for rules that ask for unique ones. Absent: none. */
   readonly known?: KnownNames | undefined;
-  /** Called when all records are in tables; what follows is SQL over them. */
-  readonly staged?: (() => Promise<void>) | undefined;
-  /** Called after that with a digest of all that was read, and what the rules made of each record. What it throws ends the assembly. */
-  readonly recognize?: ((digest: string) => Promise<void>) | undefined;
 }
 
 /** A record of a source that does not become a principal. */
@@ -77,29 +73,58 @@ const noNames: KnownNames = {
   present: "SELECT '' AS kind, '' AS name WHERE false",
 };
 
-/**
- * Makes principals of the sources' records: the tables of `assembledTables`, and a summary.
- *
- * Keys mean something only within their source. Entries that the rules exclude count as absent: they make no id, name or
- * key ambiguous. Memberships in quarantined groups are left out, since those groups keep the members that they have in
- * the target: unknown is not absent. All text is in Unicode Normalization Form C.
- *
- * Nothing that grows with the directory is held in JavaScript. After an error the tables are gone.
- * @throws the error of a source, or the signal's reason
- */
+/** Reads the sources, and makes principals of their records: `readRecords` and `assembleRecords` in one. */
 export async function assemble(
   connection: Connection,
   sources: readonly OpenSource[],
   rules: CompiledRules,
   options: AssemblyOptions,
 ): Promise<Assembly> {
+  const staged = await readRecords(connection, sources, rules, options);
+  return assembleRecords(connection, sources, rules, staged, options);
+}
+
+/**
+ * Reads the sources into `stagedTables`, with what the rules make of each record. After an error the tables are gone.
+ * @throws the error of a source, or the signal's reason
+ */
+export async function readRecords(
+  connection: Connection,
+  sources: readonly OpenSource[],
+  rules: CompiledRules,
+  options: StageOptions,
+): Promise<Staged> {
+  try {
+    return await interruptible(connection, options.signal, () => stage(connection, sources, rules, options));
+  } catch (error) {
+    await drop(connection, stagedTables);
+    throw error;
+  } finally {
+    await connection.returnMemory();
+  }
+}
+
+/**
+ * Makes principals of the records that were read: the tables of `assembledTables`, and a summary. The staged tables are gone
+ * then; after an error, all of them.
+ *
+ * Keys mean something only within their source. Entries that the rules exclude count as absent: they make no id, name or
+ * key ambiguous. Memberships in quarantined groups are left out, since those groups keep the members that they have in
+ * the target: unknown is not absent. All text is in Unicode Normalization Form C.
+ *
+ * Nothing that grows with the directory is held in JavaScript.
+ * @throws {IncompleteReadError} a record came twice; or the signal's reason
+ */
+export async function assembleRecords(
+  connection: Connection,
+  sources: readonly Pick<OpenSource, "name" | "uniqueIds">[],
+  rules: CompiledRules,
+  staged: Staged,
+  options: AssemblyOptions,
+): Promise<Assembly> {
   const { signal } = options;
   try {
     return await interruptible(connection, signal, async () => {
-      const staged = await stage(connection, sources, rules, options);
-      await connection.returnMemory();
-      await options.staged?.();
-      await options.recognize?.(await digestOfStaged(connection, staged));
       await refuseRepeated(
         connection,
         sources.filter(({ uniqueIds }) => uniqueIds).map(({ name }) => name),

@@ -1,6 +1,9 @@
+import { join } from "node:path";
 import { command } from "#commands.ts";
 import { UnavailableError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { openWorkbench } from "#duckdb/workbench.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
 
 /**
  * How a run is stopped. Before the apply, `stop` ends it at once, with nothing changed. During the apply, the run waits for
@@ -12,44 +15,66 @@ export interface Interruption {
 }
 
 /** The interruption of one run: which signal counts now, and what an error means. */
-export interface Watch {
+export class Watch {
+  readonly #connection: Connection;
+  readonly #abandon: AbortSignal;
+  #current: AbortSignal;
+  #isApplying = false;
+
+  constructor(connection: Connection, { stop, abandon }: Interruption) {
+    this.#connection = connection;
+    this.#abandon = abandon;
+    this.#current = AbortSignal.any([stop, abandon]);
+    this.#current.addEventListener("abort", this.#interrupt);
+  }
+
   /** The signal for the next operation. */
-  signal(): AbortSignal;
+  signal(): AbortSignal {
+    return this.#current;
+  }
+
   /** From now on only `abandon` counts. Throws the reason if the run was stopped already. */
-  enterApply(): void;
+  enterApply(): void {
+    this.#current.throwIfAborted();
+    this.end();
+    this.#isApplying = true;
+    this.#current = this.#abandon;
+    this.#current.addEventListener("abort", this.#interrupt);
+  }
+
   /** The error to show: who stopped the run, instead of what the stop broke. */
-  explain(error: unknown): unknown;
-  end(): void;
+  explain(error: unknown): unknown {
+    if (!this.#current.aborted) return error;
+    if (!this.#isApplying) return this.#current.reason;
+    return new UnavailableError(
+      "abandoned while the list was being applied: the service has made either all of the changes or none. " +
+        `\`${command("plan")}\` shows which`,
+      { cause: error },
+    );
+  }
+
+  end(): void {
+    this.#current.removeEventListener("abort", this.#interrupt);
+  }
+
+  readonly #interrupt = (): void => {
+    this.#connection.interrupt();
+  };
 }
 
-export function watch(connection: Connection, { stop, abandon }: Interruption): Watch {
-  let current = AbortSignal.any([stop, abandon]);
-  const interrupt = (): void => {
-    connection.interrupt();
-  };
-  current.addEventListener("abort", interrupt);
-  const end = (): void => {
-    current.removeEventListener("abort", interrupt);
-  };
-  let applying = false;
-  return {
-    signal: () => current,
-    enterApply: () => {
-      current.throwIfAborted();
-      end();
-      applying = true;
-      current = abandon;
-      current.addEventListener("abort", interrupt);
-    },
-    explain: (error) => {
-      if (!current.aborted) return error;
-      if (!applying) return current.reason;
-      return new UnavailableError(
-        "abandoned while the list was being applied: the service has made either all of the changes or none. " +
-          `\`${command("plan")}\` shows which`,
-        { cause: error },
-      );
-    },
-    end,
-  };
+/** Does something in a workbench of its own. What is interrupted ends with the reason of that. */
+export async function inWorkbench<Result>(
+  options: { readonly folder: string; readonly memory: number; readonly interruption: Interruption },
+  work: (workbench: Workbench, watching: Watch) => Promise<Result>,
+): Promise<Result> {
+  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
+  const watching = new Watch(workbench.connection, options.interruption);
+  try {
+    return await work(workbench, watching);
+  } catch (error) {
+    throw watching.explain(error);
+  } finally {
+    watching.end();
+    await workbench.close();
+  }
 }

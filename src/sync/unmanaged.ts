@@ -1,9 +1,8 @@
 import { join } from "node:path";
 import { takenNames } from "#plan/carried.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
-import { watch } from "./interruption.ts";
+import { inWorkbench } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import { openLedger, readOthers } from "#state/ledger/ledger.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
@@ -77,11 +76,9 @@ export async function listUnmanaged<Result>(
   options: UnmanagedOptions,
   work: (list: UnmanagedList) => Promise<Result>,
 ): Promise<Result> {
-  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
-  const { connection } = workbench;
-  const watching = watch(connection, options.interruption);
-  const now = Date.now();
-  try {
+  return inWorkbench(options, async (workbench, watching) => {
+    const { connection } = workbench;
+    const now = Date.now();
     const ledger = {
       folder: join(options.folder, "ledgers"),
       place: sync.place,
@@ -106,12 +103,7 @@ export async function listUnmanaged<Result>(
             strftime(make_timestamp(leaves_at * 1000), '%Y-%m-%dT%H:%M:%S.%gZ') AS "leavesAt"
           FROM unmanaged ORDER BY place, type, name`),
     });
-  } catch (error) {
-    throw watching.explain(error);
-  } finally {
-    watching.end();
-    await workbench.close();
-  }
+  });
 }
 
 const typeOf: Record<Kind, string> = { user: "LOCAL_USER", group: "LOCAL_GROUP" };

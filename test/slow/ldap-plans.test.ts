@@ -108,7 +108,7 @@ syncs:
     groups: { name: entry.cn, displayName: entry.cn }
 `,
     );
-    const again = "they were read, and not planned again";
+    const again = "the sources were read, and nothing was planned again";
     const applied = async (): Promise<string> => {
       const { code, stdout } = await command("apply", "staff");
       expect(code, stdout).toBe(0);

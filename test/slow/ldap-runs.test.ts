@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import ldap from "#connectors/ldap/index.ts";
 import { compileRules } from "#principals/compile.ts";
-import type { RunResult } from "#sync/run.ts";
+import type { RunResult } from "#sync/context.ts";
 import { type Directory, groupOf, person, startDirectory, unit } from "../support/ldap/directory.ts";
 import { call, login } from "../support/rollcall/service.ts";
 import { useStaff } from "../e2e/sync/staff.ts";

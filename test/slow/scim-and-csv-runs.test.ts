@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import csv from "#connectors/csv/index.ts";
 import scim from "#connectors/scim/index.ts";
 import { compileRules } from "#principals/compile.ts";
-import type { RunResult } from "#sync/run.ts";
+import type { RunResult } from "#sync/context.ts";
 import { call, login } from "../support/rollcall/service.ts";
 import { startPagedScim } from "../support/scim.ts";
 import type { ScimResource, ScimServer } from "../support/scim.ts";

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Entry, ReadContext, Source } from "#connector.ts";
 import { compileRules } from "#principals/compile.ts";
-import type { RunResult } from "#sync/run.ts";
+import type { RunResult } from "#sync/context.ts";
 import type { SyncSource } from "#sync/sync.ts";
 import { call, login } from "../support/rollcall/service.ts";
 import { useStaff } from "../e2e/sync/staff.ts";

@@ -12,7 +12,7 @@ import type { SharedState } from "#state/postgres/store.ts";
 import { openPlans } from "#state/plans.ts";
 import type { Plans } from "#state/plans.ts";
 import type { RunRecord, SyncEvent, SyncStatus } from "#state/record.ts";
-import type { ApprovalPolicy, Report } from "#sync/run.ts";
+import type { ApprovalPolicy, Report } from "#sync/context.ts";
 import type { Sync } from "#sync/sync.ts";
 
 /** The part of a sync's configuration that decides about its runs. */

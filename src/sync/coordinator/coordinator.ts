@@ -1,7 +1,7 @@
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Actor, Cause, RunRecord, SyncEvent, SyncStatus } from "#state/record.ts";
-import type { RunOptions } from "#sync/run.ts";
+import type { RunOptions } from "#sync/context.ts";
 
 /** Runs the syncs of a data folder: in the daemon, or in a command if there is no daemon. */
 export interface Coordinator {

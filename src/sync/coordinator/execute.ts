@@ -5,7 +5,7 @@ import type { AuditEntry } from "#state/audit/entry.ts";
 import { hasReadAll, hasSucceeded, isOpen, withPart } from "#state/record.ts";
 import type { RunRecord, Stage, StageRecord, SyncState } from "#state/record.ts";
 import { run as runSync } from "#sync/run.ts";
-import type { RunOptions } from "#sync/run.ts";
+import type { RunOptions } from "#sync/context.ts";
 import { SlotTakenError } from "#state/postgres/journal.ts";
 import type { Sync } from "#sync/sync.ts";
 import { interruptionOf, push, timestamp, writeAudit } from "./context.ts";

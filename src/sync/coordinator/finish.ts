@@ -4,7 +4,7 @@ import { auditOfEnd } from "#state/audit/entry.ts";
 import type { Journal } from "#state/folder/journal.ts";
 import { hasSucceeded, isOpen, isUnfinished, lastReads, without } from "#state/record.ts";
 import type { RunRecord, SyncEvent, SyncState } from "#state/record.ts";
-import type { RunResult } from "#sync/run.ts";
+import type { RunResult } from "#sync/context.ts";
 import { timestamp, writeAudit } from "./context.ts";
 import type { Context } from "./context.ts";
 

@@ -12,10 +12,10 @@ import type { CompiledRules } from "#principals/compile.ts";
 import type { Rules } from "#principals/rules.ts";
 import { copyLedger, forgetApplied } from "#state/ledger/ledger.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
-import type { Planned, Planner } from "#sync/planning/planning.ts";
+import type { Planned } from "#sync/planning/limits.ts";
 import { copySnapshot } from "#sync/planning/snapshot.ts";
 import { run } from "#sync/run.ts";
-import type { ApprovalPolicy, RunOptions, RunResult } from "#sync/run.ts";
+import type { ApprovalPolicy, RunOptions, RunResult } from "#sync/context.ts";
 import type { Sync, SyncSource } from "#sync/sync.ts";
 import { incidents } from "./incidents.ts";
 import { judged } from "./judge.ts";
@@ -154,11 +154,10 @@ async function settle(
         ...overridable.filter((each) => each !== "renames" && each !== "reusedNames"),
         ...(sync.expectations ?? []).map((expectation) => limitOf(expectation.name)),
       ],
-      planner: async (...all) => {
-        today = await planFromSources(...all);
-        await storePrincipals(all[1].connection, principals);
-        return today;
-      },
+      planner: watched(async (planned, { connection }) => {
+        today = planned;
+        await storePrincipals(connection, principals);
+      }),
     },
   );
   if (today === undefined) throw new Error("a run without a plan");
@@ -175,6 +174,18 @@ async function settle(
     state: target.state(),
   };
   return { today, world, folder };
+}
+
+/** Plans from the sources, and shows each plan. */
+function watched(seen: (planned: Planned, workbench: Workbench) => Promise<void>): typeof planFromSources {
+  return {
+    read: planFromSources.read,
+    plan: async (sync, workbench, options, read) => {
+      const planned = await planFromSources.plan(sync, workbench, options, read);
+      await seen(planned, workbench);
+      return planned;
+    },
+  };
 }
 
 /** The principals that the sources make, with how many each group has in it. */
@@ -201,10 +212,9 @@ async function happen(
   const own = workbench.file("incident");
   await cp(folder, own, { recursive: true, filter: (path) => path !== join(folder, "work") });
   let planned: Planned | undefined;
-  const planner: Planner = async (...all) => {
-    planned = await planFromSources(...all);
-    return planned;
-  };
+  const planner = watched(async (plan) => {
+    planned = plan;
+  });
   const target = openRehearsalTarget(workbench, { name: sync.target.name, state, ...injection.target });
   const { approval } = options;
   const judge = (end: RunResult | RollcallError): Omit<Finding, "incident" | "title" | "injected"> => ({

@@ -6,13 +6,12 @@ import type { ReadContext, Source, SourceRecord, WantedAttributes } from "#conne
 import type { Plan } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { linesOf } from "#files/lines.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import type { Kind } from "#principals/principal.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import type { Desired } from "#sync/planning/desired.ts";
-import { watch } from "#sync/interruption.ts";
+import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import type { Target } from "#sync/ports.ts";
@@ -44,10 +43,8 @@ export interface Comparison {
  * @throws what `run` throws before it applies
  */
 export async function compare(before: Sync, after: Sync, options: CompareOptions): Promise<void> {
-  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
-  const { connection } = workbench;
-  const watching = watch(connection, options.interruption);
-  try {
+  return inWorkbench(options, async (workbench, watching) => {
+    const { connection } = workbench;
     const signal = watching.signal();
     const { place, name } = after;
     await openLedger(connection, { folder: join(options.folder, "ledgers"), place, sync: name, mode: "read", signal });
@@ -58,12 +55,7 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     const desired = await makeDesired(second, workbench, { ...options, baseline, signal });
     await connection.run("DROP TABLE actual; ALTER TABLE desired_before RENAME TO actual");
     await options.report({ plan: await createPlan(connection), desired });
-  } catch (error) {
-    throw watching.explain(error);
-  } finally {
-    watching.end();
-    await workbench.close();
-  }
+  });
 }
 
 /**

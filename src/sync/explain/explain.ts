@@ -3,7 +3,6 @@ import { messageOf } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { History } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Judged, Observer } from "#principals/stage.ts";
 import type { RuleTrace } from "#principals/compile.ts";
 import { membershipsOf } from "#principals/references.ts";
@@ -14,7 +13,7 @@ import type { Kind } from "#principals/principal.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import { isOpen } from "#state/record.ts";
-import { watch } from "#sync/interruption.ts";
+import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { readJournal } from "#state/folder/journal.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
@@ -23,13 +22,13 @@ import { planWithinLimits, scopeOfSources, withExpectations } from "#sync/planni
 import { folded, nearestNames, recordsCalled } from "#sync/planning/people.ts";
 import { differenceOf, foreignCalled, outcomesOf } from "./outcome.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
-import type { ApprovalPolicy } from "#sync/run.ts";
+import type { ApprovalPolicy } from "#sync/context.ts";
 import { openPlans } from "#state/plans.ts";
 import type { Sync } from "#sync/sync.ts";
+import type { Stage } from "#state/record.ts";
 import { plannedOf, waitOf, waitOfRun } from "./waits.ts";
 import type { Status, Wait } from "./waits.ts";
 import { quote } from "#text.ts";
-import type { Stage } from "#state/record.ts";
 
 /** A record of a source that matches, and what the rules make of it. */
 export interface RecordExplanation {
@@ -84,9 +83,7 @@ const limit = 20;
  * @throws what `run` throws before it applies
  */
 export async function explain(sync: Sync, wanted: string, options: ExplainOptions): Promise<Explanation> {
-  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
-  const watching = watch(workbench.connection, options.interruption);
-  try {
+  return inWorkbench(options, async (workbench, watching) => {
     const { history } = await openLedger(workbench.connection, {
       folder: join(options.folder, "ledgers"),
       place: sync.place,
@@ -126,12 +123,7 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
     const isFound = records.length + outcomes.length + foreign.length > 0;
     const nearest = isFound ? [] : await nearestNames(workbench.connection, wanted);
     return { sync: sync.name, target: sync.target.name, records, outcomes, foreign, nearest };
-  } catch (error) {
-    throw watching.explain(error);
-  } finally {
-    watching.end();
-    await workbench.close();
-  }
+  });
 }
 
 interface WaitOptions extends ExplainOptions {

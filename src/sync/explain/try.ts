@@ -10,12 +10,13 @@ import { changesOf, sectionsOf } from "#plan/render/shared.ts";
 import type { Note } from "#plan/note.ts";
 import { isCredential } from "#principals/credentials.ts";
 import type { Kind } from "#principals/principal.ts";
-import { watch } from "#sync/interruption.ts";
+import { inWorkbench } from "#sync/interruption.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import { beyondLimits } from "#sync/planning/limits.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
 import type { Sync } from "#sync/sync.ts";
+import { Unchanged } from "#sync/unchanged.ts";
 import { readOnce } from "./compare.ts";
 import type { CompareOptions } from "./compare.ts";
 import { explain } from "./explain.ts";
@@ -103,10 +104,8 @@ export async function planTwice(
     ...options
   }: Omit<CompareOptions, "report"> & Pick<ExplainOptions, "waits"> & Steps & { readonly shown: number },
 ): Promise<PlannedTwice> {
-  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
-  const { connection } = workbench;
-  const watching = watch(connection, options.interruption);
-  try {
+  return inWorkbench(options, async (workbench, watching) => {
+    const { connection } = workbench;
     const signal = watching.signal();
     const { place, name } = after;
     const { history } = await openLedger(connection, {
@@ -119,25 +118,21 @@ export async function planTwice(
     });
     const baseline = after.causes ? await loadBaseline(connection, options.folder, name) : undefined;
     const [first, second] = readOnce(before, after, workbench, leavesOut(before));
-    const planning = { ...options, apply: false, mustRead: true, history, baseline, signal };
+    const { folder } = options;
+    const unchanged = await Unchanged.open(after, { folder, now: Date.now(), signal, mayEnd: false, stores: false });
+    const planning = { ...options, mustRead: true, history, baseline, signal, unchanged };
     const outlook = async (side: Side, sync: Sync): Promise<Outlook> => {
       begin(side);
-      const planned = await planFromSources(sync, workbench, {
-        ...planning,
-        made: () => connection.run(`CREATE OR REPLACE TABLE wanted_${side} AS FROM desired`),
-      });
+      const made = () => connection.run(`CREATE OR REPLACE TABLE wanted_${side} AS FROM desired`);
+      const read = await planFromSources.read(sync, workbench, { ...planning, made });
+      const planned = await planFromSources.plan(sync, workbench, { ...planning, made }, read);
       const { plan, checks: limits, causes, expectations, notes } = planned;
       const held = beyondLimits(sync, planned).map(({ limit }) => limit);
       return { counts: plan.counts, limits, held, causes, expectations, notes };
     };
     const outlooks = { before: await outlook("before", first), after: await outlook("after", second) };
     return { ...(await difference(connection, shown)), ...outlooks };
-  } catch (error) {
-    throw watching.explain(error);
-  } finally {
-    watching.end();
-    await workbench.close();
-  }
+  });
 }
 
 /** Passwords are not read for rules of somebody else, but where the rules of the configuration read them by name. */

@@ -10,7 +10,7 @@ import type { Kind } from "#principals/principal.ts";
 import { isOpen } from "#state/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#state/record.ts";
-import type { ApprovalPolicy } from "#sync/run.ts";
+import type { ApprovalPolicy } from "#sync/context.ts";
 import type { Plans } from "#state/plans.ts";
 
 /** Why a change of a principal waits, and how a person gets it applied. */

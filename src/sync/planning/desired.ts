@@ -14,46 +14,54 @@ import { addRuleGroups } from "#plan/rule-groups.ts";
 import { interruptible, literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
-import { assemble } from "#principals/assembly.ts";
+import { assembleRecords, readRecords } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import type { KnownNames } from "#principals/names.ts";
 import type { CutLists } from "#principals/references.ts";
-import type { Observer, OpenSource } from "#principals/stage.ts";
+import { digestOfStaged } from "#principals/stage.ts";
+import type { Observer, OpenSource, Staged, StageOptions } from "#principals/stage.ts";
 import type { Target } from "#sync/ports.ts";
 import type { Baseline } from "./baseline.ts";
-import { loadLastList } from "./last-list.ts";
-import type { LastList } from "./last-list.ts";
-import { beginReading } from "./last-read.ts";
-import type { Sync, SyncSource } from "#sync/sync.ts";
+import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
+import type { KnownRead, Unchanged } from "#sync/unchanged.ts";
 
-export interface DesiredOptions {
+export interface ReadOptions {
   readonly signal: AbortSignal;
   /** Called when a stage begins, and while records are read. */
   readonly progress?: ((stage: Stage, records?: number) => void) | undefined;
   /** Called with the warnings of sources. */
   readonly warn: (message: string) => void;
   readonly observer?: Observer | undefined;
+  /** What the sources counted at earlier reads. Absent: nothing to compare with. */
+  readonly history?: History | undefined;
+  /** True: keeps what the rules read of each record, so that causes can be found. Expectations that read it have it anyway. */
+  readonly keepAttributes?: boolean | undefined;
+  /** True: reads the sources even if they report no changes. */
+  readonly mustRead?: boolean | undefined;
+  /** What need not be read again. Absent: everything is read. */
+  readonly unchanged?: Unchanged | undefined;
+}
+
+export interface DesiredOptions extends ReadOptions {
   /** What is overridden for this plan. */
   readonly overrides?: readonly Overridable[] | undefined;
   /** In epoch milliseconds; absent: now. */
   readonly now?: number | undefined;
-  /** Called with a digest of all that was read. What it throws ends the planning. */
-  readonly recognize?: ((digest: string) => Promise<void>) | undefined;
-  /** True: it may well end there, so the target is listed after that. */
-  readonly listsLate?: boolean | undefined;
-  /** What the sources counted at earlier reads. Absent: nothing to compare with. */
-  readonly history?: History | undefined;
-  /** True: reads the sources even if they report no changes. */
-  readonly mustRead?: boolean | undefined;
-  /** True: keeps what the rules read of each record, so that causes can be found. Expectations that read it have it anyway. */
-  readonly keepAttributes?: boolean | undefined;
   /** What the last applied run read and left, whose tables are in the workbench. Absent: that is not known. */
   readonly baseline?: Baseline | undefined;
-  /** Where the last full read is stored; `write`: store this one. Absent: always read the sources. */
-  readonly reads?: { readonly folder: string; readonly write: boolean } | undefined;
-  /** The daemon's folder, for the list of the last run. Absent: always list the target. */
-  readonly lists?: string | undefined;
+}
+
+/** What was read, before principals are made of it. */
+export interface Reading {
+  /** The records, in tables. Absent: `known` holds. */
+  readonly staged?: Staged | undefined;
+  /** The last full read: the sources report no changes since, and were not read again. */
+  readonly known?: KnownRead | undefined;
+  /** What the sources counted. */
+  readonly counts: readonly SourceCounts[];
+  /** The target, which is listed beside the sources. Absent: it is listed once somebody needs it. */
+  readonly listing?: Listing | undefined;
 }
 
 export interface Desired {
@@ -71,76 +79,65 @@ export interface Desired {
   readonly unchangedSince?: Date | undefined;
   /** What the sources counted. */
   readonly counts: readonly SourceCounts[];
-  /** The target's list. */
-  readonly listed: Listed;
-  /** Stores what was read, once it is known to be whole. */
-  storeRead(): Promise<void>;
 }
 
-/** The list that a plan is made with. */
-export interface Listed {
-  /** Its entity tag; undefined where the target gives none. */
-  readonly tag: string | undefined;
-  /** That of the last run, which the target still has. Absent: the target was listed. */
-  readonly last?: LastList | undefined;
-}
-
-/**
- * Reads the sources (unless they report that nothing has changed, see `beginReading`), lists the target, and makes of
- * both what the target should be: `desired`. Every command does it this way. Runs after `openLedger`.
- */
-export async function makeDesired(sync: Sync, workbench: Workbench, options: DesiredOptions): Promise<Desired> {
-  const { signal, progress, warn, reads, overrides = [], now = Date.now() } = options;
-  // Names that are taken in the target are not given.
-  const isListedFirst = Object.keys(sync.rules.namings).length > 0;
-  const list = (connection: Connection, signal: AbortSignal): Promise<Listed> =>
-    listOnce(sync, { ...workbench, connection }, options.lists, { now, signal });
-  let listed: Listed | undefined;
-  if (isListedFirst) {
-    progress?.("list");
-    listed = await list(workbench.connection, signal);
-  }
+/** Reads the sources, unless they report no changes, and begins to list the target. Runs after `openLedger`. */
+export async function read(sync: Sync, workbench: Workbench, options: ReadOptions): Promise<Reading> {
+  const { connection } = workbench;
+  const { progress, mustRead = false, unchanged } = options;
   progress?.("read");
-  const reading =
-    reads === undefined
-      ? undefined
-      : await beginReading(sync, workbench.connection, reads.folder, { signal, warn, now });
+  const known = mustRead ? undefined : await unchanged?.lastRead(connection);
+  const isListedLater = known === undefined && unchanged?.mayEndAfterReading === true;
+  const listing = isListedLater ? undefined : listBeside(sync, workbench, options);
+  if (known !== undefined) return { known, counts: known.counts, listing };
   const counts: SourceCounts[] = [];
-  const known = options.mustRead === true ? undefined : reading?.known;
-  const keepAttributes = options.keepAttributes === true || sync.expectations?.some(({ readsSource }) => readsSource);
-  const names = isListedFirst ? knownNames : undefined;
-  let listing: ReturnType<typeof beside<Listed>> | undefined;
-  const beginListing = (): void => {
-    if (!isListedFirst) listing ??= beside(workbench, signal, list);
-  };
-  const recognize = async (digest: string): Promise<void> => {
-    await options.recognize?.(digest);
-    beginListing();
-  };
-  if (known !== undefined || options.listsLate !== true) beginListing();
-  let assembly: Assembly;
   try {
-    assembly =
-      known?.assembly ??
-      (await readSources(
-        sync,
-        workbench,
-        { ...options, recognize: options.recognize && recognize, keepAttributes, known: names },
-        counts,
-      ));
-    beginListing();
+    const staged = await readRecords(
+      connection,
+      openSources(sync, options, counts),
+      sync.rules,
+      stageOptions(sync.expectations, options),
+    );
+    await useThreads(connection);
+    // What sources count is not all in what they deliver.
+    if (unchanged?.comparesReads === true)
+      unchanged.read(`${await digestOfStaged(connection, staged)} ${JSON.stringify(counts)}`);
+    return { staged, counts, listing };
   } catch (error) {
     await listing?.stop();
     throw error;
   }
-  if (listing !== undefined) {
+}
+
+/** Makes of the sources and the target what the target should be: `desired`. Every command does it this way. */
+export async function makeDesired(
+  sync: Sync,
+  workbench: Workbench,
+  options: DesiredOptions,
+  reading?: Reading,
+): Promise<Desired> {
+  const { connection } = workbench;
+  const { progress, overrides = [], now = Date.now() } = options;
+  const { staged, known, counts, listing: begun } = reading ?? (await read(sync, workbench, options));
+  const listing = begun ?? listBeside(sync, workbench, options);
+  const listed = async (): Promise<void> => {
     progress?.("list");
-    listed = await listing.done;
+    await listing.done;
+  };
+  // Names that are taken in the target are not given.
+  const givesNames = Object.keys(sync.rules.namings).length > 0;
+  let assembly: Assembly;
+  try {
+    if (givesNames) await listed();
+    assembly = known?.assembly ?? (await assembleStaged(sync, connection, staged, options, givesNames));
+  } catch (error) {
+    await listing.stop();
+    throw error;
   }
-  await useThreads(workbench.connection);
+  if (!givesNames) await listed();
+  await useThreads(connection);
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
-  const { connection } = workbench;
   const notOwned = await addRuleGroups(connection, sync.protection, options.keepAttributes === true);
   await freeze(connection, sync.protection, unread);
   const undecided = await findByHand(connection, sync.keepManual, options.baseline !== undefined);
@@ -156,11 +153,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
     notOwned,
     byHand: { kept: await keptByHand(connection), undecided },
     unchangedSince: known?.since,
-    counts: known?.counts ?? counts,
-    listed: listed ?? { tag: undefined },
-    storeRead: async () => {
-      if (reads?.write === true && known === undefined) await reading?.store(assembly, counts);
-    },
+    counts,
   };
 }
 
@@ -187,26 +180,28 @@ function passing(rules: DepartureRules, overrides: readonly Overridable[]): Depa
   return { ...rules, renames: of("renames"), reusedNames: of("reusedNames") };
 }
 
-/**
- * Does something with a connection of its own while something else uses the workbench's: neither waits for the other.
- * `stop` ends it. An error shows in `done` alone.
- */
-function beside<Result>(
-  workbench: Workbench,
-  signal: AbortSignal,
-  work: (connection: Connection, signal: AbortSignal) => Promise<Result>,
-): { readonly done: Promise<Result>; stop(): Promise<void> } {
+/** A target that is being listed. An error shows in `done` alone. */
+export interface Listing {
+  readonly done: Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Makes `actual` with a connection of its own, while something else uses the workbench's: neither waits for the other. */
+function listBeside(sync: Sync, workbench: Workbench, { signal, unchanged }: ReadOptions): Listing {
   const stopping = new AbortController();
   const either = AbortSignal.any([signal, stopping.signal]);
-  const begin = async (): Promise<Result> => {
+  const list = async (): Promise<void> => {
     const connection = await workbench.connect();
+    const listNow = () => listTarget(sync.target, { ...workbench, connection }, "actual", either);
     try {
-      return await interruptible(connection, either, () => work(connection, either));
+      await interruptible(connection, either, async () => {
+        await (unchanged === undefined ? listNow() : unchanged.list(connection, listNow));
+      });
     } finally {
       connection.close();
     }
   };
-  const done = begin();
+  const done = list();
   done.catch(() => undefined);
   return {
     done,
@@ -215,19 +210,6 @@ function beside<Result>(
       await done.catch(() => undefined);
     },
   };
-}
-
-/** Makes `actual`: of the list of the last run, if the target still has it; otherwise lists the target. */
-async function listOnce(
-  sync: Sync,
-  workbench: Workbench,
-  lists: string | undefined,
-  { now, signal }: { readonly now: number; readonly signal: AbortSignal },
-): Promise<Listed> {
-  const last = lists === undefined ? undefined : await loadLastList(sync, workbench.connection, lists, { now, signal });
-  return last === undefined
-    ? { tag: await listTarget(sync.target, workbench, "actual", signal) }
-    : { tag: last.tag, last };
 }
 
 /** Lists the target into a table. @returns the list's entity tag; undefined where the target gives none */
@@ -243,26 +225,49 @@ export async function listTarget(
   return tag;
 }
 
-/**
- * Reads the sources of a sync, and makes principals of their records.
- * @param counts what the sources count is added here
- */
-export function readSources(
-  { sources, rules }: Pick<Sync, "sources" | "rules">,
+/** Reads the sources of a sync, and makes principals of their records. */
+export async function readSources(
+  sync: Pick<Sync, "sources" | "rules">,
   { connection }: Pick<Workbench, "connection">,
-  {
-    signal,
-    warn,
-    progress,
-    observer,
-    history,
-    keepAttributes,
-    known,
-    recognize,
-  }: DesiredOptions & { readonly known?: KnownNames | undefined },
-  counts: SourceCounts[] = [],
+  options: ReadOptions,
 ): Promise<Assembly> {
-  const open = ({ name, optional, digest = "", source }: SyncSource): OpenSource => {
+  const staged = await readRecords(connection, openSources(sync, options, []), sync.rules, stageOptions([], options));
+  await useThreads(connection);
+  return assembleStaged(sync, connection, staged, options, false);
+}
+
+function assembleStaged(
+  { sources, rules, expectations }: Pick<Sync, "sources" | "rules" | "expectations">,
+  connection: Connection,
+  staged: Staged | undefined,
+  options: ReadOptions,
+  givesNames: boolean,
+): Promise<Assembly> {
+  if (staged === undefined) throw new Error("nothing was read");
+  const open = sources.map(({ name, source: { uniqueIds } }) => ({ name, uniqueIds }));
+  const known = givesNames ? knownNames : undefined;
+  return assembleRecords(connection, open, rules, staged, { ...stageOptions(expectations, options), known });
+}
+
+function stageOptions(
+  expectations: Sync["expectations"] = [],
+  { signal, observer, progress, keepAttributes = false }: ReadOptions,
+): StageOptions {
+  return {
+    signal,
+    observer,
+    keepAttributes: keepAttributes || expectations.some(({ readsSource }) => readsSource),
+    progress: (records) => progress?.("read", records),
+  };
+}
+
+/** @param counts what the sources count is added here */
+function openSources(
+  { sources, rules }: Pick<Sync, "sources" | "rules">,
+  { signal, warn, history }: ReadOptions,
+  counts: SourceCounts[],
+): OpenSource[] {
+  return sources.map(({ name, optional, digest = "", source }) => {
     const counted: Record<string, number> = {};
     counts.push({ source: name, digest, counts: counted });
     const last = history?.counts.find((each) => each.source === name && each.digest === digest);
@@ -279,15 +284,5 @@ export function readSources(
     };
     const records: OpenSource["records"] = (takeLines) => source.read({ ...context, takeLines });
     return { name, optional, uniqueIds: source.uniqueIds, records };
-  };
-  return assemble(connection, sources.map(open), rules, {
-    signal,
-    staged: () => useThreads(connection),
-    // What sources count is not all in what they deliver.
-    recognize: recognize && ((digest) => recognize(`${digest} ${JSON.stringify(counts)}`)),
-    progress: (records) => progress?.("read", records),
-    observer,
-    keepAttributes,
-    known,
   });
 }

@@ -6,13 +6,18 @@ import type { Connection } from "#duckdb/database.ts";
 import { checkLimits, findGroupLosses, measure, scopeOf, sizesOf } from "#plan/limits.ts";
 import { evaluateExpectations, limitChecksOf } from "#plan/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
-import type { Amount, Facts, LimitCheck, Measure, Overridable, SourceSize } from "#plan/limits.ts";
+import type { Cause } from "#plan/causes.ts";
+import type { Departures } from "#plan/departures.ts";
+import type { DriftLeft } from "#plan/drift.ts";
+import type { Note } from "#plan/note.ts";
+import type { Amount, Facts, LimitCheck, Measure, Overridable, SourceCounts, SourceSize } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
 import { adoptNames, countHeldNames } from "#plan/renames.ts";
 import { describeCheck, nameLimits } from "#plan/render/shared.ts";
 import { tables } from "#plan/tables.ts";
 import { pluralize } from "#text.ts";
 import { concernsWhole, waitingFor, withhold } from "#plan/selection.ts";
+import type { SourceRead } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
 
 /** How much the sources have in scope. */
@@ -111,6 +116,24 @@ export async function findLeftOut(connection: Connection, whole: "whole" | "show
 export interface ExpectedPlan extends LimitedPlan {
   /** Absent: the sync expects nothing. */
   readonly expectations?: readonly ExpectationCheck[] | undefined;
+}
+
+/** A plan with its notes. */
+export interface Planned extends ExpectedPlan {
+  /** What a person should know besides the changes. */
+  readonly notes: readonly Note[];
+  /** Absent for a stored plan, where they were decided when it was made. */
+  readonly departures?: Departures | undefined;
+  /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
+  readonly causes?: readonly Cause[] | undefined;
+  /** What stays as somebody made it in the target. Absent where everything is taken back. */
+  readonly drift?: DriftLeft | undefined;
+  /** What the sources counted while they were read. */
+  readonly counts?: readonly SourceCounts[] | undefined;
+  /** How many records are quarantined. Absent for a stored plan. */
+  readonly quarantined?: number | undefined;
+  /** What was found in each source. Absent for a stored plan. */
+  readonly sources?: readonly SourceRead[] | undefined;
 }
 
 /**

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { errorDocument, IncompleteReadError } from "#errors.ts";
@@ -8,85 +7,87 @@ import { createPlan } from "#plan/diff.ts";
 import { leaveDrift } from "#plan/drift.ts";
 import type { DriftLeft } from "#plan/drift.ts";
 import { changes } from "#plan/change.ts";
-import type { Departures } from "#plan/departures.ts";
-import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
-import { readSyncAnswer } from "#plan/lists.ts";
-import type { Note } from "#plan/note.ts";
+import type { History } from "#plan/limits.ts";
 import type { SourceRead } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { differingKeys } from "#values.ts";
-import { makeDesired } from "./desired.ts";
-import type { Desired, DesiredOptions, Listed } from "./desired.ts";
+import { makeDesired, read } from "./desired.ts";
+import type { Desired, DesiredOptions, Reading } from "./desired.ts";
 import { findLeftOut, planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
-import type { ExpectedPlan, Scope } from "./limits.ts";
+import type { Planned, Scope } from "./limits.ts";
 import { adoptedNotes, detailsAbout, notesForSome, notesOf } from "./notes.ts";
 import { findPeople, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
 
-/** A plan with its notes. */
-export interface Planned extends ExpectedPlan {
-  /** What a person should know besides the changes. */
-  readonly notes: readonly Note[];
-  /** Absent for a stored plan, where they were decided when it was made. */
-  readonly departures?: Departures | undefined;
-  /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
-  readonly causes?: readonly Cause[] | undefined;
-  /** What stays as somebody made it in the target. Absent where everything is taken back. */
-  readonly drift?: DriftLeft | undefined;
-  /** What the sources counted while they were read. */
-  readonly counts?: readonly SourceCounts[] | undefined;
-  /** How many records are quarantined. Absent for a stored plan. */
-  readonly quarantined?: number | undefined;
-  /** What was found in each source. Absent for a stored plan. */
-  readonly sources?: readonly SourceRead[] | undefined;
-  /** The target's list that it was made with. Absent for a stored plan. */
-  readonly listed?: Listed | undefined;
+/** Makes a plan in a workbench, with all the tables that applying it and writing the ledger need. Runs after `openLedger`. */
+export interface Planner<Read = unknown> {
+  /** Reads what the plan is made of. */
+  read(sync: Sync, workbench: Workbench, options: PlanningOptions): Promise<Read>;
+  plan(sync: Sync, workbench: Workbench, options: PlanningOptions, read: Read): Promise<Planned>;
 }
 
-/**
- * Makes a plan in a workbench, with all the tables that applying it and writing the ledger need. Runs after `openLedger`.
- */
-export type Planner = (sync: Sync, workbench: Workbench, options: PlanningOptions) => Promise<Planned>;
-
-export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "lists" | "observer"> {
-  /** The daemon's folder. */
-  readonly folder: string;
-  /** False: nothing is stored for the next run. */
-  readonly apply: boolean;
+export interface PlanningOptions extends Omit<DesiredOptions, "observer"> {
   readonly history: History;
-  readonly overrides?: readonly Overridable[] | undefined;
   /** Names of users and groups: only these change, everything else stays as it is in the target. */
   readonly for?: readonly string[] | undefined;
   /** Called once `desired` is there, before limits take changes out of it. */
   readonly made?: (() => Promise<void>) | undefined;
 }
 
+interface SourcesRead extends Reading {
+  /** The people that the run is for. */
+  readonly people?: ReturnType<typeof findPeople> | undefined;
+  /** True: the sources had changed while they were read the first time. */
+  readonly isSecond?: boolean;
+}
+
 /** Plans from the sources and the rules. Sources that change while they are read are read again, once. */
-export const planFromSources: Planner = async (sync, workbench, options) => {
-  try {
-    return await planOnce(sync, workbench, options);
-  } catch (error) {
-    if (!(error instanceof IncompleteReadError && error.torn)) throw error;
-    options.warn(`${error.message}. The sources are read again`);
-    return planOnce(sync, workbench, { ...options, mustRead: true });
-  }
+export const planFromSources: Planner<SourcesRead> = {
+  read: async (...all) => {
+    try {
+      return await readOnce(...all);
+    } catch (error) {
+      return readAgain(error, ...all);
+    }
+  },
+  plan: async (sync, workbench, options, reading) => {
+    try {
+      return await planOnce(sync, workbench, options, reading);
+    } catch (error) {
+      if (reading.isSecond === true) throw error;
+      return planOnce(sync, workbench, options, await readAgain(error, sync, workbench, options));
+    }
+  },
 };
 
-const planOnce: Planner = async (sync, workbench, options) => {
-  const { connection } = workbench;
-  const { history, overrides = [] } = options;
-  const reads = { folder: join(options.folder, "reads"), write: options.apply };
-  const { causes: keepAttributes } = sync;
+const readOnce: Planner<SourcesRead>["read"] = async (sync, workbench, options) => {
   const people = options.for === undefined ? undefined : findPeople(sync, options.for);
-  const desired = await makeDesired(sync, workbench, {
+  const reading = await read(sync, workbench, {
     ...options,
-    reads,
-    lists: options.folder,
-    keepAttributes,
+    keepAttributes: sync.causes,
     observer: people?.observer,
     // Who is meant is found while records are read.
     mustRead: options.mustRead === true || people !== undefined,
   });
+  return { ...reading, people };
+};
+
+/** @throws `error`, unless it says that the sources changed meanwhile */
+async function readAgain(
+  error: unknown,
+  ...[sync, workbench, options]: Parameters<typeof readOnce>
+): Promise<SourcesRead> {
+  if (!(error instanceof IncompleteReadError && error.torn)) throw error;
+  options.warn(`${error.message}. The sources are read again`);
+  return { ...(await readOnce(sync, workbench, { ...options, mustRead: true })), isSecond: true };
+}
+
+const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, reading) => {
+  const { connection } = workbench;
+  const { history, overrides = [] } = options;
+  const { people } = reading;
+  const asked = { ...options, keepAttributes: sync.causes, observer: people?.observer };
+  const desired = await makeDesired(sync, workbench, asked, reading);
   await options.made?.();
   const unread = desired.assembly.unread.map(({ name }) => name);
   const scope = await scopeOfSources(connection, sync, unread);
@@ -105,10 +106,10 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const drift = await judgeDrift(connection, sync, explain);
   const limited = await planWithinLimits(connection, sync, { scope, history, overrides, drift: drift?.held });
   if (chosen !== undefined) await findLeftOut(connection, "everything");
-  const read = sync.sources.filter(({ name }) => !unread.includes(name));
+  const sources = sync.sources.filter(({ name }) => !unread.includes(name));
   const { signal, warn } = options;
-  await refuseTorn(connection, read, { signal, warn, attributes: sync.rules.attributes() });
-  await desired.storeRead();
+  await refuseTorn(connection, sources, { signal, warn, attributes: sync.rules.attributes() });
+  if (reading.known === undefined) await options.unchanged?.storeRead(connection, desired.assembly, desired.counts);
   const isChange = changes(limited.plan.counts) > 0;
   const facts = {
     ...desired,
@@ -137,7 +138,6 @@ const planOnce: Planner = async (sync, workbench, options) => {
     counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
     quarantined: desired.assembly.quarantined.count,
     sources: sourceReads(sync, desired, scope),
-    listed: desired.listed,
   };
 };
 
@@ -182,28 +182,4 @@ async function judgeDrift(
   const [row] = await connection.rows<{ held: bigint }>(`
     SELECT count(DISTINCT (kind, name)) AS held FROM drift_item ANTI JOIN drift_left USING (action, kind, name, aspect)`);
   return { ...left, held: Number(row?.held ?? 0) };
-}
-
-/**
- * Compares the plan with the service's answer to the same list (the object of 2.8). The two are computed independently and
- * must name the same principals.
- * @returns the first twenty differences, one line each; empty when they agree
- */
-export async function compareOpinions(
-  connection: Connection,
-  answer: string,
-  said: "would" | "did",
-): Promise<string[]> {
-  await readSyncAnswer(connection, answer, "opinion");
-  const rows = await connection.rows<{ who: "plan" | "service"; action: string; kind: string; name: string }>(`
-    SELECT 'plan' AS who, * FROM (SELECT action, kind, name FROM changes EXCEPT SELECT action, kind, name FROM opinion)
-    UNION ALL
-    SELECT 'service' AS who, * FROM (SELECT action, kind, name FROM opinion EXCEPT SELECT action, kind, name FROM changes)
-    ORDER BY kind, name, who LIMIT 20`);
-  const [does, doesNot] = said === "would" ? ["would", "would not"] : ["did", "did not"];
-  return rows.map(({ who, action, kind, name }) =>
-    who === "plan"
-      ? `the plan is to ${action} the ${kind} ${name}; the service ${doesNot}`
-      : `the service ${does} ${action} the ${kind} ${name}; that is not planned`,
-  );
 }

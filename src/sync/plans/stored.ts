@@ -33,11 +33,11 @@ export async function carryOver(connection: Connection): Promise<void> {
  * Then only the selected part of them is left.
  */
 export function planFromStore(plans: Plans, run: RunRecord, selection: Selection = {}): Planner {
-  return async (sync, workbench, options) => {
-    const { connection } = workbench;
-    const { signal, progress, history, overrides = [] } = options;
+  const read: Planner["read"] = async (sync, workbench, { signal, progress }) => {
     progress?.("list");
     await listTarget(sync.target, workbench, "actual", signal);
+  };
+  const plan: Planner["plan"] = async (sync, { connection }, { signal, progress, history, overrides = [] }) => {
     await useThreads(connection);
     progress?.("plan");
     await plans.fetch([run.id]);
@@ -67,6 +67,7 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
       notes: [...run.notes, ...adoptedNotes(limited.adopted)],
     };
   };
+  return { read, plan };
 }
 
 /**

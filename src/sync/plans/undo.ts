@@ -23,9 +23,8 @@ import type { Plans } from "#state/plans.ts";
  */
 export function planUndo(store: Plans, runs: readonly Pick<RunRecord, "id" | "seal">[]): Planner {
   const ids = runs.map(({ id }) => id);
-  return async (sync, workbench, options) => {
+  const read: Planner["read"] = async (sync, workbench, { signal, progress }) => {
     const { connection } = workbench;
-    const { signal, progress, history, overrides = [], now = Date.now() } = options;
     progress?.("read");
     await store.fetch(ids);
     for (const { id, seal } of runs) if (seal !== undefined) await store.verify(id, seal);
@@ -45,6 +44,9 @@ export function planUndo(store: Plans, runs: readonly Pick<RunRecord, "id" | "se
     }
     progress?.("list");
     await listTarget(sync.target, workbench, "actual", signal);
+  };
+  const plan: Planner["plan"] = async (sync, { connection }, options) => {
+    const { signal, progress, history, overrides = [], now = Date.now() } = options;
     await useThreads(connection);
     progress?.("plan");
     // Who is created anew gets the target's own fields back.
@@ -76,6 +78,7 @@ export function planUndo(store: Plans, runs: readonly Pick<RunRecord, "id" | "se
     const expected = await withExpectations(connection, sync, limited, { knowsSources: false, overrides, signal });
     return { ...expected, notes, departures };
   };
+  return { read, plan };
 }
 
 /** A stored table of several runs, with each run's place `n` among them. */

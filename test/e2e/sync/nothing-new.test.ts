@@ -43,7 +43,7 @@ test("it says since when, and what the last one said; whatever is new is read", 
     counts: { users: { before: 3, after: 3 } },
   });
   expect(noteLines(looked.notes)).toEqual([
-    expect.stringMatching(/^nothing is new in the sources and the target since .*: they were not read again$/),
+    expect.stringMatching(/^nothing has changed since .*; the sources were not read again$/),
   ]);
   expect(looked.stages.map(({ stage }) => stage)).toEqual(["read"]);
   expect(noteLines((await runs.run()).notes)).toEqual(noteLines(looked.notes));
@@ -115,7 +115,7 @@ test("what was in doubt at the last read, and its warnings, are still there", as
   expect(read).toMatchObject({ state: "no change", quarantined: 2 });
   const looked = await runs.run();
   expect(looked).toMatchObject({ state: "no change", quarantined: 2 });
-  const news = expect.stringMatching(/^nothing is new/);
+  const news = expect.stringMatching(/^nothing has changed since/);
   const warning = expect.stringContaining("the last row has no line end");
   expect(noteLines(looked.notes)).toEqual([...noteLines(read.notes).slice(0, -1), news, warning]);
   const stored = ({ id }: RunRecord): Promise<boolean> =>
@@ -133,7 +133,9 @@ async function nextRead(): Promise<string> {
   const { notes, stages, state } = await runs.run();
   const isPlanned = stages.some(({ stage }) => stage === "plan");
   const has = (text: string): boolean => notes.some((note) => note.text.includes(text));
-  expect(has("they were not read again") || has("they were read, and not planned again")).toBe(!isPlanned);
+  expect(has("the sources were not read again") || has("the sources were read, and nothing was planned again")).toBe(
+    !isPlanned,
+  );
   return `${isPlanned ? "plans" : has("not read again") ? "reads nothing" : "plans nothing"}: ${state}`;
 }
 
@@ -143,9 +145,7 @@ test("what is read and is the same to the rules is not planned again", async () 
   await exported("2");
   const looked = await runs.run();
   expect(noteLines(looked.notes)).toEqual([
-    expect.stringMatching(
-      /^nothing is new in the sources and the target since .*: they were read, and not planned again$/,
-    ),
+    expect.stringMatching(/^nothing has changed since .*; the sources were read, and nothing was planned again$/),
   ]);
   expect(looked).toMatchObject({
     state: "no change",
@@ -230,7 +230,7 @@ test("what is in doubt and read again is still there, and whoever warns now is h
   expect(looked).toMatchObject({ state: "no change", quarantined: 2 });
   expect(noteLines(looked.notes)).toEqual([
     ...noteLines(read.notes),
-    expect.stringContaining("not planned again"),
+    expect.stringContaining("nothing was planned again"),
     warning,
   ]);
   expect(noteLines((await runs.run()).notes)).toEqual([

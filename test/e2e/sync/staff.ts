@@ -7,7 +7,7 @@ import { openTarget } from "#client/target.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Target } from "#sync/ports.ts";
 import { run } from "#sync/run.ts";
-import type { RunOptions, RunResult } from "#sync/run.ts";
+import type { RunOptions, RunResult } from "#sync/context.ts";
 import type { Sync } from "#sync/sync.ts";
 import { administrator, call, login, post, startService } from "../../support/rollcall/service.ts";
 import type { TestService } from "../../support/rollcall/service.ts";

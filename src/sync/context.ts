@@ -1,0 +1,157 @@
+import { join } from "node:path";
+import type { Connection } from "#duckdb/database.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
+import type { Cause } from "#plan/causes.ts";
+import type { Counts, Plan } from "#plan/change.ts";
+import type { Departures } from "#plan/departures.ts";
+import type { DriftLeft } from "#plan/drift.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
+import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
+import type { Note } from "#plan/note.ts";
+import { redact } from "#redact.ts";
+import type { SourceRead, Stage } from "#state/record.ts";
+import type { Interruption, Watch } from "./interruption.ts";
+import { openLedger } from "#state/ledger/ledger.ts";
+import type { Ledger } from "#state/ledger/ledger.ts";
+import type { Planned } from "#sync/planning/limits.ts";
+import type { Planner } from "#sync/planning/planning.ts";
+import type { Sync } from "./sync.ts";
+import { Unchanged } from "./unchanged.ts";
+
+export interface RunOptions {
+  /** Identifies the run in the ledger, which then says whether it finished; absent: nothing does. */
+  readonly id?: string | undefined;
+  /** False: a dry run. It reads exactly what a real run reads, and changes nothing. */
+  readonly apply: boolean;
+  /** Whether a person must approve the plan: always, never, or when it trips a limit. Default: never. */
+  readonly approval?: ApprovalPolicy | undefined;
+  /** The digest of the plan that a person was shown and wants applied, or its beginning; any other plan is held. */
+  readonly digest?: string | undefined;
+  /** The limits that a person overrides for this plan. */
+  readonly overrides?: readonly Overridable[] | undefined;
+  /** True: it undoes earlier runs. */
+  readonly undoes?: boolean | undefined;
+  /** Names of users and groups: only these change, everything else stays as it is in the target. */
+  readonly for?: readonly string[] | undefined;
+  /** Makes the plan; default: reads the sources. */
+  readonly planner?: Planner | undefined;
+  /** The time of the run, in epoch milliseconds; absent: now. */
+  readonly now?: number | undefined;
+  /** The daemon's folder for workbenches and ledgers. */
+  readonly folder: string;
+  /** DuckDB's memory limit in bytes. */
+  readonly memory: number;
+  readonly interruption: Interruption;
+  /** Called when a stage begins, and while records are read. */
+  readonly progress?: ((stage: Stage, records?: number) => void) | undefined;
+  /** Called with warnings of the sources. */
+  readonly warn: (message: string) => void;
+  /** Called once the plan and the service's preview of it are there, before anything is applied. */
+  readonly report?: ((report: Report) => Promise<void>) | undefined;
+  /** Stores a plan that has changes or exceeds limits, before it is held, left pending or applied. */
+  readonly store?: ((workbench: Workbench, planned: Planned) => Promise<void>) | undefined;
+  /** Stores the quarantined records of a run whose plan is not stored. */
+  readonly storeQuarantined?: ((workbench: Workbench) => Promise<void>) | undefined;
+  /** Called when the ledger, or what the next plan finds its causes with, was written, and nobody has the files open. */
+  readonly saved?: ((what: "ledger" | "baseline") => Promise<void>) | undefined;
+  /** Called right before the list is sent to be applied: from then on the target may have changed. */
+  readonly applying?: (() => Promise<void>) | undefined;
+  /** Called before each piece of the list is sent to be applied. Throws when it may be sent no more. */
+  readonly sending?: (() => void) | undefined;
+}
+
+export type ApprovalPolicy = "required" | "automatic" | "automatic-within-limits";
+
+/** What a run would change. `plan` can be read only while `report` is running. */
+export interface Report {
+  readonly sync: string;
+  readonly target: string;
+  readonly plan: Plan;
+  readonly limits: readonly LimitCheck[];
+  /** What limits leave out of the plan. */
+  readonly waiting: readonly Measure[];
+  readonly notes: readonly Note[];
+  /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
+  readonly causes?: readonly Cause[] | undefined;
+  /** What stays as somebody made it in the target. */
+  readonly drift?: DriftLeft | undefined;
+  /** What the sync expects of the target, and what the plan makes of it. Absent: nothing. */
+  readonly expectations?: readonly ExpectationCheck[] | undefined;
+  /** Who leaves later or never. Absent for a stored plan. */
+  readonly departures?: Departures | undefined;
+  /** How many records are quarantined. Absent for a stored plan. */
+  readonly quarantined?: number | undefined;
+  /** What was found in each source. Absent for a stored plan. */
+  readonly sources?: readonly SourceRead[] | undefined;
+}
+
+export interface RunResult {
+  /**
+   * `planned`: a dry run found changes. `pending`: a person must approve them. `applied`: applied, and verified by listing
+   * the target again.
+   */
+  readonly outcome: "no change" | "planned" | "pending" | "applied";
+  readonly digest: string;
+  readonly counts: Counts;
+  readonly limits: readonly LimitCheck[];
+  /** What limits left out of the plan. */
+  readonly waiting: readonly Measure[];
+}
+
+/** What the steps of a run share. */
+export interface Run {
+  readonly sync: Sync;
+  readonly options: RunOptions;
+  readonly workbench: Workbench;
+  readonly connection: Connection;
+  readonly watching: Watch;
+  readonly ledger: Ledger;
+  readonly unchanged: Unchanged;
+  /** In epoch milliseconds. */
+  readonly now: number;
+  /** The warnings of the sources, without secrets. */
+  readonly warnings: readonly string[];
+  readonly warn: (message: string) => void;
+}
+
+/** What a plan amounts to. */
+export interface Verdict {
+  readonly changed: boolean;
+  /** The limits that hold it, or ask for its approval. */
+  readonly beyond: readonly LimitCheck[];
+}
+
+/** Opens the ledger, and asks the sources for their versions. Close the ledger after use. */
+export async function openRun(sync: Sync, options: RunOptions, workbench: Workbench, watching: Watch): Promise<Run> {
+  const { connection } = workbench;
+  const { apply, folder, saved, now = Date.now() } = options;
+  const signal = watching.signal();
+  const ledger = await openLedger(connection, {
+    folder: join(folder, "ledgers"),
+    place: sync.place,
+    sync: sync.name,
+    mode: apply ? "write" : "read",
+    signal,
+    now,
+    saved: saved && (async () => saved("ledger")),
+  });
+  const warnings: string[] = [];
+  const warn = (message: string): void => {
+    const shown = redact(message);
+    warnings.push(shown);
+    options.warn(shown);
+  };
+  const mayEnd = apply && isOrdinary(options);
+  try {
+    const unchanged = await Unchanged.open(sync, { folder, kept: ledger.kept, now, signal, mayEnd, stores: apply });
+    return { sync, options, workbench, connection, watching, ledger, unchanged, now, warnings, warn };
+  } catch (error) {
+    await ledger.close().catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Whether a run is for everybody, from the sources, and nobody has said what it may do. */
+function isOrdinary({ planner, for: people, digest, overrides = [] }: RunOptions): boolean {
+  return planner === undefined && people === undefined && digest === undefined && overrides.length === 0;
+}
