@@ -28,15 +28,16 @@ export async function carryOver(connection: Connection): Promise<void> {
     INSERT INTO actual_extra SELECT kind, name, fields FROM shown WHERE action = 'create' AND fields IS NOT NULL`);
 }
 
+const listActual: Planner["read"] = async (sync, workbench, { signal, progress }) => {
+  progress?.("list");
+  await listTarget(sync.target, workbench, "actual", signal);
+};
+
 /**
  * Plans the stored plan of a run again: the target is listed again, and the changes must still be those that were shown.
  * Then only the selected part of them is left.
  */
 export function planFromStore(plans: Plans, run: RunRecord, selection: Selection = {}): Planner {
-  const read: Planner["read"] = async (sync, workbench, { signal, progress }) => {
-    progress?.("list");
-    await listTarget(sync.target, workbench, "actual", signal);
-  };
   const plan: Planner["plan"] = async (sync, { connection }, { signal, progress, history, overrides = [] }) => {
     await useThreads(connection);
     progress?.("plan");
@@ -67,7 +68,7 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
       notes: [...run.notes, ...adoptedNotes(limited.adopted)],
     };
   };
-  return { read, plan };
+  return { read: listActual, plan };
 }
 
 /**

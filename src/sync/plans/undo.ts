@@ -45,41 +45,42 @@ export function planUndo(store: Plans, runs: readonly Pick<RunRecord, "id" | "se
     progress?.("list");
     await listTarget(sync.target, workbench, "actual", signal);
   };
-  const plan: Planner["plan"] = async (sync, { connection }, options) => {
-    const { signal, progress, history, overrides = [], now = Date.now() } = options;
-    await useThreads(connection);
-    progress?.("plan");
-    // Who is created anew gets the target's own fields back.
-    await connection.run(`
-      INSERT INTO actual_extra
-      SELECT kind, name, fields FROM (
-        SELECT kind, name, first(fields ORDER BY n) AS fields, first(before ORDER BY n) AS before FROM undone_change GROUP BY kind, name)
-      ANTI JOIN actual USING (kind, name) WHERE before IS NOT NULL AND fields IS NOT NULL`);
-    const { departures, lost } = await combinePreviousState(connection, sync, now);
-    await connection.run("CREATE OR REPLACE TEMP TABLE kept_by_hand AS FROM by_hand");
-    const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
-    const none = { count: 0, examples: [] };
-    const { create } = limited.plan.counts.users;
-    const notes: Note[] = departureNotes(
-      { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0, days: [] } },
-      sync.name,
-    );
-    if (create > 0)
-      notes.push({
-        text: `${pluralize(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
-      });
-    if (lost > 0)
-      notes.push({
-        text: `${pluralize(lost, "membership")} left out: somebody has deleted the group since, and an undo does not bring it back`,
-      });
-    notes.push({
-      text: `unless the sources or the rules change, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
-    });
-    const expected = await withExpectations(connection, sync, limited, { knowsSources: false, overrides, signal });
-    return { ...expected, notes, departures };
-  };
-  return { read, plan };
+  return { read, plan: planPreviousState };
 }
+
+const planPreviousState: Planner["plan"] = async (sync, { connection }, options) => {
+  const { signal, progress, history, overrides = [], now = Date.now() } = options;
+  await useThreads(connection);
+  progress?.("plan");
+  // Who is created anew gets the target's own fields back.
+  await connection.run(`
+    INSERT INTO actual_extra
+    SELECT kind, name, fields FROM (
+      SELECT kind, name, first(fields ORDER BY n) AS fields, first(before ORDER BY n) AS before FROM undone_change GROUP BY kind, name)
+    ANTI JOIN actual USING (kind, name) WHERE before IS NOT NULL AND fields IS NOT NULL`);
+  const { departures, lost } = await combinePreviousState(connection, sync, now);
+  await connection.run("CREATE OR REPLACE TEMP TABLE kept_by_hand AS FROM by_hand");
+  const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
+  const none = { count: 0, examples: [] };
+  const { create } = limited.plan.counts.users;
+  const notes: Note[] = departureNotes(
+    { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0, days: [] } },
+    sync.name,
+  );
+  if (create > 0)
+    notes.push({
+      text: `${pluralize(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
+    });
+  if (lost > 0)
+    notes.push({
+      text: `${pluralize(lost, "membership")} left out: somebody has deleted the group since, and an undo does not bring it back`,
+    });
+  notes.push({
+    text: `unless the sources or the rules change, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
+  });
+  const expected = await withExpectations(connection, sync, limited, { knowsSources: false, overrides, signal });
+  return { ...expected, notes, departures };
+};
 
 /** A stored table of several runs, with each run's place `n` among them. */
 function each(store: Plans, ids: readonly string[], table: "changes" | "owned"): string {
