@@ -97,7 +97,7 @@ export async function readRecords(
   try {
     return await interruptible(connection, options.signal, () => stage(connection, sources, rules, options));
   } catch (error) {
-    await drop(connection, stagedTables);
+    await drop(connection, { ...stagedTables, ...assembledTables });
     throw error;
   } finally {
     await connection.returnMemory();
