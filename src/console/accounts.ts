@@ -58,18 +58,15 @@ export function checkToken(visitor: Visitor, given: string | null | undefined): 
     throw new Refusal(403, "the form is not from this session; open the page again");
 }
 
-/**
- * The accounts of the service whose listener has the console, with the sessions of its interface.
- * @param outer the listener's own request for one of the console's
- */
-export function serviceAccounts(host: HostAccounts, outer: (request: FastifyRequest) => FastifyRequest): Accounts {
+/** The accounts of the service whose listener has the console, with the sessions of its interface. */
+export function serviceAccounts(host: HostAccounts): Accounts {
   return {
     of: "the service",
     cookie: sessionCookie,
     secure: host.secure,
     targets: () => [],
-    find: (request, isUse) => host.find(outer(request), isUse),
-    signIn: (request, credentials) => host.signIn(outer(request), credentials),
+    find: (request, isUse) => host.find(request, isUse),
+    signIn: (request, credentials) => host.signIn(request, credentials),
     signOut: ({ token }) => host.signOut(token),
   };
 }

@@ -1,17 +1,15 @@
 import { readFile } from "node:fs/promises";
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import cookie from "@fastify/cookie";
 import helmet from "@fastify/helmet";
-import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Host } from "#control/access.ts";
 import { answerOf, Refusal } from "#control/answers.ts";
 import { messageOf } from "#errors.ts";
-import { withoutSchemas } from "#http/listening.ts";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
-import { checkToken } from "./accounts.ts";
-import type { Accounts } from "./accounts.ts";
+import { checkToken, serviceAccounts, targetAccounts } from "./accounts.ts";
+import type { Accounts, TargetAccountsOptions } from "./accounts.ts";
 import { addAuditPages } from "./audit-routes.ts";
 import { addDoubtPages } from "./doubt-routes.ts";
 import { formOf } from "./context.ts";
@@ -27,10 +25,9 @@ import { addPages } from "./routes.ts";
 import { addRulesPages } from "./rules-routes.ts";
 import { addSyncPages } from "./sync-routes.ts";
 
-/** The console's own server, without a listener. */
-export interface App {
-  handle(request: IncomingMessage, response: ServerResponse): void;
-  close(): Promise<void>;
+export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | "pinboards"> {
+  /** Where accounts are checked that no service on this listener has. */
+  readonly targets: TargetAccountsOptions;
 }
 
 const locally = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
@@ -64,13 +61,16 @@ const policy = {
   "frame-ancestors": ["'none'"],
 };
 
-/** The longest form, in bytes: names that are left out of a plan. */
-const bodyLimit = 1024 * 1024;
+/** Adds the pages to a server, with hooks, headers and errors of their own. */
+export function addConsole(server: FastifyInstance, host: Host, { targets, ...options }: ConsoleOptions): void {
+  const accounts = host.accounts === undefined ? targetAccounts(targets) : serviceAccounts(host.accounts);
+  const { loads, pinboards } = host;
+  void server.register(async (app) => openApp(app, host, { ...options, accounts, loads, pinboards }));
+}
 
-export async function openApp(options: AppOptions): Promise<App> {
-  const { version, log, accounts, control } = options;
-  const app = fastify({ ...withoutSchemas, bodyLimit, exposeHeadRoutes: false, return503OnClosing: false });
-  await app.register(cookie);
+async function openApp(app: FastifyInstance, host: Host, options: AppOptions): Promise<void> {
+  const { version, log, accounts, control, loads } = options;
+  if (!app.hasRequestDecorator("cookies")) await app.register(cookie);
   await app.register(helmet, {
     contentSecurityPolicy: { useDefaults: false, directives: policy },
     // With `no-referrer` browsers would not say in `Origin` where a form comes from.
@@ -98,8 +98,16 @@ export async function openApp(options: AppOptions): Promise<App> {
 
   app.addHook("onRequest", async (request, reply) => {
     reply.header("cache-control", "no-store");
+    const { id } = request.params as { id?: string };
+    if (id !== undefined && request.routeOptions.config.forLoads === true) {
+      const answered = await loads?.passOn(request, reply, id);
+      if (answered !== undefined) return answered;
+    }
+    const contentType = host.contentType(request);
+    if (contentType !== undefined) request.raw.headers["content-type"] = contentType;
     if (isFromOtherSite(request.raw)) throw new Refusal(403, otherSite);
     if (control.isStopping() && request.method !== "GET") throw new Refusal(503, "the daemon is stopping");
+    return undefined;
   });
   app.setErrorHandler((error, request, reply) => {
     const { status, headers, document, unexpected } = answerOf(error);
@@ -109,9 +117,6 @@ export async function openApp(options: AppOptions): Promise<App> {
     const title = titles.get(status) ?? "That did not work";
     return send(request, reply.code(status).headers(headers), { title }, message({ title, message: text, problems }));
   });
-  app.setNotFoundHandler(() => {
-    throw new Refusal(404, "there is no such page");
-  });
   app.get("/assets/:file", async (request, reply) => {
     const { file } = request.params as { file: string };
     const path = files.get(file);
@@ -120,7 +125,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     reply.type(contentTypes[extname(path)] ?? "").header("cache-control", "public, max-age=86400");
     return readFile(path);
   });
-  addSession(app, options, send);
+  const pages = addSession(app, options, send);
   await app.register(async (scope) => {
     protect(scope, options, accounts);
     addPages(scope, options, send);
@@ -133,13 +138,12 @@ export async function openApp(options: AppOptions): Promise<App> {
     addSyncPages(scope, options, send);
     addLoadPages(scope, options, send);
   });
-  await app.ready();
-  return {
-    handle: (request, response) => {
-      app.routing(request, response);
-    },
-    close: () => app.close(),
-  };
+  // Everything else on the listener is answered as if the console did not exist.
+  for (const section of new Set([...pages].map((page) => page.split("/", 2).join("/"))))
+    if (section !== "/")
+      app.get(`${section}/*`, () => {
+        throw new Refusal(404, "there is no such page");
+      });
 }
 
 const titles: ReadonlyMap<number, string> = new Map([
@@ -153,8 +157,8 @@ const titles: ReadonlyMap<number, string> = new Map([
 /** What answers GET and is nowhere to go to. */
 const notPages: ReadonlySet<string> = new Set(["/sign-in", "/assets/:file", "/events"]);
 
-/** Sign in and out. Called before the pages are added, which it gets to know. */
-function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send): void {
+/** Sign in and out. Called before the pages are added. @returns the paths of all pages, once they are added */
+function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send): ReadonlySet<string> {
   const pages = new Set<string>();
   app.addHook("onRoute", ({ method, url }) => {
     if (method === "GET" && !notPages.has(url)) pages.add(url);
@@ -197,6 +201,7 @@ function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send):
     const options = { path: "/", httpOnly: true, sameSite: "lax", secure: accounts.secure } as const;
     return reply.setCookie(accounts.cookie, result.token, options).redirect(next, 303);
   });
+  return pages;
 }
 
 /** What every page needs: a session, of somebody who may look; and to change something, the token of its forms. */

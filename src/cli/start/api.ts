@@ -17,7 +17,8 @@ import { quarantinedRecords } from "#state/quarantined.ts";
 import { readableStore } from "#daemon/stored-changes.ts";
 import type { Embedded } from "#daemon/embedded.ts";
 import { verifyAccount } from "#daemon/wiring.ts";
-import type { ConsoleOptions } from "#console/console.ts";
+import type { VerifyAccount } from "#console/accounts.ts";
+import type { ConsoleOptions } from "#console/app.ts";
 import type { Control } from "#control/control.ts";
 import { Connections } from "#daemon/connections.ts";
 import { People } from "#daemon/people.ts";
@@ -203,8 +204,8 @@ async function openRoutes(
   current: () => Configuration,
 ): Promise<AddRoutes> {
   if (configuration.console === false) return control.routes;
-  const { createConsole } = await import("#console/console.ts");
-  const { routes } = createConsole({
+  const { addConsole } = await import("#console/app.ts");
+  const options = {
     version,
     log,
     control,
@@ -212,12 +213,12 @@ async function openRoutes(
     ...configuration.console,
     targets: {
       targets: () => Object.keys(current().targets),
-      verify: (credentials) => verifyAccount(current(), credentials, embedded),
+      verify: (credentials: Parameters<VerifyAccount>[0]) => verifyAccount(current(), credentials, embedded),
     },
-  });
+  };
   return (app, host) => {
     control.routes(app, host);
-    routes(app, host);
+    addConsole(app, host, options);
   };
 }
 

@@ -147,7 +147,8 @@ function tooManyConnections(most: number): HttpError {
 /** The headers of every answer, and those of family B (B.10). */
 function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
   const { family, incident, trace, started } = request.exchange;
-  reply.header("cache-control", "no-store").header("x-content-type-options", "nosniff");
+  if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
+  reply.header("x-content-type-options", "nosniff");
   if (family !== "administration") return;
   reply.headers({
     "cache-control": "no-cache, no-store, max-age=0, must-revalidate",
