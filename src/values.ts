@@ -172,7 +172,7 @@ export const proxy = z
     { error: aProxy },
   )
   .describe(
-    "The HTTP proxy, with a user name and a password where it wants them: http://user:password@host:3128. none: no proxy. Absent: what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say.",
+    "The HTTP proxy: http://host:3128 or http://user:password@host:3128. none: no proxy. Absent: as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say.",
   );
 
 export const timezone = text("a time zone like Europe/Amsterdam").refine(isTimeZone, {

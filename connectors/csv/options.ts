@@ -92,9 +92,7 @@ const dialect = {
     .min(0, "expected 0 or more")
     .optional()
     .describe("How many lines come before the header, such as a title. Default 0."),
-  skipUntilHeader: flag(
-    "The header is the first row that has all columns which are configured; rows before it are skipped.",
-  ),
+  skipUntilHeader: flag("The header is the first row with all configured columns; rows before it are skipped."),
   ignoreCase: flag("Column names are case-insensitive, in rules too."),
   duplicateColumns: duplicateColumns
     .optional()
@@ -140,7 +138,9 @@ const file = {
     .int("expected a whole number")
     .min(0, "expected 0 or more")
     .optional()
-    .describe("A file with fewer rows, the header not counted, fails the read; of several, every one. Default 1."),
+    .describe(
+      "A file with fewer rows, besides the header, fails the read; of several files, each must have as many. Default 1.",
+    ),
 };
 
 const memberOf = z

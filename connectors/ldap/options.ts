@@ -156,7 +156,7 @@ const bind = z
     { error: "expected {dn, password}, {sasl: EXTERNAL} or {sasl: PLAIN, username, password}" },
   )
   .describe(
-    "The login: {dn, password}, {sasl: EXTERNAL} (the client certificate, or the user of a socket) or {sasl: PLAIN, username, password}. Default: anonymous.",
+    "The login: {dn, password}, {sasl: EXTERNAL} (the client certificate, or a socket's user) or {sasl: PLAIN, username, password}. Default: anonymous.",
   );
 
 const limits = z

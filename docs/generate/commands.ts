@@ -2,10 +2,9 @@ import { runProgram } from "#cli/program.ts";
 
 const introduction = `# Command reference
 
-This page is what \`rollcall --help\` and \`rollcall COMMAND --help\` print (\`npm run docs\`). From a checkout, write
-\`npm run rollcall -- COMMAND\`.
+The help of every command (\`npm run docs\`). From a checkout, write \`npm run rollcall -- COMMAND\`.
 
-Every command that reads the configuration takes \`--config FILE\`. Without it, the file is \`$ROLLCALL_CONFIG\`, else \`rollcall.yaml\`, else
+Commands that read the configuration take \`--config FILE\`; the default is \`$ROLLCALL_CONFIG\`, else \`rollcall.yaml\`, else
 \`config/rollcall.yaml\`. With \`--json\`, standard output is one JSON document.
 
 | exit code | meaning |
@@ -13,10 +12,10 @@ Every command that reads the configuration takes \`--config FILE\`. Without it, 
 | 0 | done, or nothing to do |
 | 1 | failed |
 | 2 | \`plan\`: there are changes |
-| 3 | held by a limit, waits for approval, or going on would not do what was shown |
+| 3 | held by a limit, waiting for approval, or stopped because the result would not be what was shown |
 
-The first Ctrl-C stops a run before anything is applied. A run that is already being applied is finished and verified; a second Ctrl-C
-abandons it, and the service has then made either all of the changes or none. A command that has still not stopped ten seconds later kills
+The first Ctrl-C stops a run before anything is applied. A run that is being applied is finished and verified; a second Ctrl-C
+abandons it, and the service has then made all of the changes or none. A command that is still running ten seconds later kills
 itself (SIGKILL).
 `;
 

@@ -13,15 +13,15 @@ const sizes = /\[KMGT\]iB\$$/;
 
 const introduction = `# Configuration reference
 
-This page is generated from the schemas that check the file (\`npm run docs\`). \`config/schema.json\` holds the same for editors.
+Every key of the configuration file, generated from the schemas that check it (\`npm run docs\`). \`config/schema.json\` gives editors the same.
 
-- The file is YAML. It is checked as a whole before anything starts; unknown keys are errors.
-- Several sections can share keys: write \`&name\` behind the key of one, and \`<<: *name\` in another, whose own keys come first.
-- Where a whole section is left out or empty, all of its defaults apply. A file that holds only \`service:\` is valid.
+- The file is YAML, checked as a whole before anything starts; unknown keys are errors.
+- A section that is left out or empty has all of its defaults. A file that holds only \`service:\` is valid.
 - \`\${env:NAME}\`, \`\${env:NAME:-default}\` and \`\${file:/path}\` can stand in any value. A variable that is not set and has no default is an error.
-- The file may have 1 MiB, a file of a secret 64 KiB, and a rule 16 KiB. Pipes and devices are not read.
-- A *duration* is \`90s\`, \`15m\`, \`3h\` or \`7d\`. A *size* is \`64KiB\`, \`512MiB\`, \`1GiB\` or \`2TiB\`. An *expression* is [CEL](../guide/rules.md).
-- Relative paths start at the folder of the file.
+- To share keys between sections, write \`&name\` behind one section's key and \`<<: *name\` in the other, whose own keys come first.
+- A *duration* is \`90s\`, \`15m\`, \`3h\` or \`7d\`; a *size* \`64KiB\`, \`512MiB\`, \`1GiB\` or \`2TiB\`; an *expression* is [CEL](../guide/rules.md).
+- Relative paths start at the file's folder.
+- The file may have 1 MiB, a secret's file 64 KiB, a rule 16 KiB. Pipes and devices are not read.
 `;
 
 /** The reference of a configuration file as Markdown, from its JSON Schema. */
@@ -105,8 +105,10 @@ function table(rows: readonly Row[]): string[] {
   ];
 }
 
+/** Text for a cell. An asterisk outside of code would begin emphasis. */
 function cell(text: string): string {
-  return text.replaceAll("|", "\\|").replaceAll("\n", " ");
+  const plain = text.replaceAll("|", "\\|").replaceAll("\n", " ");
+  return plain.replaceAll(/`[^`]*`|\*/g, (part) => (part === "*" ? "\\*" : part));
 }
 
 function valueOf(schema: Schema): string {

@@ -21,9 +21,7 @@ const remote = z.strictObject({
   nodes: z
     .array(values.node, { error: "expected a list of hosts like [node1.example.com]" })
     .prefault([])
-    .describe(
-      "Other hosts, or other ports of its host, that data may go to when the server redirects a load there: host or host:port.",
-    ),
+    .describe("Other hosts, or other ports of its host, that the server may send a load's data to: host or host:port."),
 });
 
 const target = z

@@ -29,13 +29,11 @@ export const daemon = values
       })
       .prefault("folder")
       .describe(
-        "Where journal, ledgers, stored plans, audit log and unsent notifications are. folder: in the data folder. postgres: in the database of service.engine, or in the one that is given: then any number of daemons share them.",
+        "Where journal, ledgers, stored plans, audit log and unsent notifications are. folder: in the data folder. postgres: in the database of service.engine, or in the given one; any number of daemons then share them.",
       ),
     lease: values.duration
       .prefault("15s")
-      .describe(
-        "How long a daemon that shares its state may be silent before another one takes over what it was doing.",
-      ),
+      .describe("How long a daemon that shares its state may be silent before another takes over its work."),
   })
   .describe(
     "The daemon. Its data folder and memory limit are for a file without service; with a service, it uses service.data and service.memory.",

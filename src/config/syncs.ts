@@ -78,7 +78,7 @@ const userScope = {
     .boolean({ error: "expected true or false" })
     .exactOptional()
     .describe(
-      "true: who is in a group inside one of these groups, however deep, counts as in it. false, or absent: only direct members.",
+      "true: members of groups inside these groups, however deep, count too. false, or absent: only direct members.",
     ),
 };
 
@@ -245,9 +245,7 @@ export const sync = z.strictObject({
       groups: expression("lower(entry.cn)").exactOptional().describe("The key that joins groups from several sources."),
     })
     .exactOptional()
-    .describe(
-      "How to recognize the same user or group in several sources: entries with the same key become one. Absent: no joining.",
-    ),
+    .describe("How to match a user or group across sources: entries with the same key become one. Absent: no joining."),
   to: values.text("the name of a target").describe("The target to write to, by name."),
   ...schedule,
   users: userRules.describe("How entries become users: CEL expressions over `entry`."),
@@ -259,7 +257,7 @@ export const sync = z.strictObject({
   groupsFromRules: groupsFromRules
     .prefault("refuse")
     .describe(
-      "When a rule `groups` names a group that no source has. refuse: the run fails, unless the target has it. create: make it, and delete it when nobody is in it any more. Or create, with what it is called: { displayName, description }.",
+      "What to do when a rule `groups` names a group that no source has. refuse: fail the run, unless the target has it. create: create it, and delete it once it is empty. { displayName, description }: create it with these.",
     ),
   manage: z
     .enum(["owned", "everything"])
@@ -269,10 +267,10 @@ export const sync = z.strictObject({
     .boolean()
     .prefault(true)
     .describe(
-      "Whether plans say why each change is there. For that, what the rules read of every record is stored with the last applied run.",
+      "Whether plans say why each change is there. For that, the values that rules read of every record are stored with the last applied run.",
     ),
   drift: drift.describe(
-    "What to do with what somebody changed in the target while the source says what it said before. revert: take it back. leave: let it stay until the source changes that value. hold: hold the run, as a limit does. Needs `causes`.",
+    "What to do when somebody has changed a value in the target and the source has not. revert: take it back. leave: keep it until the source changes that value. hold: hold the run, as a limit does. Needs `causes`.",
   ),
   expectations: expectations.describe(
     "What must be true of the users and groups that a run leaves in the target. Every plan is checked, dry runs too.",
@@ -283,7 +281,7 @@ export const sync = z.strictObject({
         .union([z.boolean(), patterns], { error: 'expected true, false or a list of groups like ["team-*"]' })
         .prefault(false)
         .describe(
-          "Whether memberships stay that somebody added by hand to groups of the sync. true: in all of them. A list: in the groups of these names; * stands for any characters. Needs `causes`.",
+          "Whether to keep memberships that somebody added by hand to the sync's groups. true: in all groups. A list: in groups of these names; * stands for any characters. Needs `causes`.",
         ),
     })
     .describe("Memberships in groups of the sync."),

@@ -68,12 +68,12 @@ export const checks = {
   settled: patience
     .optional()
     .describe(
-      "Wait until a file has not been written to for so long, such as 30s; after ten times as long the read fails. Default: do not wait.",
+      "Wait until nobody has written to a file for this long, such as 30s; after ten times as long the read fails. Default: do not wait.",
     ),
   checksum: z
     .enum(["md5", "sha1", "sha256", "sha512"], { error: "expected md5, sha1, sha256 or sha512" })
     .optional()
-    .describe("Each file has one with its checksum beside it, such as people.csv.sha256. Default: none has."),
+    .describe("The kind of checksum stored beside each file, such as people.csv.sha256. Default: none."),
 };
 
 /** Passes the bytes of a file on. @throws {IncompleteReadError} at the end, when they do not have the expected checksum */

@@ -96,7 +96,7 @@ export const limits = values.section({
     .enum(["hold", "apply-the-rest"])
     .prefault("hold")
     .describe(
-      "What to do when a limit is tripped. hold: apply nothing. apply-the-rest: hold only the changes that the limit is about.",
+      "What to do when a limit trips. hold: apply nothing. apply-the-rest: hold back only the changes that the limit is about.",
     ),
 });
 
@@ -156,7 +156,7 @@ const driftIgnore = z
     error: 'expected a list like ["users.svc-*.mail"]',
   })
   .prefault([])
-  .describe("What stays and is no drift, such as users.svc-*.mail or groups.*.memberships.");
+  .describe("Changes that stay and are no drift, such as users.svc-*.mail or groups.*.memberships.");
 /** `syncs.NAME.drift`. */
 export const drift = z
   .union(
@@ -179,11 +179,11 @@ const expectation = z
       .text(nameOfExpectation)
       .regex(/^(?! )[^,\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+(?<! )$/u, { error: `expected ${nameOfExpectation}` })
       .max(longestName, { error: `expected ${nameOfExpectation}` })
-      .describe("What is expected, in words. It stands in reports, and an override names it."),
+      .describe("The expectation in words, as reports show it and overrides name it."),
     over: z
       .enum(["users", "groups"])
       .exactOptional()
-      .describe("What to evaluate `expect` for, one by one. Absent: once, for how many users and groups there are."),
+      .describe("Evaluate `expect` for each user or each group. Absent: once, for how many there are."),
     expect: values
       .text('a CEL expression like !("Finance" in groups)')
       .describe("A CEL expression that is true where all is well."),
@@ -191,7 +191,7 @@ const expectation = z
       .enum(["hold", "approve", "warn"])
       .prefault("hold")
       .describe(
-        "What to do with a plan that breaks it. hold: hold it, as a limit does. approve: have a person approve it. warn: say so.",
+        "What to do with a plan that breaks it. hold: hold it, as a limit does. approve: require approval. warn: say so.",
       ),
     most: wholeNumber.prefault(0).describe("How many users or groups may break it."),
   })

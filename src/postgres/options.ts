@@ -12,12 +12,14 @@ export const postgres = z.strictObject({
       if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
     })
     .describe(
-      "The database: postgres://user:password@host:5432/database?sslmode=verify-full. Of several hosts (host,host:5433) the one that writes is used. The user is no superuser. sslmode is verify-full unless the server is on this machine; others are verify-ca, require and disable.",
+      "The database: postgres://user:password@host:5432/database?sslmode=verify-full. Of several hosts (host,host:5433) the primary is used. The user must not be a superuser. sslmode is verify-full unless the server is on this machine; others are verify-ca, require and disable.",
     ),
   sslrootcert: values.path
     .exactOptional()
     .describe("A PEM file with the authorities that may have issued the server's certificate. Absent: the usual ones."),
-  poolSize: values.atLeastOne.prefault(10).describe("The most connections that one process of the service opens."),
+  poolSize: values.atLeastOne
+    .prefault(10)
+    .describe("The most connections of a pool. The service has two pools, one for tables."),
   statementTimeout: values.patience
     .prefault("10m")
     .describe("How long one statement may run. Writing a load and queries of pinboards have limits of their own."),

@@ -93,7 +93,7 @@ export const service = z.strictObject({
     .refine(({ port }) => port !== 0, { error: "expected the port that this replica listens on" })
     .exactOptional()
     .describe(
-      "With PostgreSQL: the address where other replicas of the service reach this one, host:port. Absent: the one it listens on; where that is every address of the machine, the first one that is not a loopback address.",
+      "With PostgreSQL: the address where other replicas of the service reach this one, host:port. Absent: the one it listens on or, if that is every address, the first one that is not loopback.",
     ),
   nodeAddress: z
     .strictObject({
@@ -110,9 +110,7 @@ export const service = z.strictObject({
         .describe("How long an uncommitted cycle lasts, and how long an ended one is remembered."),
       lostAfter: values.patience
         .prefault("30s")
-        .describe(
-          "With PostgreSQL: how long a replica may be away until the loads whose data it has, and that are not written, have failed.",
-        ),
+        .describe("With PostgreSQL: how long a replica may be away before its unwritten loads fail."),
       maxChunk: values.size.prefault("8GiB").describe("The largest size of one chunk."),
       maxCycle: values.size.prefault("64GiB").describe("The largest size of all chunks of a cycle together."),
       minFreeDisk: values.size
@@ -123,7 +121,7 @@ export const service = z.strictObject({
   pinboards: values
     .text("the path of a folder")
     .exactOptional()
-    .describe("A folder of pinboards, one YAML file each: *.yaml, *.yml. Reloaded on SIGHUP."),
+    .describe("A folder of pinboards, one YAML file each: *.yaml, *.yml. Read again on SIGHUP."),
   queries: values
     .section({
       timeout: values.duration.prefault("60s").describe("How long a query of a pinboard may run."),
