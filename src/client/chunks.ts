@@ -4,8 +4,8 @@ import type { Readable } from "node:stream";
 import { InputError, messageOf, RollcallError } from "#errors.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { FileData } from "./form.ts";
-import { blockSize, createCuts, createLook, endingInReturns } from "./row-ends.ts";
-import type { Cuts, CutsOf } from "./row-ends.ts";
+import { blockSize, createCuts, createLook, endingInReturns } from "./cuts.ts";
+import type { Cuts, CutsOf } from "./cuts.ts";
 
 /** Rows. */
 export type LoadSource = FileSource | StreamSource;

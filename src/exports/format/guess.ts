@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { isUtf8 } from "node:buffer";
-import { endingInReturns } from "#client/row-ends.ts";
+import { endingInReturns } from "#client/cuts.ts";
 import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";

@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { createSplitter } from "#service/loads/split.ts";
+import { RowRanges } from "#row-scan.ts";
+import { syntaxOf } from "#service/loads/load-format.ts";
+import { Splitter } from "#service/loads/split.ts";
 import type { LoadFormat } from "#service/loads/load-format.ts";
 
 /** How many rows are looked at, the header included. */
@@ -31,31 +33,19 @@ export function readRows(
   const raw = { ...format, flexible: true, nullValue: randomUUID() };
   const start = bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark) ? byteOrderMark.length : 0;
   const text = bytes.subarray(start);
-  const found: { readonly row: Buffer; readonly hasReturn: boolean }[] = [];
-  const splitter = createSplitter({
-    format: raw,
-    columnNames: Array.from({ length: columns === 1 ? 1 : 2 }, () => ""),
-    onRow: (from, to, _, hasReturn) => {
-      found.push({ row: text.subarray(from, to), hasReturn });
-    },
-  });
-  for (let at = 0; at < text.length && found.length < looked; at += blockSize) {
-    splitter.scan(text.subarray(at, at + blockSize));
-    splitter.take();
-  }
-  if (found.length < looked) splitter.end();
-  if (splitter.unterminated && !isWhole) found.pop();
-  return found.slice(0, looked).map(({ row, hasReturn }) => splitRow(row, raw, hasReturn));
+  const ranges = new RowRanges(syntaxOf(raw), columns !== 1);
+  for (let at = 0; at < text.length && ranges.rows.length < looked; at += blockSize)
+    ranges.scan(text.subarray(at, at + blockSize));
+  if (ranges.rows.length < looked) ranges.end();
+  const found = ranges.unterminated && !isWhole ? ranges.rows.slice(0, -1) : ranges.rows;
+  return found.slice(0, looked).map(({ from, to, hasReturn }) => splitRow(text.subarray(from, to), raw, hasReturn));
 }
 
 /** One row, split by the service's splitter into as many fields as it has. */
 function splitRow(row: Buffer, format: LoadFormat, hasReturn: boolean): SampleRow {
   const width = row.toString().split(format.fieldSeparator).length;
-  const splitter = createSplitter({
-    format,
-    columnNames: Array.from({ length: width }, () => ""),
-    onRow: () => undefined,
-  });
+  const columnNames = Array.from({ length: width }, () => "");
+  const splitter = new Splitter(format, columnNames);
   splitter.scan(row);
   splitter.end();
   // `flaw,"field","field"`: a field that is not there has no quotes.

@@ -1,3 +1,5 @@
+import { rowSyntax } from "#row-scan.ts";
+import type { RowSyntax } from "#row-scan.ts";
 import type { TableName } from "#service/engine/engine.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 
@@ -35,6 +37,10 @@ export function formatOf({ format }: LoadParameters): LoadFormat {
     trueFormat: boolean.true_format,
     falseFormat: boolean.false_format,
   };
+}
+
+export function syntaxOf({ type, fieldSeparator, enclosingCharacter, escapeCharacter }: LoadFormat): RowSyntax {
+  return rowSyntax(type, { separator: fieldSeparator, enclosing: enclosingCharacter, escape: escapeCharacter });
 }
 
 /** How the rows of a load are written: specification 2.2 with every default filled in. */

@@ -7,8 +7,7 @@ import { conversionOf, shown } from "./convert.ts";
 import { writeRejects } from "./rejects.ts";
 import { blocks, findSections } from "./sections.ts";
 import type { Section } from "./sections.ts";
-import { createSplitter } from "./split.ts";
-import type { Splitter } from "./split.ts";
+import { Splitter } from "./split.ts";
 import type { LoadFormat } from "./load-format.ts";
 
 /**
@@ -20,12 +19,11 @@ import type { LoadFormat } from "./load-format.ts";
 export async function parse({ connection }: Stage, input: LoadInput, signal: AbortSignal): Promise<Parsed> {
   const { format, columns, chunks } = input;
   return interruptible(connection, signal, async () => {
-    const names = columns.map((column) => column.name);
     await createParsed(connection, columns, format);
-    const sections = await findSections(chunks, format, names, signal);
+    const sections = await findSections(chunks, format, columns.length, signal);
     for (const section of sections) await insertRewritten(connection, input, section, signal);
     return outcome(connection, input, async (rejected) => {
-      await writeRejects(input.badRecords, sections, format, names, rejected, signal);
+      await writeRejects(input.badRecords, sections, format, columns.length, rejected, signal);
     });
   });
 }
@@ -148,7 +146,7 @@ export async function* rewritten(
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   const source = blocks(section.path, section.from, signal);
-  const splitter = createSplitter({ format, columnNames, onRow: () => undefined });
+  const splitter = new Splitter(format, columnNames);
   let isOver = false;
   try {
     for (let number = 0; !isOver; number++) {

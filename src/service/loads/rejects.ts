@@ -1,15 +1,18 @@
 import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import { RowRanges } from "#row-scan.ts";
+import type { RowRange } from "#row-scan.ts";
+import { syntaxOf } from "./load-format.ts";
 import type { LoadFormat } from "./load-format.ts";
 import { blocks } from "./sections.ts";
 import type { Section } from "./sections.ts";
-import { createSplitter } from "./split.ts";
 
 const newline = Buffer.from("\n");
 const bufferSize = 256 * 1024;
 
 /**
  * Writes rejected rows as they were sent, in their order; one that ended without a newline gets one (A.13).
+ * @param width how many columns the table has
  * @param rejected the numbers of the rejected rows, counted from 1 over all sections, ascending, in batches
  * @throws the signal's reason
  */
@@ -17,7 +20,7 @@ export async function writeRejects(
   path: string,
   sections: readonly Section[],
   format: LoadFormat,
-  columnNames: readonly string[],
+  width: number,
   rejected: AsyncIterable<readonly number[]>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -29,9 +32,9 @@ export async function writeRejects(
   let number = 0;
 
   /** The ranges of the rejected rows among these; neighbours are merged. */
-  async function choose(rows: Rows["rows"]): Promise<[number, number][]> {
+  async function choose(rows: readonly RowRange[]): Promise<[number, number][]> {
     const chosen: [number, number][] = [];
-    for (const [from, to] of rows) {
+    for (const { from, to } of rows) {
       number++;
       while (at === batch.length && !isOver) {
         const next = await batches.next();
@@ -52,7 +55,7 @@ export async function writeRejects(
   try {
     for (const section of sections) {
       if (isOver) break;
-      for await (const { rows, read } of rowsOf(section, format, columnNames, signal)) {
+      for await (const { rows, read } of rowsOf(section, format, width, signal)) {
         for (const [from, to] of await choose(rows)) await copy(from, to, read, target);
         if (isOver) break;
       }
@@ -98,26 +101,14 @@ function createWriter(file: FileHandle): Writer {
 type Read = (from: number, to: number) => Promise<Buffer>;
 
 interface Rows {
-  readonly rows: readonly (readonly [from: number, to: number])[];
+  readonly rows: readonly RowRange[];
   /** Bytes of the section. */
   readonly read: Read;
 }
 
 /** The ranges of the rows that end in each block. */
-async function* rowsOf(
-  section: Section,
-  format: LoadFormat,
-  columnNames: readonly string[],
-  signal: AbortSignal,
-): AsyncGenerator<Rows> {
-  let rows: [number, number][] = [];
-  const splitter = createSplitter({
-    format,
-    columnNames,
-    onRow: (from, to) => {
-      rows.push([from, to]);
-    },
-  });
+async function* rowsOf(section: Section, format: LoadFormat, width: number, signal: AbortSignal): AsyncGenerator<Rows> {
+  const ranges = new RowRanges(syntaxOf(format), width > 1);
   const file = await open(section.path);
   try {
     let block: Buffer = Buffer.alloc(0);
@@ -131,13 +122,12 @@ async function* rowsOf(
     for await (const bytes of blocks(section.path, section.from, signal)) {
       start += block.length;
       block = bytes;
-      splitter.scan(bytes);
-      splitter.take();
-      yield { rows, read };
-      rows = [];
+      ranges.scan(bytes);
+      yield { rows: ranges.rows, read };
+      ranges.rows = [];
     }
-    splitter.end();
-    yield { rows, read };
+    ranges.end();
+    yield { rows: ranges.rows, read };
   } finally {
     await file.close();
   }

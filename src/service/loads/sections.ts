@@ -1,7 +1,10 @@
 import { open, stat } from "node:fs/promises";
 import { InputError } from "#errors.ts";
+import { RowRanges } from "#row-scan.ts";
+import type { RowRange } from "#row-scan.ts";
+import { syntaxOf } from "./load-format.ts";
 import type { LoadFormat } from "./load-format.ts";
-import { createSplitter, loneReturn } from "./split.ts";
+import { loneReturnFlaw } from "./split.ts";
 
 /** The rows of one chunk: its bytes without a byte order mark and without the header (A.7). */
 export interface Section {
@@ -47,7 +50,7 @@ export async function* blocks(path: string, from: number, signal?: AbortSignal):
 export async function findSections(
   chunks: readonly string[],
   format: LoadFormat,
-  columnNames: readonly string[],
+  width: number,
   signal: AbortSignal,
 ): Promise<Section[]> {
   const sections: Section[] = [];
@@ -56,10 +59,12 @@ export async function findSections(
     const start = (await read(path, 0, byteOrderMark.length)).equals(byteOrderMark) ? byteOrderMark.length : 0;
     let from = start;
     if (format.hasHeaderRow && header === undefined) {
-      const row = await firstRow(path, from, format, columnNames, signal);
+      const row = await firstRow(path, from, format, width, signal);
       if (row !== undefined) {
-        if (row.hasReturn && (row.fields !== columnNames.length || row.to === (await stat(path)).size))
-          throw new InputError(`the first row would be dropped as the header, but ${loneReturn}`);
+        const isTrailing = format.trailingFieldSeparator && row.endsEmpty && row.fields > 1;
+        const fields = isTrailing ? row.fields - 1 : row.fields;
+        if (row.hasReturn && (fields !== width || row.to === (await stat(path)).size))
+          throw new InputError(`the first row would be dropped as the header, but ${loneReturnFlaw}`);
         const bytes = await read(path, row.from, Math.min(row.to - row.from, longestHeader + 2));
         header = bytes.subarray(0, bytes.length - endOfLine(bytes));
         from = row.to;
@@ -130,42 +135,28 @@ async function read(path: string, from: number, length: number): Promise<Buffer>
   }
 }
 
-interface FirstRow {
-  readonly from: number;
-  readonly to: number;
-  readonly fields: number;
-  /** There is a lone `\r` outside of enclosing characters. */
-  readonly hasReturn: boolean;
-}
-
-/** Where the first row is; its first line, when an enclosing character in it has no second one. */
+/** Where the first row is in a file; its first line, when an enclosing character in it has no second one. */
 async function firstRow(
   path: string,
   start: number,
   format: LoadFormat,
-  columnNames: readonly string[],
+  width: number,
   signal: AbortSignal,
-): Promise<FirstRow | undefined> {
-  let first: FirstRow | undefined;
-  const splitter = createSplitter({
-    format,
-    columnNames,
-    onRow: (from, to, fields, hasReturn) => {
-      first ??= { from: start + from, to: start + to, fields, hasReturn };
-    },
-  });
+): Promise<RowRange | undefined> {
+  const ranges = new RowRanges(syntaxOf(format), width > 1);
   for await (const block of blocks(path, start, signal)) {
-    splitter.scan(block);
-    splitter.take();
-    if (first !== undefined) return first;
+    ranges.scan(block);
+    if (ranges.rows.length > 0) break;
   }
-  splitter.end();
-  if (!splitter.unterminated || first === undefined) return first;
-  return { ...first, to: await endOfFirstLine(path, first, signal) };
+  if (ranges.rows.length === 0) ranges.end();
+  const [found] = ranges.rows;
+  if (found === undefined) return undefined;
+  const row = { ...found, from: start + found.from, to: start + found.to };
+  return ranges.unterminated ? { ...row, to: await endOfFirstLine(path, row, signal) } : row;
 }
 
 /** Where the first line of a row ends: not that of an empty line before it. */
-async function endOfFirstLine(path: string, row: FirstRow, signal: AbortSignal): Promise<number> {
+async function endOfFirstLine(path: string, row: RowRange, signal: AbortSignal): Promise<number> {
   let at = row.from;
   for await (const block of blocks(path, at, signal)) {
     const newline = block.indexOf(0x0a);

@@ -13,8 +13,8 @@ import { chunksOf } from "#client/chunks.ts";
 import type { LoadSource } from "#client/chunks.ts";
 import { HttpClient, textOf } from "#http/client.ts";
 import { findSections } from "#service/loads/sections.ts";
-import { createSplitter } from "#service/loads/split.ts";
-import { formatOf } from "#service/loads/load-format.ts";
+import { RowRanges } from "#row-scan.ts";
+import { formatOf, syntaxOf } from "#service/loads/load-format.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { cases } from "../../support/random.ts";
@@ -48,15 +48,12 @@ async function chunk(sources: readonly LoadSource[], parameters: LoadParameters,
 async function rowsOf(paths: readonly string[], parameters: LoadParameters): Promise<string[]> {
   const rows: string[] = [];
   const format = formatOf(parameters);
-  for (const section of await findSections(paths, format, columnNames, never)) {
+  for (const section of await findSections(paths, format, columnNames.length, never)) {
     const bytes = (await readFile(section.path)).subarray(section.from);
-    const splitter = createSplitter({
-      format,
-      columnNames,
-      onRow: (from, to) => rows.push(bytes.toString("latin1", from, to)),
-    });
-    splitter.scan(bytes);
-    splitter.end();
+    const ranges = new RowRanges(syntaxOf(format), columnNames.length > 1);
+    ranges.scan(bytes);
+    ranges.end();
+    rows.push(...ranges.rows.map(({ from, to }) => bytes.toString("latin1", from, to)));
   }
   return rows;
 }

@@ -7,8 +7,7 @@ import type { LoadInput, Parsed } from "#service/loads/parse.ts";
 import { blocks, findSections } from "#service/loads/sections.ts";
 import type { Section } from "#service/loads/sections.ts";
 import { plainFormat } from "#service/loads/strptime.ts";
-import { createRowScan, days, digits, empties, marks, minus, moments, point, shapeless, spaces } from "./row-scan.ts";
-import type { RegularRows } from "./row-scan.ts";
+import { days, digits, empties, marks, minus, moments, point, RegularRows, shapeless, spaces } from "./regular-rows.ts";
 
 /**
  * The fast path: makes `accepted` a view over DuckDB's own CSV reader, so that rows are read, converted and written in
@@ -28,8 +27,7 @@ export async function readDirectly(
   write: (outcome: () => Promise<Parsed>, signal: AbortSignal) => Promise<void>,
 ): Promise<Parsed | undefined> {
   if (!isPlain(format, columns.length)) return undefined;
-  const names = columns.map(({ name }) => name);
-  const sections = await findSections(chunks, format, names, signal);
+  const sections = await findSections(chunks, format, columns.length, signal);
   if (!sections.every((section) => section.isPlain)) return undefined;
   const begun = Promise.withResolvers<RegularRows>();
   const looking = regularRows(sections, format, columns.length, signal, begun.resolve);
@@ -197,7 +195,7 @@ const guessedAfter = 4 * 2 ** 20;
 
 /**
  * The rows of sections; undefined when one of them is not regular.
- * @param begun is called with the first rows, if there are many more
+ * @param begun is called with the first rows, if there are many more: they grow
  * @throws the signal's reason
  */
 export async function regularRows(
@@ -207,19 +205,19 @@ export async function regularRows(
   signal: AbortSignal,
   begun: (rows: RegularRows) => void = () => undefined,
 ): Promise<RegularRows | undefined> {
-  const scan = createRowScan(format, width);
+  const rows = new RegularRows(format, width);
   let looked = 0;
   for (const { path, from } of sections) {
     for await (const block of blocks(path, from, signal)) {
-      scan.take(block);
-      if (!scan.isRegular) return undefined;
+      rows.scan(block);
+      if (!rows.isRegular) return undefined;
       looked += block.length;
-      if (looked >= guessedAfter && looked - block.length < guessedAfter) begun(scan.rows());
+      if (looked >= guessedAfter && looked - block.length < guessedAfter) begun(rows);
     }
-    scan.end();
-    if (!scan.isRegular) return undefined;
+    rows.end();
+    if (!rows.isRegular) return undefined;
   }
-  return scan.rows();
+  return rows;
 }
 
 /**

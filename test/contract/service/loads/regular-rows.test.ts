@@ -18,7 +18,7 @@ async function both(chunk: Uint8Array, options: Partial<LoadFormat>): Promise<[r
   const format = { ...defaults, ...options };
   const path = join(folder(), "regular");
   await writeFile(path, chunk);
-  const [section] = await findSections([path], format, names, signal);
+  const [section] = await findSections([path], format, names.length, signal);
   if (section === undefined) throw new Error("no section");
   const exact: unknown[] = [];
   for await (const from of rewritten(section, format, names, [`${path}.rows`], signal)) {

@@ -1,8 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readStartRequest } from "#service/loads/start-request.ts";
-import { formatOf } from "#service/loads/load-format.ts";
-import { createSplitter } from "#service/loads/split.ts";
+import { RowRanges } from "#row-scan.ts";
+import type { RowRange } from "#row-scan.ts";
+import { formatOf, syntaxOf } from "#service/loads/load-format.ts";
+import { Splitter } from "#service/loads/split.ts";
 import { cases } from "../../../support/random.ts";
 
 const mark = fc.constantFrom(",", ";", '"', "'", "\\", "é", "→", "😀");
@@ -25,7 +27,7 @@ const piece = fc.oneof(
 const chunk = fc.array(piece, { maxLength: 60 }).map((pieces) => Buffer.concat(pieces.map((one) => Buffer.from(one))));
 
 interface Found {
-  readonly rows: readonly (readonly [from: number, to: number])[];
+  readonly rows: readonly RowRange[];
   readonly written: string;
   readonly unterminated: boolean;
 }
@@ -37,19 +39,22 @@ test("A.7 a chunk has the same rows however it is cut in transit", () => {
       fc.pre(parameters !== undefined);
       const columnNames = Array.from({ length: width }, (_, i) => `c${String(i)}`);
       const split = (places: readonly number[]): Found => {
-        const rows: [number, number][] = [];
-        const onRow = (from: number, to: number): void => void rows.push([from, to]);
-        const splitter = createSplitter({ format: formatOf(parameters), columnNames, onRow });
+        const format = formatOf(parameters);
+        const splitter = new Splitter(format, columnNames);
+        const ranges = new RowRanges(syntaxOf(format), width > 1);
         const written: Buffer[] = [];
         let from = 0;
         for (const place of [...places, bytes.length]) {
           splitter.scan(bytes.subarray(from, place));
+          ranges.scan(bytes.subarray(from, place));
           written.push(Buffer.from(splitter.take()));
           from = place;
         }
         splitter.end();
+        ranges.end();
         written.push(Buffer.from(splitter.take()));
-        return { rows, written: Buffer.concat(written).toString("latin1"), unterminated: splitter.unterminated };
+        const { rows, unterminated } = ranges;
+        return { rows, written: Buffer.concat(written).toString("latin1"), unterminated };
       };
       const places = cuts.map((cut) => cut % (bytes.length + 1)).toSorted((a, b) => a - b);
       expect(split(places)).toEqual(split([]));

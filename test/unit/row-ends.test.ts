@@ -1,37 +1,31 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createRowEnds } from "#client/row-ends.ts";
-import { createSplitter } from "#service/loads/split.ts";
-import { formatOf } from "#service/loads/load-format.ts";
-import { loadParameters } from "#wire/loads.ts";
-import type { LoadParameters } from "#wire/loads.ts";
-import { cases } from "../../support/random.ts";
+import { RowEnds, RowRanges, rowSyntax } from "#row-scan.ts";
+import type { RowSyntax } from "#row-scan.ts";
+import { cases } from "../support/random.ts";
 
 /** Few characters, so that the ones that matter meet often. */
 const text = fc.string({ unit: fc.constantFrom(",", '"', "\n", "\r", "a", "\\", "§", "ä"), maxLength: 60 });
-const format = fc.record({
-  type: fc.constantFrom("csv", "delimited"),
-  field_separator: fc.constantFrom(",", "§", "a"),
-  enclosing_character: fc.constantFrom('"', "", "\\"),
-  escape_character: fc.constantFrom("\\", "", '"'),
-});
+const syntax = fc
+  .record({
+    type: fc.constantFrom("csv" as const, "delimited" as const),
+    separator: fc.constantFrom(",", "§", "a"),
+    enclosing: fc.constantFrom('"', "", "\\"),
+    escape: fc.constantFrom("\\", "", '"'),
+  })
+  .map(({ type, ...characters }) => rowSyntax(type, characters));
 
 /** The rows of a chunk as the service has them. */
-function rowsOf(bytes: Buffer, parameters: LoadParameters): string[] {
-  const rows: string[] = [];
-  const splitter = createSplitter({
-    format: formatOf(parameters),
-    columnNames: ["a", "b"],
-    onRow: (from, to) => rows.push(bytes.toString("latin1", from, to)),
-  });
-  splitter.scan(bytes);
-  splitter.end();
-  return rows;
+function rowsOf(bytes: Buffer, syntax: RowSyntax): string[] {
+  const ranges = new RowRanges(syntax, true);
+  ranges.scan(bytes);
+  ranges.end();
+  return ranges.rows.map(({ from, to }) => bytes.toString("latin1", from, to));
 }
 
 /** Every place where the client would cut, when the bytes come in blocks of these sizes and then the rest. */
-function cutsOf(bytes: Buffer, parameters: LoadParameters, sizes: readonly number[]): number[] | undefined {
-  const found = createRowEnds(parameters);
+function cutsOf(bytes: Buffer, syntax: RowSyntax, sizes: readonly number[]): number[] | undefined {
+  const found = RowEnds.of(syntax);
   if (found === undefined) return undefined;
   const cuts: number[] = [];
   let begin = 0;
@@ -48,14 +42,13 @@ function cutsOf(bytes: Buffer, parameters: LoadParameters, sizes: readonly numbe
 
 test("A.7 A.23 the client may cut data behind any row, and only there, however it comes in blocks", () => {
   fc.assert(
-    fc.property(format, text, fc.array(fc.nat(12), { maxLength: 8 }), (format, text, sizes) => {
-      const parameters = loadParameters.parse({ target: { database: "d", table: "t" }, format });
+    fc.property(syntax, text, fc.array(fc.nat(12), { maxLength: 8 }), (syntax, text, sizes) => {
       const bytes = Buffer.from(text);
-      const cuts = cutsOf(bytes, parameters, sizes);
+      const cuts = cutsOf(bytes, syntax, sizes);
       if (cuts === undefined) return;
-      const rows = rowsOf(bytes, parameters);
+      const rows = rowsOf(bytes, syntax);
       for (const cut of cuts) {
-        const both = [bytes.subarray(0, cut), bytes.subarray(cut)].flatMap((part) => rowsOf(part, parameters));
+        const both = [bytes.subarray(0, cut), bytes.subarray(cut)].flatMap((part) => rowsOf(part, syntax));
         expect(both).toEqual(rows);
       }
       const ends = new Set(cuts);
@@ -71,11 +64,10 @@ test("A.7 A.23 the client may cut data behind any row, and only there, however i
 
 test("A.7 what does not matter is passed over: only a row end that is of use is returned", () => {
   fc.assert(
-    fc.property(format, text, fc.nat(60), fc.array(fc.nat(12), { maxLength: 8 }), (format, text, from, sizes) => {
-      const parameters = loadParameters.parse({ target: { database: "d", table: "t" }, format });
+    fc.property(syntax, text, fc.nat(60), fc.array(fc.nat(12), { maxLength: 8 }), (syntax, text, from, sizes) => {
       const bytes = Buffer.from(text);
-      const first = cutsOf(bytes, parameters, [])?.find((cut) => cut >= from);
-      const found = createRowEnds(parameters);
+      const first = cutsOf(bytes, syntax, [])?.find((cut) => cut >= from);
+      const found = RowEnds.of(syntax);
       let begin = 0;
       for (const size of [...sizes, bytes.length]) {
         const block = Buffer.from(bytes.subarray(begin, begin + size));

@@ -1,150 +1,17 @@
 import { InputError } from "#errors.ts";
+import { RowEnds, rowSyntax } from "#row-scan.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 
 /** How many bytes are read, searched and sent at a time. */
 export const blockSize = 1024 * 1024;
 
-/**
- * Finds where rows end as the service does (A.7, A.23), in a sequence of blocks. It searches for bytes that can hide
- * the end of a row and skips everything between them: an enclosed or escaped newline is data.
- */
-export interface RowEnds {
-  /**
-   * Searches from `start` for the first end of a row that `accepts`. The next call continues there.
-   * @param from the least index that is of use
-   * @returns the index after it; -1 if there is none: then the whole block was searched, and the next may follow
-   */
-  find(bytes: Buffer, start: number, from: number, accepts: (end: number) => boolean): number;
-}
-
 const newline = 0x0a;
 const carriageReturn = 0x0d;
 
-/**
- * Undefined: the format uses characters of several bytes. Such data is not cut.
- * @param lineEnd what ends a row
- */
-export function createRowEnds({ format }: LoadParameters, lineEnd = newline): RowEnds | undefined {
-  const mark = format.type === "csv" ? format.enclosing_character : format.escape_character;
-  if (mark === "") return plain(lineEnd);
-  const bytes = Buffer.from(mark);
-  const [byte] = bytes;
-  if (byte === undefined || bytes.length > 1) return undefined;
-  return format.type === "csv" ? enclosed(byte, Buffer.from(format.field_separator), lineEnd) : escaped(byte, lineEnd);
-}
-
-function plain(lineEnd: number): RowEnds {
-  return {
-    find: (bytes, start, from, accepts) => {
-      for (let at = Math.max(start, from - 1); ;) {
-        const end = bytes.indexOf(lineEnd, at) + 1;
-        if (end === 0 || accepts(end)) return end === 0 ? -1 : end;
-        at = end;
-      }
-    },
-  };
-}
-
-function escaped(escape: number, lineEnd: number): RowEnds {
-  /** Whether the block before ended with an escape character that makes the next byte data. */
-  let isOpen = false;
-  return {
-    find: (bytes, start, from, accepts) => {
-      const isData = (at: number): boolean => {
-        let first = at;
-        while (first > start && bytes[first - 1] === escape) first -= 1;
-        return (at - first) % 2 === (first === start && isOpen ? 0 : 1);
-      };
-      for (let at = Math.max(start, from - 1); ;) {
-        const end = bytes.indexOf(lineEnd, at) + 1;
-        if (end === 0) {
-          isOpen = isData(bytes.length);
-          return -1;
-        }
-        if (!isData(end - 1) && accepts(end)) {
-          isOpen = false;
-          return end;
-        }
-        at = end;
-      }
-    },
-  };
-}
-
-/** The states in which a block may end. */
-const outside = 0;
-const inside = 1;
-/** After an enclosing character that ends the field unless another one follows. */
-const behind = 2;
-
-function enclosed(enclosing: number, separator: Buffer, lineEnd: number): RowEnds {
-  const [separatorByte] = separator;
-  let state = outside;
-  /** The last bytes of the previous block; initially, as if a row had just ended. */
-  let before = Buffer.from([lineEnd]);
-
-  /** Whether a field begins at `at`, outside of enclosing characters: then one there encloses it. */
-  function beginsField(bytes: Buffer, start: number, at: number): boolean {
-    if (at > start) {
-      const last = bytes[at - 1];
-      if (last === lineEnd) return true;
-      if (separator.length === 1) return last === separatorByte;
-    }
-    const context = Buffer.concat([before, bytes.subarray(Math.max(start, at - separator.length), at)]);
-    return context.at(-1) === lineEnd || context.subarray(-separator.length).equals(separator);
-  }
-
-  return {
-    find: (bytes, start, from, accepts) => {
-      const { length } = bytes;
-      let at = start;
-      /** The first end of a line behind what was looked at, as far as that is known. */
-      let line = Math.max(start, from - 1);
-      if (state === behind && at < length) {
-        state = bytes[at] === enclosing ? inside : outside;
-        if (state === inside) at += 1;
-      }
-      while (at < length) {
-        if (state === outside) {
-          const mark = at === start ? nativeIndexOf(bytes, enclosing, at) : nextIn(bytes, enclosing, at);
-          line = Math.max(line, at);
-          while (line < mark) {
-            line = nativeIndexOf(bytes, lineEnd, line);
-            if (line >= mark) break;
-            line += 1;
-            if (accepts(line)) {
-              before = Buffer.from([lineEnd]);
-              return line;
-            }
-          }
-          if (mark < length && beginsField(bytes, start, mark)) state = inside;
-          at = mark + 1;
-        } else {
-          const mark = nextIn(bytes, enclosing, at);
-          if (mark >= length) break;
-          // Doubled, it is data.
-          const isDoubled = bytes[mark + 1] === enclosing;
-          at = isDoubled ? mark + 2 : mark + 1;
-          if (!isDoubled) state = at === length ? behind : outside;
-        }
-      }
-      before = Buffer.concat([before, bytes.subarray(Math.max(start, bytes.length - 4))]).subarray(-4);
-      return -1;
-    },
-  };
-}
-
-/** The index of the byte, or the length. Fast over long distances; a call costs as much as comparing a hundred bytes. */
-function nativeIndexOf(bytes: Buffer, byte: number, from: number): number {
-  const found = bytes.indexOf(byte, from);
-  return found === -1 ? bytes.length : found;
-}
-
-/** The same, fast over the length of a field. */
-function nextIn(bytes: Buffer, byte: number, from: number): number {
-  let at = from;
-  while (at < bytes.length && bytes[at] !== byte) at += 1;
-  return at;
+/** Undefined: the format uses characters of several bytes. Such data is not cut. */
+function rowEndsOf({ format }: LoadParameters, lineEnd = newline): RowEnds | undefined {
+  const { field_separator: separator, enclosing_character: enclosing, escape_character: escape } = format;
+  return RowEnds.of(rowSyntax(format.type, { separator, enclosing, escape }), lineEnd);
 }
 
 /** Where one source may be cut into chunks. Its blocks are shown in their order. */
@@ -180,7 +47,7 @@ export function createCuts(parameters: LoadParameters): CutsOf {
   }
 
   return (firstBlock) => {
-    const ends = createRowEnds(parameters);
+    const ends = rowEndsOf(parameters);
     if (ends === undefined) return undefined;
     const begin = startsWith(firstBlock, 0, byteOrderMark) ? byteOrderMark.length : 0;
     let first = begin;
@@ -258,12 +125,12 @@ export function createLook(parameters: LoadParameters): (block: Buffer, isWhole:
   return (block, isWhole) => {
     let begin = startsWith(block, 0, byteOrderMark) ? byteOrderMark.length : 0;
     while (block[begin] === newline || (block[begin] === carriageReturn && block[begin + 1] === newline)) begin += 1;
-    const ends = createRowEnds(parameters);
+    const ends = rowEndsOf(parameters);
     const first = ends === undefined ? undefined : firstRow(ends, block, begin);
     if (first === undefined) return { endInReturns: false, hasRows: ends === undefined && block.length > 0 };
     const isOnly = block[first.end - 1] !== newline;
     const looked = isOnly || hasHeader ? block.subarray(begin, first.end) : Buffer.alloc(0);
-    const returns = createRowEnds(parameters, carriageReturn)?.find(looked, 0, 0, (end) =>
+    const returns = rowEndsOf(parameters, carriageReturn)?.find(looked, 0, 0, (end) =>
       end === looked.length ? isWhole : looked[end] !== newline,
     );
     if (hasHeader && header === undefined && first.header !== "unclear") header = first.header;

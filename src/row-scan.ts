@@ -1,0 +1,400 @@
+/** What tells fields and rows apart (A.7, A.23): one character each, in UTF-8. Empty: there is none. */
+export interface RowSyntax {
+  readonly separator: Uint8Array;
+  readonly enclosing: Uint8Array;
+  readonly escape: Uint8Array;
+}
+
+/** The syntax of rows, from the words of the interface. Only `csv` has an enclosing character, only `delimited` an escape. */
+export function rowSyntax(
+  type: "csv" | "delimited",
+  characters: Readonly<Record<"separator" | "enclosing" | "escape", string>>,
+): RowSyntax {
+  const encoder = new TextEncoder();
+  return {
+    separator: encoder.encode(characters.separator),
+    enclosing: encoder.encode(type === "csv" ? characters.enclosing : ""),
+    escape: encoder.encode(type === "csv" ? "" : characters.escape),
+  };
+}
+
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+
+/** How far a field has been scanned: not at all, in text, between enclosing characters, behind the last of them, behind an escape. */
+export const atField = 0;
+export const inText = 1;
+export const inQuotes = 2;
+const afterQuotes = 3;
+export const afterEscape = 4;
+
+/** Kinds of bytes that the scanner itself tells: a `\r` that ends no row and is neither enclosed nor escaped; a row that ends in `\r\n`. */
+export const loneReturn = 1 << 13;
+export const returnAtEnd = 1 << 14;
+/** In a table of kinds: what may end the content. The kinds that a scan asks for are below all of these. */
+const special = 1 << 15;
+const asked = loneReturn - 1;
+
+/** What follows a part of a field: other bytes; the second of two enclosing characters, an escape character, text after the last enclosing one. */
+export const unfinished = 0;
+const doubled = 1;
+export const escaped = 2;
+export const stray = 3;
+
+/**
+ * Finds the fields and rows of a sequence of bytes as A.7 and A.23 define them, however it is cut into blocks. What is done with
+ * them is up to the classes that extend it: each content is the bytes from `from` to `to`, and `kinds` are those of its bytes.
+ */
+export abstract class RowScanner {
+  /** The bytes of the current row: when it is told, from its first one to the one behind its end. */
+  protected rowFrom = 0;
+  protected rowTo = 0;
+  /** An enclosing character was missing at the end. */
+  unterminated = false;
+
+  readonly #syntax: RowSyntax;
+  /** What a byte means outside of enclosing characters, and between them. */
+  readonly #outside: Uint16Array;
+  readonly #inside: Uint16Array;
+  readonly #kindsOfMark: number;
+  readonly #skipsEmpty: boolean;
+  #state = atField;
+  /** How many bytes were scanned before the current block. */
+  #offset = 0;
+  #rest: Uint8Array = new Uint8Array();
+
+  /**
+   * @param kinds bits below `loneReturn` for each byte: what has to be known of the bytes of a field
+   * @param skipsEmpty whether a line without any character is no row
+   */
+  constructor(syntax: RowSyntax, kinds: Uint16Array, skipsEmpty: boolean) {
+    this.#syntax = syntax;
+    this.#skipsEmpty = skipsEmpty;
+    this.#kindsOfMark = syntax.enclosing.reduce((found, byte) => found | (kinds[byte] ?? 0), 0);
+    this.#outside = Uint16Array.from(kinds);
+    this.#inside = Uint16Array.from(kinds);
+    for (const byte of [newline, carriageReturn, syntax.separator[0], syntax.escape[0]])
+      if (byte !== undefined) this.#outside[byte] = (kinds[byte] ?? 0) | special;
+    const [mark] = syntax.enclosing;
+    if (mark !== undefined) this.#inside[mark] = (kinds[mark] ?? 0) | special;
+  }
+
+  /** Content of a field that goes on, and what follows it. */
+  protected abstract part(bytes: Uint8Array, from: number, to: number, kinds: number, why: number): void;
+  /** The rest of a field that a separator ends. `state`: `atField` when there is nothing at all of it. */
+  protected abstract field(bytes: Uint8Array, from: number, to: number, kinds: number, state: number): void;
+  /** The rest of the last field of a row. */
+  protected abstract row(bytes: Uint8Array, from: number, to: number, kinds: number, state: number): void;
+
+  /** The next bytes. */
+  scan(bytes: Uint8Array): void {
+    const all = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);
+    const end = all.length - undecided(all);
+    this.#scan(all, end, false);
+    // A copy: a Buffer's own slice would share its memory.
+    this.#rest = new Uint8Array(all.subarray(end));
+  }
+
+  /** Nothing follows: the last row may end without a newline. The next bytes begin a row. */
+  end(): void {
+    this.#scan(this.#rest, this.#rest.length, true);
+    this.unterminated = this.#state === inQuotes;
+    this.#rest = new Uint8Array();
+    this.#state = atField;
+    this.rowFrom = this.#offset;
+  }
+
+  #scan(bytes: Uint8Array, end: number, isLast: boolean): void {
+    const { separator, enclosing, escape } = this.#syntax;
+    const [separatorByte, enclosingByte, escapeByte] = [separator[0], enclosing[0], escape[0]];
+    // Locals and inner loops make this several times faster.
+    const outside = this.#outside;
+    const inside = this.#inside;
+    let state = this.#state;
+    let at = 0;
+    /** The content that has not been told, and its kinds. */
+    let from = 0;
+    let to = 0;
+    let kinds = 0;
+    while (at < end) {
+      if (state === atField && (outside[bytes[at] as number] as number) < special && bytes[at] !== enclosingByte)
+        state = inText;
+      if (state === inText || state === inQuotes) {
+        const table = state === inText ? outside : inside;
+        let kind = special;
+        while (at < end && (kind = table[bytes[at] as number] as number) < special) {
+          kinds |= kind;
+          at++;
+        }
+        to = at;
+        if (at === end) break;
+      }
+      let byte = bytes[at] as number;
+      if (state === inQuotes && byte === enclosingByte && equal(bytes, at, enclosing)) {
+        state = afterQuotes;
+        at += enclosing.length;
+        if (at === end) break;
+        byte = bytes[at] as number;
+      }
+      if (state === inQuotes) {
+        // Only the beginning of an enclosing character.
+      } else if (state === afterEscape) {
+        state = inText;
+      } else if (byte === separatorByte && equal(bytes, at, separator)) {
+        this.field(bytes, from, to, kinds, state);
+        state = atField;
+        at += separator.length;
+        from = to = at;
+        kinds = 0;
+        continue;
+      } else if (byte === newline || (byte === carriageReturn && bytes[at + 1] === newline)) {
+        at += byte === newline ? 1 : 2;
+        this.#endRow(bytes, from, to, byte === newline ? kinds : kinds | returnAtEnd, state, at);
+        state = atField;
+        from = to = at;
+        kinds = 0;
+        continue;
+      } else if (byte === enclosingByte && state !== inText && equal(bytes, at, enclosing)) {
+        // Doubled, it is content.
+        if (state === afterQuotes) {
+          this.part(bytes, from, to, kinds, doubled);
+          kinds = this.#kindsOfMark;
+        }
+        from = state === afterQuotes ? at : at + enclosing.length;
+        state = inQuotes;
+        at += enclosing.length;
+        to = at;
+        continue;
+      } else if (byte === escapeByte && equal(bytes, at, escape)) {
+        this.part(bytes, from, to, kinds, escaped);
+        state = afterEscape;
+        at += escape.length;
+        from = to = at;
+        kinds = 0;
+        continue;
+      } else {
+        if (state === afterQuotes) {
+          this.part(bytes, from, to, kinds, stray);
+          from = at;
+          kinds = 0;
+        }
+        if (byte === carriageReturn) kinds |= loneReturn;
+        state = inText;
+      }
+      kinds |= (outside[byte] as number) & asked;
+      at++;
+      to = at;
+    }
+    this.#state = state;
+    this.#offset += end;
+    if (isLast && this.#offset > this.rowFrom) {
+      this.rowTo = this.#offset;
+      this.row(bytes, from, to, kinds, state);
+    } else if (from < to) this.part(bytes, from, to, kinds, unfinished);
+  }
+
+  /** @param next where the next row begins in the bytes */
+  #endRow(bytes: Uint8Array, from: number, to: number, kinds: number, state: number, next: number): void {
+    const length = this.#offset + next - this.rowFrom;
+    this.rowTo = this.#offset + next;
+    const isEmpty = state === atField && length === (kinds === returnAtEnd ? 2 : 1);
+    if (!isEmpty || !this.#skipsEmpty) this.row(bytes, from, to, kinds, state);
+    this.rowFrom = this.rowTo;
+  }
+}
+
+/** A row: the bytes from `from` to `to`, its end included. */
+export interface RowRange {
+  readonly from: number;
+  readonly to: number;
+  /** How many it has, and whether there is nothing at all of the last one: the row may have a separator at its end. */
+  readonly fields: number;
+  readonly endsEmpty: boolean;
+  /** It has a `\r` outside of enclosing characters that ends no row. */
+  readonly hasReturn: boolean;
+}
+
+/** Where rows are. */
+export class RowRanges extends RowScanner {
+  /** Those that have ended. Whoever reads them may take them away. */
+  rows: RowRange[] = [];
+  #fields = 1;
+  #kinds = 0;
+
+  constructor(syntax: RowSyntax, skipsEmpty: boolean) {
+    super(syntax, new Uint16Array(256), skipsEmpty);
+  }
+
+  protected override part(_bytes: Uint8Array, _from: number, _to: number, kinds: number): void {
+    this.#kinds |= kinds;
+  }
+
+  protected override field(_bytes: Uint8Array, _from: number, _to: number, kinds: number): void {
+    this.#kinds |= kinds;
+    this.#fields++;
+  }
+
+  protected override row(_bytes: Uint8Array, _from: number, _to: number, kinds: number, state: number): void {
+    this.rows.push({
+      from: this.rowFrom,
+      to: this.rowTo,
+      fields: this.#fields,
+      endsEmpty: state === atField,
+      hasReturn: ((this.#kinds | kinds) & loneReturn) !== 0,
+    });
+    this.#fields = 1;
+    this.#kinds = 0;
+  }
+}
+
+/**
+ * Where rows end, for whoever needs nothing else of them, in a sequence of blocks. It searches for the bytes that can hide the end
+ * of a row and skips everything between them, which is several times faster than scanning.
+ */
+export class RowEnds {
+  readonly #lineEnd: number;
+  readonly #separator: Buffer;
+  readonly #enclosing: number | undefined;
+  readonly #escape: number | undefined;
+  /** `inText`, unless the block before ended in `inQuotes`, `afterQuotes` or `afterEscape`. */
+  #state = inText;
+  /** The last bytes of the block before; initially, as if a row had just ended. */
+  #before: Buffer;
+
+  private constructor({ separator, enclosing, escape }: RowSyntax, lineEnd: number) {
+    this.#lineEnd = lineEnd;
+    this.#separator = Buffer.from(separator);
+    this.#enclosing = enclosing[0];
+    this.#escape = escape[0];
+    this.#before = Buffer.from([lineEnd]);
+  }
+
+  /**
+   * Undefined where characters of several bytes enclose or escape.
+   * @param lineEnd what ends a row
+   */
+  static of(syntax: RowSyntax, lineEnd = newline): RowEnds | undefined {
+    const isLong = syntax.enclosing.length > 1 || syntax.escape.length > 1;
+    return isLong ? undefined : new RowEnds(syntax, lineEnd);
+  }
+
+  /**
+   * Searches from `start` for the first end of a row that `accepts`. The next call continues there.
+   * @param from the least index that is of use
+   * @returns the index after it; -1 if there is none: then the whole block was searched, and the next may follow
+   */
+  find(bytes: Buffer, start: number, from: number, accepts: (end: number) => boolean): number {
+    return this.#enclosing === undefined
+      ? this.#findEscaped(bytes, start, from, accepts)
+      : this.#findEnclosed(bytes, start, from, accepts, this.#enclosing);
+  }
+
+  #findEscaped(bytes: Buffer, start: number, from: number, accepts: (end: number) => boolean): number {
+    const escape = this.#escape;
+    const isData = (at: number): boolean => {
+      if (escape === undefined) return false;
+      let first = at;
+      while (first > start && bytes[first - 1] === escape) first -= 1;
+      return (at - first) % 2 === (first === start && this.#state === afterEscape ? 0 : 1);
+    };
+    for (let at = Math.max(start, from - 1); ;) {
+      const end = bytes.indexOf(this.#lineEnd, at) + 1;
+      if (end === 0) {
+        this.#state = isData(bytes.length) ? afterEscape : inText;
+        return -1;
+      }
+      if (!isData(end - 1) && accepts(end)) {
+        this.#state = inText;
+        return end;
+      }
+      at = end;
+    }
+  }
+
+  #findEnclosed(
+    bytes: Buffer,
+    start: number,
+    from: number,
+    accepts: (end: number) => boolean,
+    enclosing: number,
+  ): number {
+    const { length } = bytes;
+    const lineEnd = this.#lineEnd;
+    let at = start;
+    /** The first end of a line behind what was looked at, as far as that is known. */
+    let line = Math.max(start, from - 1);
+    if (this.#state === afterQuotes && at < length) {
+      this.#state = bytes[at] === enclosing ? inQuotes : inText;
+      if (this.#state === inQuotes) at += 1;
+    }
+    while (at < length) {
+      if (this.#state === inText) {
+        const mark = at === start ? nativeIndexOf(bytes, enclosing, at) : nextIn(bytes, enclosing, at);
+        line = Math.max(line, at);
+        while (line < mark) {
+          line = nativeIndexOf(bytes, lineEnd, line);
+          if (line >= mark) break;
+          line += 1;
+          if (accepts(line)) {
+            this.#before = Buffer.from([lineEnd]);
+            return line;
+          }
+        }
+        if (mark < length && this.#beginsField(bytes, start, mark)) this.#state = inQuotes;
+        at = mark + 1;
+      } else {
+        const mark = nextIn(bytes, enclosing, at);
+        if (mark >= length) break;
+        // Doubled, it is data.
+        const isDoubled = bytes[mark + 1] === enclosing;
+        at = isDoubled ? mark + 2 : mark + 1;
+        if (!isDoubled) this.#state = at === length ? afterQuotes : inText;
+      }
+    }
+    this.#before = Buffer.concat([this.#before, bytes.subarray(Math.max(start, length - 4))]).subarray(-4);
+    return -1;
+  }
+
+  /** Whether a field begins at `at`, outside of enclosing characters: then one there encloses it. */
+  #beginsField(bytes: Buffer, start: number, at: number): boolean {
+    const separator = this.#separator;
+    if (at > start) {
+      const last = bytes[at - 1];
+      if (last === this.#lineEnd) return true;
+      if (separator.length === 1) return last === separator[0];
+    }
+    const context = Buffer.concat([this.#before, bytes.subarray(Math.max(start, at - separator.length), at)]);
+    return context.at(-1) === this.#lineEnd || context.subarray(-separator.length).equals(separator);
+  }
+}
+
+/** The index of the byte, or the length. Fast over long distances; a call costs as much as comparing a hundred bytes. */
+function nativeIndexOf(bytes: Buffer, byte: number, from: number): number {
+  const found = bytes.indexOf(byte, from);
+  return found === -1 ? bytes.length : found;
+}
+
+/** The same, fast over the length of a field. */
+function nextIn(bytes: Buffer, byte: number, from: number): number {
+  let at = from;
+  while (at < bytes.length && bytes[at] !== byte) at += 1;
+  return at;
+}
+
+/** Whether `part` stands at `at`, where its first byte does. */
+function equal(bytes: Uint8Array, at: number, part: Uint8Array): boolean {
+  for (let i = 1; i < part.length; i++) if (bytes[at + i] !== part[i]) return false;
+  return true;
+}
+
+/** How many bytes at the end tell nothing before others follow: a `\r`, or a character that is not complete. */
+function undecided(bytes: Uint8Array): number {
+  const { length } = bytes;
+  if (bytes[length - 1] === carriageReturn) return 1;
+  for (let count = 1; count <= 3 && count <= length; count++) {
+    const byte = bytes[length - count] as number;
+    if (byte < 0x80) return 0;
+    if (byte >= 0xc0) return (byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4) > count ? count : 0;
+  }
+  return 0;
+}
