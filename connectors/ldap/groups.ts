@@ -11,7 +11,7 @@ import type { Options } from "./options.ts";
 import { searchWithReferrals } from "./referrals.ts";
 import { anyAttribute, lookUp, queryOf } from "./search.ts";
 import type { Session } from "./session.ts";
-import { createYielder } from "#principals/yield.ts";
+import { Yielder } from "#principals/yield.ts";
 
 const kind: Kind = "group";
 
@@ -23,7 +23,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
   const { options } = session;
   const dnKey = dnKeys();
   const nesting = new Nesting();
-  const yielder = createYielder();
+  const yielder = new Yielder();
   const places = placesOf(partOptions(kind, options));
   let followed = new Set<string>();
   for (const { dn, inner } of places) {

@@ -20,7 +20,7 @@ import { searchWithReferrals } from "./referrals.ts";
 import { queryOf } from "./search.ts";
 import { openSession } from "./session.ts";
 import type { Session } from "./session.ts";
-import { createYielder } from "#principals/yield.ts";
+import { Yielder } from "#principals/yield.ts";
 
 /** Users, groups and memberships from LDAP servers, including Active Directory. Its options: `README.md` in this folder. */
 const ldap: Connector<Options> = {
@@ -142,7 +142,7 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
   const reader: Reader = { kind, selection, dnKey, options, warn: (about, message) => warnings.add(about, message) };
   const part = partOptions(kind, options);
   const placement = placementOf(reading.nesting, warnings);
-  const yielder = createYielder();
+  const yielder = new Yielder();
   const checks = new Checks(kind, reading);
   const followed = new Set<string>();
   for (const { dn, minEntries, inner } of placesOf(part)) {

@@ -5,7 +5,7 @@ import { isMet } from "#principals/expectations.ts";
 import type { CompiledExpectation, Expectation } from "#principals/expectations.ts";
 import { Counted } from "#principals/expression.ts";
 import type { Kind } from "#principals/principal.ts";
-import { createYielder } from "#principals/yield.ts";
+import { Yielder } from "#principals/yield.ts";
 import type { Change } from "./change.ts";
 import { changeOfRow } from "./diff.ts";
 import type { ChangeRow } from "./diff.ts";
@@ -416,7 +416,7 @@ async function evaluateUsers(evaluation: Evaluation, tallies: readonly Tally[]):
     ${records === undefined ? "" : `LEFT JOIN ${records} s ON s.kind = d.kind AND s.name = d.name`}
     ${hasChanges ? `LEFT JOIN ${changedRows("user", columns)} b ON b.changed = d.name` : ""}
     WHERE d.kind = 'user' AND ${which}`);
-  const yielder = createYielder(signal);
+  const yielder = new Yielder(signal);
   for await (const rows of batches) {
     for (const row of rows) {
       const attributes = typeof row.attributes === "string" ? attributesIn(row.attributes) : {};
@@ -474,7 +474,7 @@ async function evaluateGroups(evaluation: Evaluation, tallies: readonly Tally[])
       SELECT name, sum(size) AS size FROM (SELECT name, 50 AS size FROM g ${sizes.join(" ")}) SEMI JOIN g USING (name) GROUP BY name)
     SELECT name, (sum(size) OVER (ORDER BY name) // ${membersTogether})::INTEGER AS page FROM weight`);
   const pages = await connection.rows<{ page: number }>("SELECT DISTINCT page FROM expected_group ORDER BY page");
-  const yielder = createYielder(signal);
+  const yielder = new Yielder(signal);
   let hasMembersBefore = false;
   for (const { page } of pages) {
     const here = `SELECT name FROM expected_group WHERE page = ${page}`;

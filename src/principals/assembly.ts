@@ -15,7 +15,7 @@ import { createRuleGroups } from "./rule-groups.ts";
 import { stage } from "./stage.ts";
 import type { OpenSource, Staged, StageOptions } from "./stage.ts";
 import { assembledTables, assemblyTables, ruleSource, stagedTables } from "./tables.ts";
-import { createYielder } from "./yield.ts";
+import { Yielder } from "./yield.ts";
 
 export interface AssemblyOptions extends StageOptions {
   /** The names that are known beside those of the records, for rules that ask for unique ones. Absent: none. */
@@ -132,7 +132,7 @@ export async function assembleRecords(
       const numbered =
         Object.keys(rules.namings).length === 0
           ? undefined
-          : await giveNames(connection, rules.namings, options.known ?? noNames, createYielder(signal));
+          : await giveNames(connection, rules.namings, options.known ?? noNames, new Yielder(signal));
       const resolution = await resolve(connection, rules, options);
       await options.observer?.assembled(connection);
       signal.throwIfAborted();

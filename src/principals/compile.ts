@@ -1,117 +1,27 @@
-import { InputError, messageOf } from "#errors.ts";
-import { describeValue, nfc, objectionToKey, quote, visible } from "#text.ts";
-import { objectionToName } from "./principal.ts";
-import type { Kind } from "./principal.ts";
+import { InputError } from "#errors.ts";
+import { nfc } from "#text.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
-import { RunBudgetError } from "./budget.ts";
 import { attributeOf, compileExpression, compileNaming } from "./expression.ts";
 import type { CompileOptions, Expression, GroupFunction } from "./expression.ts";
-import { keptAttributes } from "./kept-attributes.ts";
-import type { KeptAttributes } from "./kept-attributes.ts";
+import {
+  accepted,
+  describeGroup,
+  groupAttributeOf,
+  isKeepable,
+  joinKeyOf,
+  judge,
+  sourceNameOf,
+  traceOf,
+  usualNames,
+} from "./judge.ts";
+import type { JoinKey, KindJudge, RuleGroup, RuleName, RuleTrace, Verdict } from "./judge.ts";
+import { KeptAttributes } from "./kept-attributes.ts";
 import type { LookupTables } from "./lookup.ts";
 import type { Naming } from "./names.ts";
-import { groupAttributes, scopeListsOf } from "./scope.ts";
+import type { Kind } from "./principal.ts";
+import type { AttributeRule, KindRules, RuleGroups, Rules, StaticGroup, UniqueName } from "./rules.ts";
+import { scopeListsOf } from "./scope.ts";
 import type { GroupQuestions, ScopeList } from "./scope.ts";
-import type {
-  Absence,
-  AttributeRule,
-  KeepableAttribute,
-  KindRules,
-  RuleGroups,
-  Rules,
-  StaticGroup,
-  UniqueName,
-} from "./rules.ts";
-
-/** The rules of a sync, ready for every entry. */
-export interface CompiledRules {
-  /** False: the sources' groups do not become groups, and memberships in them do not count. */
-  readonly makesGroups: boolean;
-  readonly staticGroups: readonly StaticGroup[];
-  readonly defaultGroups: readonly string[];
-  /** What a group is like that rules name and no source has; absent: the rules make no groups of their own. */
-  readonly groupOfRule?: ((name: string) => RuleGroup | { readonly reason: string }) | undefined;
-  /** What gives names that are taken another one, by kind. */
-  readonly namings: Readonly<Partial<Record<Kind, Naming>>>;
-  /** Whether a rule uses the time: then the same entries may give another result later. */
-  readonly asksTime: boolean;
-  /** Whether entries of several sources may be joined, by kind. */
-  readonly joins: { readonly user: boolean; readonly group: boolean };
-  /** Whether entries are judged after all have been read. */
-  readonly judgesLate: boolean;
-  /** What has to be known about the groups that entries are in; absent: nothing. */
-  readonly groupQuestions?: GroupQuestions | undefined;
-  /** The join key of an entry; undefined when it can be judged by itself, before others are read. */
-  joinKey(entry: Entry): JoinKey | undefined;
-  /**
-   * What becomes of one entry. A rule that fails is a reason for quarantine.
-   * @throws {RunBudgetError}
-   * @param groups those that it is in; absent: a rule that asks for them fails
-   */
-  judge(entry: Entry, groups?: SourceGroups): Verdict;
-  /**
-   * What a group is called in its source: what the rule `name` gives, before `rename`. Where there is none, or the rules
-   * leave the group out: its `cn`, `displayName` or `name`, or else its id. Undefined when the rule fails.
-   */
-  sourceName(group: Entry): string | undefined;
-  /** The attributes that the rules `name`, `mail` and `join` read: what people know an entry by. */
-  identifying(entry: Entry): AttributeValue[];
-  /** What each rule for its kind reads of an entry, and returns. */
-  trace(entry: Entry, groups?: SourceGroups): RuleTrace[];
-  /** Attributes that no entry judged so far has; a line for each rule that reads one: `users.mail: entry.mial`. */
-  neverSet(): string[];
-  /**
-   * What each rule reads, by kind and rule, `join` and lists of groups included; undefined when it may read any attribute.
-   * What the functions for groups and these lists give is named as in `record`.
-   */
-  reads(): Readonly<Record<"users" | "groups", ReadonlyMap<string, readonly string[] | undefined>>>;
-  /** What is kept of each entry, so that causes can be found. */
-  readonly kept: KeptAttributes;
-  /** The attributes that the rules read, by kind; undefined when a rule may read any. */
-  attributes(): { readonly users: readonly string[]; readonly groups: readonly string[] } | undefined;
-  /** Of the attributes that the rules name, those that a rule reads without `has` or `coalesce`, by kind. */
-  required(): { readonly users: readonly string[]; readonly groups: readonly string[] };
-}
-
-/** `quarantined`: in scope, but it is unknown what it becomes; with `name` when that much is known. */
-export type Verdict =
-  | { readonly verdict: "excluded" }
-  | { readonly verdict: "quarantined"; readonly name?: string; readonly reason: string }
-  | {
-      readonly verdict: "included";
-      readonly name: string;
-      readonly displayName: string;
-      readonly description?: string | undefined;
-      readonly mail?: string | undefined;
-      /** Names of groups, from the rule. */
-      readonly groups: readonly string[];
-      /** Attributes of which the target's value stays; the values here are for a principal that is created. */
-      readonly kept?: readonly KeepableAttribute[] | undefined;
-    };
-
-export interface RuleGroup {
-  readonly displayName: string;
-  readonly description?: string | undefined;
-}
-
-/** No `key`: the entry stands alone. `reason`: the rule failed, so whether it does is unknown. */
-export interface JoinKey {
-  readonly key?: string | undefined;
-  readonly reason?: string | undefined;
-}
-
-/** One rule, evaluated for one entry. */
-export interface RuleTrace {
-  /** `users.name`. */
-  readonly rule: string;
-  readonly expression: string;
-  /** What it reads, null for what is not set; absent when it may read any attribute. */
-  readonly attributes?: Readonly<Record<string, AttributeValue | null>> | undefined;
-  /** The result: a text, a list of texts, true, false or null. */
-  readonly value?: unknown;
-  /** Why there is no result. */
-  readonly error?: string | undefined;
-}
 
 /** What is wrong with a rule; `offset` counts UTF-16 units from the start of its expression. */
 export interface RuleProblem {
@@ -121,31 +31,6 @@ export interface RuleProblem {
   readonly offset?: number | undefined;
 }
 
-export type RuleName = keyof KindRules;
-
-/** The rules for one kind, compiled. */
-export interface KindJudge {
-  readonly expressions: Partial<Record<RuleName, Expression>>;
-  readonly absence: Partial<Record<KeepableAttribute, Absence>>;
-  /** The name of a group after `rename`. */
-  readonly groupName: (name: string) => string;
-  readonly naming?: Naming | undefined;
-}
-
-/** What each rule has to return, in words and as the types that CEL may infer. */
-const accepted: Readonly<Record<RuleName, { types: readonly string[]; wanted: string }>> = {
-  include: { types: ["bool"], wanted: "true or false" },
-  exclude: { types: ["bool"], wanted: "true or false" },
-  name: { types: ["string", "int"], wanted: "a text" },
-  displayName: { types: ["string", "int"], wanted: "a text" },
-  description: { types: ["string", "int", "null"], wanted: "a text or null" },
-  mail: { types: ["string", "int", "null"], wanted: "a text or null" },
-  groups: {
-    types: ["string", "int", "null", "list", "list<string>", "list<int>", "list<T>"],
-    wanted: "a text, a list of texts or null",
-  },
-};
-
 interface Compiled {
   readonly problems: RuleProblem[];
   readonly users: KindJudge;
@@ -154,8 +39,157 @@ interface Compiled {
   readonly join: { readonly users?: Expression; readonly groups?: Expression };
 }
 
+type ByKind<Value> = Readonly<Record<"users" | "groups", Value>>;
+
 const identifyingRules = new Set(["name", "mail", "join"]);
 const ruleNames = Object.keys(accepted) as RuleName[];
+
+/** The rules of a sync, ready for every entry. */
+export class CompiledRules {
+  /** False: the sources' groups do not become groups, and memberships in them do not count. */
+  readonly makesGroups: boolean;
+  readonly staticGroups: readonly StaticGroup[];
+  readonly defaultGroups: readonly string[];
+  /** What a group is like that rules name and no source has; absent: the rules make no groups of their own. */
+  readonly groupOfRule: ((name: string) => RuleGroup | { readonly reason: string }) | undefined;
+  /** What gives names that are taken another one, by kind. */
+  readonly namings: Readonly<Partial<Record<Kind, Naming>>>;
+  /** Whether a rule uses the time: then the same entries may give another result later. */
+  readonly asksTime: boolean;
+  /** Whether entries of several sources may be joined, by kind. */
+  readonly joins: { readonly user: boolean; readonly group: boolean };
+  /** Whether entries are judged after all have been read. */
+  readonly judgesLate: boolean;
+  /** What has to be known about the groups that entries are in; absent: nothing. */
+  readonly groupQuestions: GroupQuestions | undefined;
+  /** What is kept of each entry, so that causes can be found. */
+  readonly kept: KeptAttributes;
+  readonly #compiled: Compiled;
+  readonly #rules: ByKind<readonly (readonly [string, Expression])[]>;
+  readonly #lists: readonly ScopeList[];
+  /** The rules, and the other expressions that read entries. */
+  readonly #readers: ByKind<readonly Expression[]>;
+  /** What these read. */
+  readonly #read: ByKind<readonly string[] | undefined>;
+
+  constructor(rules: Rules, compiled: Compiled, others: ByKind<readonly Expression[]>) {
+    const { users, groups, groupsFromRules, join } = compiled;
+    this.#compiled = compiled;
+    this.#rules = { users: withJoin(users, join.users), groups: withJoin(groups, join.groups) };
+    this.#lists = scopeListsOf(rules);
+    this.#readers = {
+      users: [...this.#rules.users.map(([, rule]) => rule), ...others.users],
+      groups: [...this.#rules.groups.map(([, rule]) => rule), ...others.groups],
+    };
+    this.#read = { users: attributesOf(this.#readers.users), groups: attributesOf(this.#readers.groups) };
+    this.makesGroups = groups !== undefined;
+    this.staticGroups = (rules.staticGroups ?? []).map(normalGroup);
+    this.defaultGroups = (rules.defaultGroups ?? []).map(nfc);
+    this.groupOfRule = groupsFromRules === undefined ? undefined : (name) => describeGroup(groupsFromRules, name);
+    this.namings = {
+      ...(users.naming === undefined ? {} : { user: users.naming }),
+      ...(groups?.naming === undefined ? {} : { group: groups.naming }),
+    };
+    const all = [...this.#rules.users, ...this.#rules.groups, ...Object.entries(groupsFromRules ?? {})];
+    this.asksTime = all.some(([, { asksTime }]) => asksTime);
+    this.joins = { user: join.users !== undefined, group: join.groups !== undefined };
+    const questions = { lists: this.#lists, direct: this.#asking("memberOf"), nested: this.#asking("nestedMemberOf") };
+    const asksGroups = questions.lists.length + questions.direct.length + questions.nested.length > 0;
+    this.groupQuestions = asksGroups ? questions : undefined;
+    this.judgesLate = asksGroups || this.joins.user || this.joins.group;
+    this.kept = new KeptAttributes(this.#read, {
+      users: attributesOf(this.#rules.users.filter(decidesScope).map(([, rule]) => rule)),
+      groups: attributesOf(this.#rules.groups.filter(decidesScope).map(([, rule]) => rule)),
+    });
+  }
+
+  /** The kinds of entries whose rules call a function for groups. */
+  #asking(name: GroupFunction): Kind[] {
+    return (["user", "group"] as const).filter((kind) =>
+      this.#rules[`${kind}s`].some(([, { asksGroups }]) => asksGroups.includes(name)),
+    );
+  }
+
+  /** The join key of an entry; undefined when it can be judged by itself, before others are read. */
+  joinKey(entry: Entry): JoinKey | undefined {
+    const kind = `${entry.kind}s` as const;
+    const expression = this.#compiled.join[kind];
+    if (expression !== undefined) return joinKeyOf(kind, expression, entry);
+    return this.groupQuestions === undefined ? undefined : {};
+  }
+
+  /**
+   * What becomes of one entry. A rule that fails is a reason for quarantine.
+   * @throws {RunBudgetError}
+   * @param known the groups that it is in; absent: a rule that asks for them fails
+   */
+  judge(entry: Entry, known?: SourceGroups): Verdict {
+    const { users, groups } = this.#compiled;
+    if (entry.kind === "user") return judge(entry, "users", users, known);
+    return groups === undefined ? { verdict: "excluded" } : judge(entry, "groups", groups, known);
+  }
+
+  /**
+   * What a group is called in its source: what the rule `name` gives, before `rename`. Where there is none, or the rules
+   * leave the group out: its `cn`, `displayName` or `name`, or else its id. Undefined when the rule fails.
+   */
+  sourceName(group: Entry): string | undefined {
+    return sourceNameOf(group, this.#compiled.groups);
+  }
+
+  /** The attributes that the rules `name`, `mail` and `join` read: what people know an entry by. */
+  identifying({ kind, attributes }: Entry): AttributeValue[] {
+    const names = this.#rules[`${kind}s`].flatMap(([rule, { attributes = [] }]) =>
+      identifyingRules.has(rule) ? attributes : [],
+    );
+    return names.flatMap((name) => attributeOf(attributes, name) ?? []);
+  }
+
+  /** What each rule for its kind reads of an entry, and returns. */
+  trace(entry: Entry, groups?: SourceGroups): RuleTrace[] {
+    const kind = `${entry.kind}s` as const;
+    return this.#rules[kind].map(([rule, expression]) => traceOf(`${kind}.${rule}`, expression, entry, groups));
+  }
+
+  /** Attributes that no entry judged so far has; a line for each rule that reads one: `users.mail: entry.mial`. */
+  neverSet(): string[] {
+    return Object.entries(this.#rules).flatMap(([kind, rules]) =>
+      rules.flatMap(([rule, expression]) => expression.neverSet().map((name) => `${kind}.${rule}: entry.${name}`)),
+    );
+  }
+
+  /**
+   * What each rule reads, by kind and rule, `join` and lists of groups included; undefined when it may read any attribute.
+   * What the functions for groups and these lists give is named as in `record`.
+   */
+  reads(): ByKind<ReadonlyMap<string, readonly string[] | undefined>> {
+    const of = (kind: Kind) =>
+      readsOf(
+        this.#rules[`${kind}s`],
+        this.#lists.filter((list) => list.kind === kind),
+      );
+    return { users: of("user"), groups: of("group") };
+  }
+
+  /** The attributes that the rules read, by kind; undefined when a rule may read any. */
+  attributes(): ByKind<readonly string[]> | undefined {
+    const { users, groups } = this.#read;
+    if (users === undefined || groups === undefined) return undefined;
+    // Groups that do not become any are still asked for by their names.
+    const needed = this.groupQuestions === undefined || this.makesGroups ? [] : usualNames;
+    return { users, groups: [...new Set([...groups, ...needed])] };
+  }
+
+  /** Of the attributes that the rules name, those that a rule reads without `has` or `coalesce`, by kind. */
+  required(): ByKind<readonly string[]> {
+    return { users: requiredOf(this.#readers.users), groups: requiredOf(this.#readers.groups) };
+  }
+}
+
+function withJoin(rules: KindJudge | undefined, join: Expression | undefined): (readonly [string, Expression])[] {
+  const own = Object.entries(rules?.expressions ?? {});
+  return join === undefined ? own : [...own, ["join", join]];
+}
 
 /**
  * Finds everything that is wrong with the rules before any entry is read.
@@ -188,10 +222,11 @@ export function compileRules(
   rules: Rules,
   now = new Date(),
   tables?: LookupTables,
-  others: Readonly<Record<"users" | "groups", readonly Expression[]>> = { users: [], groups: [] },
+  others: ByKind<readonly Expression[]> = { users: [], groups: [] },
   place?: RulePlace,
 ): CompiledRules {
-  const { problems, users, groups, groupsFromRules, join } = compile(rules, { now, tables }, place);
+  const compiled = compile(rules, { now, tables }, place);
+  const { problems } = compiled;
   if (problems.length > 0) {
     throw new InputError("the rules are not valid", {
       problems: problems.map(
@@ -200,81 +235,7 @@ export function compileRules(
       ),
     });
   }
-  const expressions = {
-    users: [...Object.entries(users.expressions), ...(join.users === undefined ? [] : [["join", join.users] as const])],
-    groups: [
-      ...Object.entries(groups?.expressions ?? {}),
-      ...(join.groups === undefined ? [] : [["join", join.groups] as const]),
-    ],
-  };
-  const ofRuleGroups = Object.entries(groupsFromRules ?? {});
-  const all = [...expressions.users, ...expressions.groups, ...ofRuleGroups];
-  const lists = scopeListsOf(rules);
-  const asks = (name: GroupFunction): Kind[] =>
-    (["user", "group"] as const).filter((kind) =>
-      expressions[`${kind}s`].some(([, { asksGroups }]) => asksGroups.includes(name)),
-    );
-  const groupQuestions = { lists, direct: asks("memberOf"), nested: asks("nestedMemberOf") };
-  const asksGroups = lists.length + groupQuestions.direct.length + groupQuestions.nested.length > 0;
-  const needed = asksGroups && groups === undefined ? usualNames : [];
-  const readers = {
-    users: [...expressions.users.map(([, rule]) => rule), ...others.users],
-    groups: [...expressions.groups.map(([, rule]) => rule), ...others.groups],
-  };
-  const read = { users: attributesOf(readers.users), groups: attributesOf(readers.groups) };
-  const forScope = (of: "users" | "groups"): string[] | undefined =>
-    attributesOf(expressions[of].filter(decidesScope).map(([, rule]) => rule));
-  return {
-    makesGroups: groups !== undefined,
-    staticGroups: (rules.staticGroups ?? []).map(normalGroup),
-    defaultGroups: (rules.defaultGroups ?? []).map(nfc),
-    groupOfRule: groupsFromRules === undefined ? undefined : (name) => describeGroup(groupsFromRules, name),
-    namings: {
-      ...(users.naming === undefined ? {} : { user: users.naming }),
-      ...(groups?.naming === undefined ? {} : { group: groups.naming }),
-    },
-    asksTime: all.some(([, { asksTime }]) => asksTime),
-    joins: { user: join.users !== undefined, group: join.groups !== undefined },
-    judgesLate: asksGroups || join.users !== undefined || join.groups !== undefined,
-    groupQuestions: asksGroups ? groupQuestions : undefined,
-    joinKey: ({ kind, attributes }) =>
-      joinKeyOf(kind === "user" ? "users" : "groups", join, attributes) ?? (asksGroups ? {} : undefined),
-    judge: (entry, known) => {
-      if (entry.kind === "user") return judge(entry, "users", users, known);
-      return groups === undefined ? { verdict: "excluded" } : judge(entry, "groups", groups, known);
-    },
-    sourceName: (entry) => sourceNameOf(entry, groups),
-    identifying: ({ kind, attributes }) => {
-      const rules = kind === "user" ? expressions.users : expressions.groups;
-      const names = rules.flatMap(([rule, { attributes = [] }]) => (identifyingRules.has(rule) ? attributes : []));
-      return names.flatMap((name) => attributeOf(attributes, name) ?? []);
-    },
-    trace: (entry, known) => {
-      const kind = entry.kind === "user" ? "users" : "groups";
-      return expressions[kind].map(([rule, expression]) => traceOf(`${kind}.${rule}`, expression, entry, known));
-    },
-    neverSet: () =>
-      Object.entries(expressions).flatMap(([kind, rules]) =>
-        rules.flatMap(([rule, expression]) => expression.neverSet().map((name) => `${kind}.${rule}: entry.${name}`)),
-      ),
-    reads: () => ({
-      users: readsOf(
-        expressions.users,
-        lists.filter(({ kind }) => kind === "user"),
-      ),
-      groups: readsOf(
-        expressions.groups,
-        lists.filter(({ kind }) => kind === "group"),
-      ),
-    }),
-    kept: keptAttributes(read, { users: forScope("users"), groups: forScope("groups") }),
-    attributes: () => {
-      const { users, groups } = read;
-      if (users === undefined || groups === undefined) return undefined;
-      return { users, groups: [...new Set([...groups, ...needed])] };
-    },
-    required: () => ({ users: requiredOf(readers.users), groups: requiredOf(readers.groups) }),
-  };
+  return new CompiledRules(rules, compiled, others);
 }
 
 /** Where a rule is written. */
@@ -367,72 +328,6 @@ function compileRuleGroups(
   return expressions;
 }
 
-function describeGroup(
-  rules: NonNullable<Compiled["groupsFromRules"]>,
-  value: string,
-): RuleGroup | { readonly reason: string } {
-  let rule = "displayName";
-  try {
-    const displayName = asOptionalName(rules.displayName?.evaluate({ value }) ?? null) ?? value;
-    rule = "description";
-    return { displayName, description: asOptionalText(rules.description?.evaluate({ value }) ?? null) || undefined };
-  } catch (error) {
-    return { reason: `groupsFromRules.${rule}: ${reasonOf(error)}` };
-  }
-}
-
-function traceOf(
-  rule: string,
-  expression: Expression,
-  { attributes }: Entry,
-  groups: SourceGroups | undefined,
-): RuleTrace {
-  const { source, attributes: names, asksGroups } = expression;
-  const own = (names ?? []).map((name) => [name, attributeOf(attributes, name) ?? null] as const);
-  const ofGroups = asksGroups.map(
-    (name) => [groupAttributeOf(name), groups?.[name === "memberOf" ? "direct" : "nested"] ?? null] as const,
-  );
-  const read = names === undefined ? {} : { attributes: Object.fromEntries([...own, ...ofGroups]) };
-  try {
-    return { rule, expression: source, ...read, value: plain(expression.evaluate(attributes, groups)) };
-  } catch (error) {
-    return { rule, expression: source, ...read, error: reasonOf(error) };
-  }
-}
-
-/** A value of CEL as JSON has it. */
-function plain(value: unknown): unknown {
-  if (typeof value === "bigint") return value.toString();
-  if (value instanceof Date) return value.toISOString();
-  if (Array.isArray(value)) return value.map(plain);
-  return typeof value === "object" && value !== null ? describeValue(value) : value;
-}
-
-/**
- * Why a rule gives nothing for a record.
- * @throws {RunBudgetError} the error concerns the whole run
- */
-function reasonOf(error: unknown): string {
-  if (error instanceof RunBudgetError) throw error;
-  return messageOf(error);
-}
-
-function joinKeyOf(
-  kind: "users" | "groups",
-  { [kind]: expression }: Compiled["join"],
-  attributes: Entry["attributes"],
-): JoinKey | undefined {
-  if (expression === undefined) return undefined;
-  try {
-    const key = asOptionalText(expression.evaluate(attributes));
-    const objection = key ? objectionToKey(key) : undefined;
-    if (objection !== undefined) throw new Error(hiddenIn(key ?? "", objection));
-    return key ? { key } : {};
-  } catch (error) {
-    return { reason: `join.${kind}: ${reasonOf(error)}` };
-  }
-}
-
 function requiredOf(rules: readonly Expression[]): readonly string[] {
   return [...new Set(rules.flatMap(({ required }) => required))];
 }
@@ -445,10 +340,6 @@ function attributesOf(rules: readonly Expression[]): string[] | undefined {
     for (const name of attributes) found.add(name);
   }
   return [...found];
-}
-
-function isKeepable(name: RuleName): name is KeepableAttribute {
-  return name === "displayName" || name === "description" || name === "mail";
 }
 
 function normalGroup({ name, displayName, description, groups }: StaticGroup): StaticGroup {
@@ -474,179 +365,7 @@ function readsOf(
   ]);
 }
 
-/** The attributes that name a group in most sources. */
-const usualNames = ["cn", "displayName", "name"];
-
-function sourceNameOf(group: Entry, rules: KindJudge | undefined): string | undefined {
-  const { attributes } = group;
-  if (rules !== undefined) {
-    try {
-      return known(asName(rules.expressions.name?.evaluate(attributes)));
-    } catch (error) {
-      reasonOf(error);
-      const { include, exclude } = rules.expressions;
-      const evaluate = (rule: Expression | undefined): unknown => {
-        try {
-          return rule?.evaluate(attributes);
-        } catch (error) {
-          reasonOf(error);
-          return undefined;
-        }
-      };
-      if (evaluate(include) !== false && evaluate(exclude) !== true) return undefined;
-    }
-  }
-  const usual = usualNames.flatMap((name) => attributeOf(attributes, name) ?? []);
-  return known(nfc(String(usual[0] ?? group.id)));
-}
-
-/** A group's name that looks like another one is not known. */
-function known(name: string): string | undefined {
-  return objectionToKey(name) === undefined ? name : undefined;
-}
-
-function groupAttributeOf(name: GroupFunction): string {
-  return groupAttributes[name === "memberOf" ? "direct" : "nested"];
-}
-
 /** Whether a rule decides who is in scope. */
 function decidesScope([rule]: readonly [string, Expression]): boolean {
   return rule === "include" || rule === "exclude";
-}
-
-/** An entry that is being judged. One object: closures for each entry are a tenth of what a read allocates. */
-interface Judging {
-  readonly entry: Entry;
-  readonly key: "users" | "groups";
-  readonly rules: KindJudge;
-  readonly known: SourceGroups | undefined;
-  /** Why rules failed. */
-  readonly reasons: string[];
-  kept?: KeepableAttribute[];
-}
-
-/** What becomes of one entry by the rules for its kind. What fails is a reason for quarantine. */
-function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, known?: SourceGroups): Verdict {
-  const judging: Judging = { entry, key, rules, known, reasons: [] };
-  if (evaluate(judging, "include", asBoolean) === false) return { verdict: "excluded" };
-  if (evaluate(judging, "exclude", asBoolean) === true) return { verdict: "excluded" };
-  const given = evaluate(judging, "name", asName);
-  const name = seen(judging, "name", given === undefined || key === "users" ? given : rules.groupName(given));
-  const displayName =
-    rules.absence.displayName === undefined
-      ? evaluate(judging, "displayName", asName)
-      : orAbsence(judging, "displayName", evaluate(judging, "displayName", asOptionalName), name);
-  const description = orAbsence(judging, "description", evaluate(judging, "description", asOptionalText));
-  const mail = orAbsence(judging, "mail", evaluate(judging, "mail", asOptionalText));
-  const groups = (evaluate(judging, "groups", asGroups) ?? []).map(rules.groupName);
-  for (const group of groups) seen(judging, "groups", group);
-  if (judging.reasons.length > 0 || name === undefined || displayName === undefined) {
-    return { verdict: "quarantined", name, reason: judging.reasons.join("; ") };
-  }
-  return {
-    verdict: "included",
-    name,
-    displayName,
-    description: description || undefined,
-    mail: mail || undefined,
-    groups,
-    kept: judging.kept,
-  };
-}
-
-/** What a rule gives; undefined where there is none, or it fails: then the reason is noted. */
-function evaluate<Result>(
-  { entry: { attributes }, key, rules, known, reasons }: Judging,
-  rule: RuleName,
-  read: (value: unknown) => Result,
-): Result | undefined {
-  const expression = rules.expressions[rule];
-  if (expression === undefined) return undefined;
-  try {
-    const value = expression.evaluate(attributes, known);
-    try {
-      return read(value);
-    } catch (error) {
-      throw new Error(`${messageOf(error)}${value === null ? expression.unset(attributes) : ""}`, { cause: error });
-    }
-  } catch (error) {
-    reasons.push(`${key}.${rule}: ${reasonOf(error)}`);
-    return undefined;
-  }
-}
-
-/** The name; undefined where nobody could see what it is: it would be another principal beside one that looks the same. */
-function seen({ key, reasons }: Judging, rule: RuleName, name: string | undefined): string | undefined {
-  const objection = name === undefined ? undefined : objectionToKey(name);
-  if (objection === undefined) return name;
-  reasons.push(`${key}.${rule}: ${hiddenIn(name ?? "", objection)}`);
-  return undefined;
-}
-
-/** Says what cannot be seen, and what to do. */
-function hiddenIn(text: string, objection: string): string {
-  return `${visible(quote(text))} ${objection}; correct the source, or use trim(…) or replace(…) in the rule`;
-}
-
-/**
- * The value, or what its absence means.
- * @param unset the value where the target has none to keep
- */
-function orAbsence(
-  judging: Judging,
-  rule: KeepableAttribute,
-  value: string | null | undefined,
-  unset?: string,
-): string | undefined {
-  if (value !== null && value !== undefined) return value;
-  const absence = judging.rules.absence[rule];
-  if (absence === "keep") (judging.kept ??= []).push(rule);
-  return typeof absence === "object" ? absence.default : unset;
-}
-
-function asBoolean(value: unknown): boolean {
-  if (typeof value === "boolean") return value;
-  throw unexpected(value, "include");
-}
-
-function asName(value: unknown): string {
-  const text = asText(value);
-  if (text === undefined) throw unexpected(value, "name");
-  const objection = objectionToName(text);
-  if (objection !== undefined) throw new Error(`${quote(text)} ${objection}`);
-  return text;
-}
-
-function asOptionalName(value: unknown): string | null {
-  return value === null ? null : asName(value);
-}
-
-/** Null is missing; an empty text is not. */
-function asOptionalText(value: unknown): string | null {
-  if (value === null) return null;
-  const text = asText(value);
-  if (text === undefined) throw unexpected(value, "mail");
-  return text;
-}
-
-/** Nulls and empty texts are no groups. */
-function asGroups(value: unknown): string[] {
-  return (Array.isArray(value) ? value : [value]).flatMap((each: unknown) => {
-    if (each === null || each === "") return [];
-    if (asText(each) === undefined) throw unexpected(each, "groups");
-    return asName(each);
-  });
-}
-
-/** Undefined when the value is neither a text nor an integer. */
-function asText(value: unknown): string | undefined {
-  if (typeof value === "bigint") return value.toString();
-  if (typeof value !== "string") return undefined;
-  if (!value.isWellFormed()) throw new Error(`${quote(value)} is not valid Unicode`);
-  return nfc(value);
-}
-
-function unexpected(value: unknown, rule: RuleName): Error {
-  const hint = Array.isArray(value) ? "; first(…) takes the first of them" : "";
-  return new Error(`gives ${describeValue(value)}, but ${accepted[rule].wanted} is needed${hint}`);
 }

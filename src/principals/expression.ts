@@ -27,39 +27,6 @@ export { attributeOf, Counted } from "./environment.ts";
 export type { GroupFunction, Subject } from "./environment.ts";
 export type { Fault } from "./expression-messages.ts";
 
-/** A CEL expression over `entry`, compiled. */
-export interface Expression {
-  /** As written. */
-  readonly source: string;
-  /** CEL's name of the result's type; `dyn` when that is not known beforehand. */
-  readonly type: string;
-  /**
-   * @param groups what `memberOf(entry)` and `nestedMemberOf(entry)` give; absent: that is not known
-   * @param values of the other variables of its vocabulary
-   * @returns CEL's value: a string, bigint, number, boolean, list or null
-   * @throws {Error} whose message says why there is no value for these attributes
-   */
-  evaluate(attributes: Attributes, groups?: SourceGroups, values?: Readonly<Record<string, unknown>>): unknown;
-  /** Whether it uses a variable: not at all, for nothing but its size, or in any way. */
-  uses(variable: string): "not" | "size" | "any";
-  /** The names that it asks a list for, `"a" in groups`, where it does nothing else with it: all others need not be there. */
-  asked(variable: string): readonly string[] | undefined;
-  /** The attributes that the expression names and that are not set, for a message: `entry.sn is not set`. */
-  unset(attributes: Attributes): string;
-  /** The attributes that were read so far and never set, except those in `has` or `coalesce`. */
-  neverSet(): string[];
-  /** The attributes that it can read; undefined when it uses `entry` in a way that may read any. */
-  readonly attributes: readonly string[] | undefined;
-  /** Of the attributes that it names those that are not in `has` or `coalesce`: it is not meant to be without them. */
-  readonly required: readonly string[];
-  /** The files that it looks values up in. */
-  readonly tables: readonly string[];
-  /** Whether it uses the time: then the same attributes may give another value later. */
-  readonly asksTime: boolean;
-  /** Which of the two functions it calls that give the entry's groups. */
-  readonly asksGroups: readonly GroupFunction[];
-}
-
 /** The longest expression, in bytes. */
 const longest = 16 * 1024;
 
@@ -102,49 +69,111 @@ export function compileExpression(
     if (wrong !== undefined) return wrong;
     const tooLong = objectionToSums(ast);
     if (tooLong !== undefined) return { message: tooLong };
-    const optional = new Set(nodes.filter(expectsNull).flatMap(namedIn));
-    const record = new EntryRecord();
-    const context: Record<string, unknown> = { entry: record, Now: now };
     const entryNode = over === "value" ? nodes.find(({ op, args }) => op === "id" && args === "entry") : undefined;
     if (entryNode !== undefined)
       return {
         message: "there is no entry here: a group is made for all who are in it; use value",
         offset: entryNode.start,
       };
-    // Most rules are nothing but an attribute: that needs no evaluation.
-    const attribute = namedBy(ast);
-    const read = readsAny(nodes) ? undefined : [...new Set(namedIn(ast))];
+    const type = namedBy(ast) !== undefined && onlyTexts ? "string" : (checked.type ?? "dyn");
     const run = evaluatorOf(parsed, origin, { over, place });
-    return {
-      source,
-      type: attribute !== undefined && onlyTexts ? "string" : (checked.type ?? "dyn"),
-      uses: (variable) => use(nodes, variable),
-      asked: (variable) => asked(nodes, variable),
-      evaluate: (attributes, groups, values) => {
-        record.attributes = attributes;
-        readTablesFrom(tables);
-        record.groups = groups;
-        if (attribute !== undefined) return record.read(attribute);
-        if (values !== undefined) Object.assign(context, values);
-        if (over === "value") context["value"] = record.read("value");
-        const size = sizeOfRecord(attributes, read) + sizeOfRecord(values) + sizeOfRecord(groups);
-        return run(context, size, attributes);
-      },
-      unset: (attributes) => unset(ast, attributes),
-      neverSet: () =>
-        [...record.found.keys()].filter((name) => record.found.get(name) === false && !optional.has(name)),
-      attributes: read,
-      required: [...new Set(namedIn(ast))].filter((name) => !optional.has(name)),
-      tables: nodes.flatMap((node) => tableIn(node)?.file ?? []),
-      asksTime: nodes.some((node) => node.op === "call" && node.args[0] === "now"),
-      asksGroups: [...new Set(nodes.flatMap((node) => groupsAskedBy(node) ?? []))],
-    };
+    return new Expression({ source, type, ast, run, now, tables, over });
   } catch (error) {
     if (error instanceof ParseError) return fault(error, { text });
     // The library calls itself once for each operator of a long chain.
     if (error instanceof RangeError)
       return { message: 'too many operators in one expression; split it, or use a list: entry.x in ["a", "b"]' };
     throw error;
+  }
+}
+
+/** What an expression is made of. */
+interface Parts extends Pick<CompileOptions, "now" | "tables"> {
+  readonly source: string;
+  readonly type: string;
+  readonly ast: ASTNode;
+  readonly run: ReturnType<typeof evaluatorOf>;
+  readonly over: Subject;
+}
+
+/** A CEL expression over `entry`, compiled. */
+export class Expression {
+  /** As written. */
+  readonly source: string;
+  /** CEL's name of the result's type; `dyn` when that is not known beforehand. */
+  readonly type: string;
+  /** The attributes that it can read; undefined when it uses `entry` in a way that may read any. */
+  readonly attributes: readonly string[] | undefined;
+  /** Of the attributes that it names those that are not in `has` or `coalesce`: it is not meant to be without them. */
+  readonly required: readonly string[];
+  /** The files that it looks values up in. */
+  readonly tables: readonly string[];
+  /** Whether it uses the time: then the same attributes may give another value later. */
+  readonly asksTime: boolean;
+  /** Which of the two functions it calls that give the entry's groups. */
+  readonly asksGroups: readonly GroupFunction[];
+  readonly #parts: Parts;
+  readonly #nodes: readonly ASTNode[];
+  /** Most rules are nothing but an attribute: that needs no evaluation. */
+  readonly #attribute: string | undefined;
+  readonly #optional: ReadonlySet<string>;
+  readonly #record = new EntryRecord();
+  readonly #context: Record<string, unknown>;
+
+  constructor(parts: Parts) {
+    const nodes = [...nodesOf(parts.ast)];
+    const named = [...new Set(namedIn(parts.ast))];
+    this.source = parts.source;
+    this.type = parts.type;
+    this.#parts = parts;
+    this.#nodes = nodes;
+    this.#attribute = namedBy(parts.ast);
+    this.#optional = new Set(nodes.filter(expectsNull).flatMap(namedIn));
+    this.#context = { entry: this.#record, Now: parts.now };
+    this.attributes = readsAny(nodes) ? undefined : named;
+    this.required = named.filter((name) => !this.#optional.has(name));
+    this.tables = nodes.flatMap((node) => tableIn(node)?.file ?? []);
+    this.asksTime = nodes.some((node) => node.op === "call" && node.args[0] === "now");
+    this.asksGroups = [...new Set(nodes.flatMap((node) => groupsAskedBy(node) ?? []))];
+  }
+
+  /**
+   * @param groups what `memberOf(entry)` and `nestedMemberOf(entry)` give; absent: that is not known
+   * @param values of the other variables of its vocabulary
+   * @returns CEL's value: a string, bigint, number, boolean, list or null
+   * @throws {Error} whose message says why there is no value for these attributes
+   */
+  evaluate(attributes: Attributes, groups?: SourceGroups, values?: Readonly<Record<string, unknown>>): unknown {
+    const record = this.#record;
+    record.attributes = attributes;
+    readTablesFrom(this.#parts.tables);
+    record.groups = groups;
+    if (this.#attribute !== undefined) return record.read(this.#attribute);
+    if (values !== undefined) Object.assign(this.#context, values);
+    if (this.#parts.over === "value") this.#context["value"] = record.read("value");
+    const size = sizeOfRecord(attributes, this.attributes) + sizeOfRecord(values) + sizeOfRecord(groups);
+    return this.#parts.run(this.#context, size, attributes);
+  }
+
+  /** Whether it uses a variable: not at all, for nothing but its size, or in any way. */
+  uses(variable: string): "not" | "size" | "any" {
+    return use(this.#nodes, variable);
+  }
+
+  /** The names that it asks a list for, `"a" in groups`, where it does nothing else with it: all others need not be there. */
+  asked(variable: string): readonly string[] | undefined {
+    return asked(this.#nodes, variable);
+  }
+
+  /** The attributes that the expression names and that are not set, for a message: `entry.sn is not set`. */
+  unset(attributes: Attributes): string {
+    return unset(this.#parts.ast, attributes);
+  }
+
+  /** The attributes that were read so far and never set, except those in `has` or `coalesce`. */
+  neverSet(): string[] {
+    const { found } = this.#record;
+    return [...found.keys()].filter((name) => found.get(name) === false && !this.#optional.has(name));
   }
 }
 
@@ -190,7 +219,7 @@ function evaluatorOf(
 const grows = /^(?:string|dyn|list)/;
 
 /** @param names absent: all */
-function sizeOfRecord(values: object = {}, names = Object.keys(values)): number {
+function sizeOfRecord(values: object = {}, names: readonly string[] = Object.keys(values)): number {
   return names.reduce((size, name) => size + sizeOf(attributeOf(values as Attributes, name)), 0);
 }
 

@@ -1,4 +1,5 @@
-import type { CompiledRules, Verdict } from "./compile.ts";
+import type { CompiledRules } from "./compile.ts";
+import type { Verdict } from "./judge.ts";
 import type { Entry, SourceGroups } from "./entry.ts";
 import { referenceTables } from "./references.ts";
 import { asksNames, findGroups, groupsOfEntries, refuseUnmatched } from "./scope.ts";
@@ -8,14 +9,8 @@ import type { Rows } from "#duckdb/insert.ts";
 import type { StagedTable } from "./tables.ts";
 import type { Yielder } from "./yield.ts";
 
-/** Stages an entry by its verdict. @returns false when it is excluded and has no row */
-export type AddVerdict = (
-  seq: number,
-  source: number,
-  entry: Entry,
-  verdict: Verdict,
-  groups?: SourceGroups,
-) => boolean;
+/** Stages an entry by its verdict. */
+export type AddVerdict = (seq: number, source: number, entry: Entry, verdict: Verdict, groups?: SourceGroups) => void;
 
 /** How many raw entries are read at a time. */
 const page = 2000;

@@ -3,56 +3,60 @@ import { nfc } from "#text.ts";
 import { isUnreadable } from "./entry.ts";
 import type { AttributeValue, Entry } from "./entry.ts";
 import { attributeOf } from "./expression.ts";
+import type { Kind } from "./principal.ts";
 
 /** The attributes that rules read, by kind; undefined where a rule may read any. */
-export type AttributesRead = Readonly<Record<"users" | "groups", readonly string[] | undefined>>;
+type AttributesRead = Readonly<Record<"users" | "groups", readonly string[] | undefined>>;
+
+const jsonMark = "\u0001";
 
 /**
  * What the rules read of each entry, as `stage` keeps it: `staged_attributes` has a column for each attribute, since making JSON of each
  * entry in JavaScript takes a sixth of a read. What has more than text is JSON there, after `jsonMark`.
  */
-export interface KeptAttributes {
+export class KeptAttributes {
   /** The columns of `staged_attributes` after `seq`, as DDL, each after a comma. */
   readonly ddl: string;
-  /** The values of these columns. `isExcluded`: only what decides about the scope is kept. */
-  valuesOf(entry: Entry, isExcluded: boolean): (string | null)[];
   /** SQL over a row of `staged_attributes` that gives the attributes as one JSON object. */
   readonly json: string;
+  readonly #names: readonly string[];
+  readonly #layouts: Readonly<Record<Kind, { readonly all: Layout; readonly scope: Layout }>>;
+
+  /**
+   * @param read what any rule reads
+   * @param scope of that, what decides who is in scope
+   */
+  constructor(read: AttributesRead, scope: AttributesRead) {
+    const lists = [read.users, read.groups, scope.users, scope.groups];
+    const names = [...new Set(lists.flatMap((each) => each ?? []))];
+    const columns = names.map((name, index) => ({ name, column: `a${index}` }));
+    const layoutOf = (wanted: readonly string[] | undefined): Layout =>
+      wanted && names.map((name) => (wanted.includes(name) ? name : undefined));
+    this.#names = names;
+    this.#layouts = {
+      user: { all: layoutOf(read.users), scope: layoutOf(scope.users) },
+      group: { all: layoutOf(read.groups), scope: layoutOf(scope.groups) },
+    };
+    const members = columns.map(
+      ({ name, column }) =>
+        `${literal(`${JSON.stringify(name)}:`)} || if(starts_with(${column}, chr(1)), substr(${column}, 2), to_json(${column}))`,
+    );
+    this.ddl = ["attributes", ...columns.map(({ column }) => column)].map((column) => `, ${column} VARCHAR`).join("");
+    this.json = `coalesce(attributes, concat('{', concat_ws(',', ${["NULL", ...members].join(", ")}), '}'))`;
+  }
+
+  /** The values of these columns. `isExcluded`: only what decides about the scope is kept. */
+  valuesOf({ kind, attributes }: Entry, isExcluded: boolean): (string | null)[] {
+    const layout = this.#layouts[kind][isExcluded ? "scope" : "all"];
+    if (layout === undefined) return [jsonOf(attributes), ...this.#names.map(() => null)];
+    const values: (string | null)[] = [null];
+    for (const name of layout) values.push(name === undefined ? null : kept(attributeOf(attributes, name)));
+    return values;
+  }
 }
 
-const jsonMark = "\u0001";
-
-/**
- * @param read what any rule reads
- * @param scope of that, what decides who is in scope
- */
-export function keptAttributes(read: AttributesRead, scope: AttributesRead): KeptAttributes {
-  const lists = [read.users, read.groups, scope.users, scope.groups];
-  const names = [...new Set(lists.flatMap((each) => each ?? []))];
-  const columns = names.map((name, index) => ({ name, column: `a${index}` }));
-  /** For each column the attribute in it, or undefined where that is not kept; undefined: all are, in `attributes`. */
-  const layoutOf = (wanted: readonly string[] | undefined): readonly (string | undefined)[] | undefined =>
-    wanted && names.map((name) => (wanted.includes(name) ? name : undefined));
-  const layouts = {
-    user: { all: layoutOf(read.users), scope: layoutOf(scope.users) },
-    group: { all: layoutOf(read.groups), scope: layoutOf(scope.groups) },
-  };
-  const members = columns.map(
-    ({ name, column }) =>
-      `${literal(`${JSON.stringify(name)}:`)} || if(starts_with(${column}, chr(1)), substr(${column}, 2), to_json(${column}))`,
-  );
-  return {
-    ddl: ["attributes", ...columns.map(({ column }) => column)].map((column) => `, ${column} VARCHAR`).join(""),
-    valuesOf: ({ kind, attributes }, isExcluded) => {
-      const layout = layouts[kind][isExcluded ? "scope" : "all"];
-      if (layout === undefined) return [jsonOf(attributes), ...names.map(() => null)];
-      const values: (string | null)[] = [null];
-      for (const name of layout) values.push(name === undefined ? null : kept(attributeOf(attributes, name)));
-      return values;
-    },
-    json: `coalesce(attributes, concat('{', concat_ws(',', ${["NULL", ...members].join(", ")}), '}'))`,
-  };
-}
+/** For each column the attribute in it, or undefined where that is not kept; undefined: all are, in `attributes`. */
+type Layout = readonly (string | undefined)[] | undefined;
 
 function kept(value: AttributeValue | undefined): string | null {
   if (value === undefined) return null;

@@ -2,7 +2,7 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { CompiledRules } from "./compile.ts";
 import { assembledTables, ownSource } from "./tables.ts";
-import { createYielder } from "./yield.ts";
+import { Yielder } from "./yield.ts";
 
 /** How many groups are described at a time. */
 const batch = 1000;
@@ -16,7 +16,7 @@ export async function createRuleGroups(
   { groupOfRule }: CompiledRules,
   signal: AbortSignal,
 ): Promise<void> {
-  const yielder = createYielder(signal);
+  const yielder = new Yielder(signal);
   await connection.run(`
     CREATE OR REPLACE TABLE rule_group (${assembledTables.rule_group});
     CREATE OR REPLACE TEMP TABLE held_rule_group (name VARCHAR, origin VARCHAR, reason VARCHAR)`);

@@ -3,7 +3,8 @@ import { openRows } from "#duckdb/insert.ts";
 import type { Rows } from "#duckdb/insert.ts";
 import { messageOf, RollcallError } from "#errors.ts";
 import { nfc, objectionToKey, quote, visible } from "#text.ts";
-import type { CompiledRules, JoinKey, Verdict } from "./compile.ts";
+import type { CompiledRules } from "./compile.ts";
+import type { JoinKey, Verdict } from "./judge.ts";
 import type { Entry, MembershipLines, SourceGroups, SourceRecord } from "./entry.ts";
 import type { Kind } from "./principal.ts";
 import { judgeRaw } from "./join.ts";
@@ -11,7 +12,7 @@ import type { AddVerdict } from "./join.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { keptBits, ownSource, stagedTables } from "./tables.ts";
 import type { StagedTable } from "./tables.ts";
-import { createYielder } from "./yield.ts";
+import { Yielder } from "./yield.ts";
 
 /** A source that is being read. */
 export interface OpenSource {
@@ -65,55 +66,23 @@ export async function stage(
   rules: CompiledRules,
   options: StageOptions,
 ): Promise<Staged> {
-  const { signal, progress } = options;
   const tables = { ...stagedTables, staged_attributes: stagedTables.staged_attributes + rules.kept.ddl };
   for (const table of stagedNames) await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${tables[table]})`);
   // In one transaction; otherwise every insert would be one.
   return connection.transaction(async () => {
     const rows = await openRows(connection.raw, tables);
     try {
-      const yielder = createYielder(signal);
-      const stager = createStager(rows, rules, options);
-      let read = 0;
-      const added = async (count: number): Promise<void> => {
-        await rows.room();
-        signal.throwIfAborted();
-        read += count;
-        progress?.(read);
-      };
-      const takeLines = async (lines: MembershipLines): Promise<void> => {
-        stager.addLines(lines);
-        await added(lines.count);
-      };
-      const readSource = async (source: OpenSource): Promise<void> => {
-        for await (const batch of delivered(source, takeLines, signal)) {
-          for (const record of batch) {
-            stager.add(record);
-            if (yielder.isDue()) await yielder.yield();
-          }
-          await added(batch.length);
-        }
-      };
-      const unread: { name: string; error: RollcallError }[] = [];
-      for (const each of sources) {
-        stager.begin(each.name);
-        try {
-          await readSource(each);
-        } catch (error) {
-          // Any other error is a bug of Rollcall's own: do not go on.
-          if (each.optional !== true || signal.aborted || !(error instanceof RollcallError)) throw error;
-          unread.push({ name: each.name, error });
-          if (unread.length === sources.length) throw error;
-          await rows.flush();
-          await connection.run(stager.forget());
-        }
-      }
+      const stager = new Stager(rows, rules, options);
+      const unread = await readSources(connection, sources, stager, options);
       stager.addStaticGroups();
       await rows.flush();
-      const { addVerdict } = stager;
-      const isObserved = options.observer !== undefined;
       const leftOut = rules.judgesLate
-        ? await judgeRaw(connection, rows, rules, { addVerdict, yielder, isObserved, unread })
+        ? await judgeRaw(connection, rows, rules, {
+            addVerdict: (...verdict) => stager.addVerdict(...verdict),
+            yielder: new Yielder(options.signal),
+            isObserved: options.observer !== undefined,
+            unread,
+          })
         : 0;
       await rows.flush();
       const staged = stager.staged();
@@ -122,6 +91,48 @@ export async function stage(
       await rows.close();
     }
   });
+}
+
+/** @returns the optional sources that failed, and why */
+async function readSources(
+  connection: Connection,
+  sources: readonly OpenSource[],
+  stager: Stager,
+  { signal, progress }: StageOptions,
+): Promise<{ name: string; error: RollcallError }[]> {
+  const yielder = new Yielder(signal);
+  let read = 0;
+  const added = async (count: number): Promise<void> => {
+    await stager.rows.room();
+    signal.throwIfAborted();
+    read += count;
+    progress?.(read);
+  };
+  const takeLines = async (lines: MembershipLines): Promise<void> => {
+    stager.addLines(lines);
+    await added(lines.count);
+  };
+  const unread: { name: string; error: RollcallError }[] = [];
+  for (const source of sources) {
+    stager.begin(source.name);
+    try {
+      for await (const batch of delivered(source, takeLines, signal)) {
+        for (const record of batch) {
+          stager.add(record);
+          if (yielder.isDue()) await yielder.yield();
+        }
+        await added(batch.length);
+      }
+    } catch (error) {
+      // Any other error is a bug of Rollcall's own: do not go on.
+      if (source.optional !== true || signal.aborted || !(error instanceof RollcallError)) throw error;
+      unread.push({ name: source.name, error });
+      if (unread.length === sources.length) throw error;
+      await stager.rows.flush();
+      await connection.run(stager.forget());
+    }
+  }
+  return unread;
 }
 
 /**
@@ -173,156 +184,165 @@ export interface Judged {
 }
 
 /** Turns records into rows. */
-export interface Stager {
+class Stager {
+  readonly rows: Rows<StagedTable>;
+  readonly #rules: CompiledRules;
+  readonly #observer: Observer | undefined;
+  readonly #keepAttributes: boolean;
+  readonly #asksGroups: boolean;
+  readonly #takesReferences: boolean;
+  readonly #sources: SourceCount[] = [];
+  /** The number of the source that is being read. */
+  #source = -1;
+  #seq = 0;
+  #excluded = 0;
+  /** What was there before this source. */
+  #begun = { seq: 0, excluded: 0 };
+  /** The numbers of the files of this source, by what their lines have in common. */
+  readonly #files = new Map<string, number>();
+  #lastFile = 0;
+
+  constructor(rows: Rows<StagedTable>, rules: CompiledRules, { observer, keepAttributes = false }: StageOptions) {
+    this.rows = rows;
+    this.#rules = rules;
+    this.#observer = observer;
+    this.#keepAttributes = keepAttributes;
+    this.#asksGroups = rules.groupQuestions !== undefined;
+    this.#takesReferences = rules.makesGroups || this.#asksGroups;
+  }
+
   /** Everything added from now on comes from this source. */
-  begin(name: string): void;
-  add(record: SourceRecord): void;
-  addLines(lines: MembershipLines): void;
+  begin(name: string): void {
+    this.#source = this.#sources.push({ name, users: 0, groups: 0 }) - 1;
+    this.#begun = { seq: this.#seq, excluded: this.#excluded };
+    this.#files.clear();
+    this.rows.append("staged_source", this.#source, nfc(name));
+  }
+
+  add(record: SourceRecord): void {
+    if (record.kind !== "membership") {
+      const count = this.#sources[this.#source];
+      if (count !== undefined) count[record.kind === "user" ? "users" : "groups"] += 1;
+      this.#addEntry(record);
+    } else if (this.#takesReferences) {
+      const { group, member, origin } = record;
+      this.rows.append("staged_pair", this.#source, nfc(group), member.kind ?? null, nfc(member.key), nfc(origin));
+    }
+  }
+
+  addLines({ text, delimiter, group, member, kind, file, line }: MembershipLines): void {
+    if (!this.#takesReferences) return;
+    const number = this.#numberOf(file, kind ?? null);
+    this.rows.execute(pairsOfLines, text, delimiter, number, line - 1, group + 1, member + 1);
+  }
+
   /** SQL that removes everything since `begin`. Flush the rows first. */
-  forget(): string;
+  forget(): string {
+    const { seq, excluded } = this.#begun;
+    this.#excluded = excluded;
+    Object.assign(this.#sources[this.#source] ?? {}, { users: 0, groups: 0 });
+    const tables = stagedNames.filter(
+      (table) => table !== "staged_source" && stagedTables[table].includes("source INTEGER"),
+    );
+    return [
+      `DELETE FROM staged_line WHERE file IN (SELECT file FROM staged_file WHERE source = ${this.#source});`,
+      ...tables.map((table) => `DELETE FROM ${table} WHERE source = ${this.#source};`),
+      `DELETE FROM staged_group_name WHERE member > ${seq};`,
+      `DELETE FROM staged_attributes WHERE seq > ${seq};`,
+      `DELETE FROM staged_group WHERE seq > ${seq}`,
+    ].join(" ");
+  }
+
   /** Adds the groups of the configuration, as if from a last source of their own. */
-  addStaticGroups(): void;
-  addVerdict: AddVerdict;
-  staged(): Omit<Staged, "unread">;
-}
-
-function createStager(
-  rows: Rows<StagedTable>,
-  rules: CompiledRules,
-  { observer, keepAttributes }: StageOptions,
-): Stager {
-  const sources: SourceCount[] = [];
-  let current: SourceCount;
-  let source = -1;
-  let seq = 0;
-  let excluded = 0;
-  let begun = { seq, excluded };
-
-  const asksGroups = rules.groupQuestions !== undefined;
-  const takesReferences = rules.makesGroups || asksGroups;
-
-  const addReferences = (entry: Entry): void => {
-    for (const keys of chunksOf(entry.memberOf)) {
-      rows.append("staged_member_of", source, seq, JSON.stringify(keys.map(normalKey)));
+  addStaticGroups(): void {
+    const { staticGroups } = this.#rules;
+    if (staticGroups.length === 0) return;
+    this.#source += 1;
+    this.rows.append("staged_source", this.#source, ownSource);
+    for (const { name, displayName, description = null, groups } of staticGroups) {
+      const seq = ++this.#seq;
+      const origin = `the configuration, staticGroups ${quote(name)}`;
+      const values = [name, displayName, description, null, 0, null] as const;
+      this.rows.append("staged_entry", seq, this.#source, "group", name, 0, origin, ...values);
+      for (const group of groups) this.rows.append("staged_group_name", seq, group);
     }
-    if (entry.kind === "user") return;
-    for (const members of chunksOf(entry.members)) {
-      const references = members.map(({ kind, key }) => ({ kind, key: normalKey(key) }));
-      rows.append("staged_members", source, seq, JSON.stringify(references));
-    }
-  };
+  }
 
-  const addVerdict: AddVerdict = (seq, source, entry, verdict, groups) => {
-    observer?.judged({ seq, source: sources[source]?.name ?? "", entry, verdict, groups });
+  addVerdict(...[seq, source, entry, verdict, groups]: Parameters<AddVerdict>): void {
+    this.#observer?.judged({ seq, source: this.#sources[source]?.name ?? "", entry, verdict, groups });
     if (verdict.verdict === "excluded") {
-      excluded += 1;
-      return false;
+      this.#excluded += 1;
+      return;
     }
     const id = nfc(entry.id);
     const idIsKey = keyIsId(entry);
     const origin = nfc(entry.origin);
     if (verdict.verdict === "quarantined") {
       const { name = null, reason } = verdict;
-      rows.append("staged_entry", seq, source, entry.kind, id, idIsKey, origin, name, null, null, null, 0, reason);
-      return true;
+      this.rows.append("staged_entry", seq, source, entry.kind, id, idIsKey, origin, name, null, null, null, 0, reason);
+      return;
     }
     const { name, displayName, description = null, mail = null, kept = [] } = verdict;
     const bits = kept.reduce((sum, attribute) => sum + keptBits[attribute], 0);
     const values = [name, displayName, description, mail, bits, null] as const;
-    rows.append("staged_entry", seq, source, entry.kind, id, idIsKey, origin, ...values);
-    for (const group of verdict.groups) rows.append("staged_group_name", seq, group);
-    return true;
-  };
+    this.rows.append("staged_entry", seq, source, entry.kind, id, idIsKey, origin, ...values);
+    for (const group of verdict.groups) this.rows.append("staged_group_name", seq, group);
+  }
 
-  /** The numbers of the files of this source, by what their lines have in common. */
-  const files = new Map<string, number>();
-  let lastFile = 0;
-  const numberOf = (file: string, kind: Kind | null): number => {
-    const title = JSON.stringify([file, kind]);
-    const known = files.get(title);
-    if (known !== undefined) return known;
-    lastFile += 1;
-    files.set(title, lastFile);
-    rows.append("staged_file", lastFile, nfc(file), source, kind);
-    return lastFile;
-  };
+  staged(): Omit<Staged, "unread"> {
+    return { sources: this.#sources, excluded: this.#excluded, neverSet: this.#rules.neverSet() };
+  }
 
-  /** Entries that may be joined are judged after everything has been read. */
-  const addRaw = (entry: Entry, { key, reason }: JoinKey): void => {
-    const [id, origin] = [nfc(entry.id), nfc(entry.origin)];
-    const attributes = JSON.stringify(entry.attributes);
-    rows.append("staged_raw", seq, source, entry.kind, id, origin, key ?? null, reason ?? null, attributes);
-  };
-
-  const addEntry = (entry: Entry): void => {
-    seq += 1;
+  #addEntry(entry: Entry): void {
+    const { rows } = this;
+    const rules = this.#rules;
+    const source = this.#source;
+    const seq = ++this.#seq;
     const joinKey = doubted(entry, rules.joinKey(entry));
     const verdict = joinKey === undefined ? doubtedVerdict(entry, rules.judge(entry)) : undefined;
     const isExcluded = verdict?.verdict === "excluded";
-    if (asksGroups && entry.kind === "group") rows.append("staged_group", seq, rules.sourceName(entry) ?? null);
-    if (takesReferences && (joinKey !== undefined || keyIsId(entry) === 0)) {
+    if (this.#asksGroups && entry.kind === "group") rows.append("staged_group", seq, rules.sourceName(entry) ?? null);
+    if (this.#takesReferences && (joinKey !== undefined || keyIsId(entry) === 0)) {
       const keys = entry.keys.map(normalKey);
       for (const key of keys.length > 1 ? new Set(keys) : keys) {
         rows.append("staged_key", source, entry.kind, key, isExcluded ? null : seq);
       }
     }
-    if (joinKey !== undefined) addRaw(entry, joinKey);
-    if (verdict !== undefined) addVerdict(seq, source, entry, verdict);
+    if (joinKey !== undefined) this.#addRaw(entry, joinKey);
+    if (verdict !== undefined) this.addVerdict(seq, source, entry, verdict);
     if (isExcluded) rows.append("staged_excluded", seq, source, entry.kind, nfc(entry.id), keyIsId(entry));
-    if (keepAttributes) rows.append("staged_attributes", seq, ...rules.kept.valuesOf(entry, isExcluded));
-    if (takesReferences && (verdict ?? { verdict: "included" }).verdict === "included") addReferences(entry);
-  };
+    if (this.#keepAttributes) rows.append("staged_attributes", seq, ...rules.kept.valuesOf(entry, isExcluded));
+    if (this.#takesReferences && (verdict === undefined || verdict.verdict === "included")) this.#addReferences(entry);
+  }
 
-  return {
-    begin: (name) => {
-      current = { name, users: 0, groups: 0 };
-      source = sources.push(current) - 1;
-      begun = { seq, excluded };
-      files.clear();
-      rows.append("staged_source", source, nfc(name));
-    },
-    add: (record) => {
-      if (record.kind !== "membership") {
-        current[record.kind === "user" ? "users" : "groups"] += 1;
-        addEntry(record);
-      } else if (takesReferences) {
-        const { group, member, origin } = record;
-        rows.append("staged_pair", source, nfc(group), member.kind ?? null, nfc(member.key), nfc(origin));
-      }
-    },
-    addLines: ({ text, delimiter, group, member, kind = null, file, line }) => {
-      if (!takesReferences) return;
-      rows.execute(pairsOfLines, text, delimiter, numberOf(file, kind), line - 1, group + 1, member + 1);
-    },
-    forget: () => {
-      ({ excluded } = begun);
-      Object.assign(current, { users: 0, groups: 0 });
-      const tables = stagedNames.filter(
-        (table) => table !== "staged_source" && stagedTables[table].includes("source INTEGER"),
-      );
-      return [
-        `DELETE FROM staged_line WHERE file IN (SELECT file FROM staged_file WHERE source = ${source});`,
-        ...tables.map((table) => `DELETE FROM ${table} WHERE source = ${source};`),
-        `DELETE FROM staged_group_name WHERE member > ${begun.seq};`,
-        `DELETE FROM staged_attributes WHERE seq > ${begun.seq};`,
-        `DELETE FROM staged_group WHERE seq > ${begun.seq}`,
-      ].join(" ");
-    },
-    addStaticGroups: () => {
-      if (rules.staticGroups.length === 0) return;
-      source += 1;
-      rows.append("staged_source", source, ownSource);
-      for (const { name, displayName, description = null, groups } of rules.staticGroups) {
-        seq += 1;
-        const origin = `the configuration, staticGroups ${quote(name)}`;
-        const values = [name, displayName, description, null, 0, null] as const;
-        rows.append("staged_entry", seq, source, "group", name, 0, origin, ...values);
-        for (const group of groups) rows.append("staged_group_name", seq, group);
-      }
-    },
-    addVerdict,
-    staged: () => ({ sources, excluded, neverSet: rules.neverSet() }),
-  };
+  /** Entries that may be joined are judged after everything has been read. */
+  #addRaw(entry: Entry, { key, reason }: JoinKey): void {
+    const [id, origin] = [nfc(entry.id), nfc(entry.origin)];
+    const attributes = JSON.stringify(entry.attributes);
+    const { kind } = entry;
+    this.rows.append("staged_raw", this.#seq, this.#source, kind, id, origin, key ?? null, reason ?? null, attributes);
+  }
+
+  #addReferences(entry: Entry): void {
+    for (const keys of chunksOf(entry.memberOf)) {
+      this.rows.append("staged_member_of", this.#source, this.#seq, JSON.stringify(keys.map(normalKey)));
+    }
+    if (entry.kind === "user") return;
+    for (const members of chunksOf(entry.members)) {
+      const references = members.map(({ kind, key }) => ({ kind, key: normalKey(key) }));
+      this.rows.append("staged_members", this.#source, this.#seq, JSON.stringify(references));
+    }
+  }
+
+  #numberOf(file: string, kind: Kind | null): number {
+    const title = JSON.stringify([file, kind]);
+    const known = this.#files.get(title);
+    if (known !== undefined) return known;
+    this.#lastFile += 1;
+    this.#files.set(title, this.#lastFile);
+    this.rows.append("staged_file", this.#lastFile, nfc(file), this.#source, kind);
+    return this.#lastFile;
+  }
 }
 
 /** Splitting is faster in columns of lines than in one expression over the text, where all is a constant. */

@@ -4,21 +4,23 @@ import { setImmediate } from "node:timers/promises";
 const slice = 4;
 
 /** Lets a long loop give way to timers, requests and other runs: `if (yielder.isDue()) await yielder.yield()`. */
-export interface Yielder {
-  /** Cheap enough to call for every record. */
-  isDue(): boolean;
-  /** @throws the signal's reason */
-  yield(): Promise<void>;
-}
+export class Yielder {
+  readonly #signal: AbortSignal | undefined;
+  #until = performance.now() + slice;
 
-export function createYielder(signal?: AbortSignal): Yielder {
-  let until = performance.now() + slice;
-  return {
-    isDue: () => performance.now() >= until,
-    yield: async () => {
-      await setImmediate();
-      signal?.throwIfAborted();
-      until = performance.now() + slice;
-    },
-  };
+  constructor(signal?: AbortSignal) {
+    this.#signal = signal;
+  }
+
+  /** Cheap enough to call for every record. */
+  isDue(): boolean {
+    return performance.now() >= this.#until;
+  }
+
+  /** @throws the signal's reason */
+  async yield(): Promise<void> {
+    await setImmediate();
+    this.#signal?.throwIfAborted();
+    this.#until = performance.now() + slice;
+  }
 }

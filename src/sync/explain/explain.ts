@@ -4,7 +4,7 @@ import type { Connection } from "#duckdb/database.ts";
 import type { History } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
 import type { Judged, Observer } from "#principals/stage.ts";
-import type { RuleTrace } from "#principals/compile.ts";
+import type { RuleTrace } from "#principals/judge.ts";
 import { membershipsOf } from "#principals/references.ts";
 import type { DirectMembership } from "#principals/references.ts";
 import { describeWay, scopeOfEntry } from "#principals/scope.ts";

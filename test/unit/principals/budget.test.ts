@@ -3,7 +3,7 @@ import { Budget, RunBudgetError, spend } from "#principals/budget.ts";
 import { compileRules } from "#principals/compile.ts";
 import { compileExpectations, isMet } from "#principals/expectations.ts";
 import { compileExpression } from "#principals/expression.ts";
-import type { Verdict } from "#principals/compile.ts";
+import type { Verdict } from "#principals/judge.ts";
 import type { AttributeValue } from "#principals/entry.ts";
 import type { KindRules } from "#principals/rules.ts";
 

@@ -1,5 +1,5 @@
 import { compileRules } from "#principals/compile.ts";
-import type { Verdict } from "#principals/compile.ts";
+import type { Verdict } from "#principals/judge.ts";
 import type { Entry, MemberReference, SourceRecord } from "#principals/entry.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { Known } from "./scope-model.ts";

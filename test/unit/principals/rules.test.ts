@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { InputError } from "#errors.ts";
 import { checkRules, compileRules } from "#principals/compile.ts";
-import type { Verdict } from "#principals/compile.ts";
+import type { Verdict } from "#principals/judge.ts";
 import type { AttributeValue } from "#principals/entry.ts";
 import type { Absence, KindRules } from "#principals/rules.ts";
 
