@@ -2,20 +2,6 @@ import type { DuckDBConnection, DuckDBPreparedStatement } from "@duckdb/node-api
 
 type Value = string | number | null;
 
-/** Inserts rows the fastest way from JavaScript into DuckDB: many at a time, each column as one JSON text. */
-export interface Rows<Table extends string> {
-  /** Numbers must be integers. A lone surrogate in a text becomes U+FFFD. */
-  append(table: Table, ...values: readonly Value[]): void;
-  /** Runs a statement in turn with the inserts: `$1` is the first value, and so on. It is prepared once. */
-  execute(sql: string, ...values: readonly Value[]): void;
-  /** Resolves when there is room for more; await it from time to time. */
-  room(): Promise<void>;
-  /** Resolves when all appended rows are visible; call it last before `close`. */
-  flush(): Promise<void>;
-  /** Drops rows that were not flushed. Nothing is running when it resolves. */
-  close(): Promise<void>;
-}
-
 /** The size of an insert: the fewer rows, the shorter the event loop is held. */
 const rowsPerInsert = 8192;
 
@@ -23,55 +9,86 @@ const rowsPerInsert = 8192;
 const mostWaiting = 2;
 
 /**
- * Opens tables for inserts. Nothing else may use the connection until `flush` resolves.
- *
- * A library call for each value would take five times as long as JSON, and block the event loop.
- * @param tables their columns as DDL: `seq INTEGER, name VARCHAR`
+ * Inserts rows the fastest way from JavaScript into DuckDB: many at a time, each column as one JSON text. A library call for
+ * each value would take five times as long, and block the event loop. Nothing else may use the connection until `flush`
+ * resolves.
  */
-export async function openRows<Table extends string>(
-  connection: DuckDBConnection,
-  tables: Readonly<Record<Table, string>>,
-): Promise<Rows<Table>> {
-  const names = Object.keys(tables) as Table[];
-  const open = {} as Record<Table, Pending>;
-  for (const table of names) {
-    const types = tables[table].split(",").map((column) => column.trim().split(/\s+/)[1] ?? "");
-    open[table] = { types, columns: types.map(() => []), count: 0, statements: new Map() };
+export class Rows<Table extends string> {
+  readonly #connection: DuckDBConnection;
+  readonly #open = new Map<Table, Pending>();
+  readonly #others = new Map<string, DuckDBPreparedStatement>();
+  #inserting: Promise<void> = Promise.resolve();
+  #waiting = 0;
+
+  /** @param tables their columns as DDL: `seq INTEGER, name VARCHAR` */
+  constructor(connection: DuckDBConnection, tables: Readonly<Record<Table, string>>) {
+    this.#connection = connection;
+    for (const table of Object.keys(tables) as Table[]) {
+      const types = tables[table].split(",").map((column) => column.trim().split(/\s+/)[1] ?? "");
+      this.#open.set(table, { table, types, columns: types.map(() => []), count: 0, statements: new Map() });
+    }
   }
-  const statementFor = async (table: Table, lists: readonly boolean[]): Promise<DuckDBPreparedStatement> => {
-    const { types, statements } = open[table];
-    const form = lists.join();
-    const known = statements.get(form);
-    if (known !== undefined) return known;
-    const columns = types.map((type, index) =>
-      lists[index] ? `unnest(from_json(c${index}, '["${type}"]'))` : `c${index}::${type}`,
-    );
-    // A parameter inside the expression makes the whole list a constant, which takes three times as long.
-    const texts = `(VALUES (${types.map((_, index) => `$${index + 1}`).join(", ")})) t(${types.map((_, index) => `c${index}`).join(", ")})`;
-    const statement = await connection.prepare(`INSERT INTO ${table} SELECT ${columns.join(", ")} FROM ${texts}`);
-    statements.set(form, statement);
-    return statement;
-  };
-  const others = new Map<string, DuckDBPreparedStatement>();
-  let inserting: Promise<void> = Promise.resolve();
-  let waiting = 0;
+
+  /** Numbers must be integers. A lone surrogate in a text becomes U+FFFD. */
+  append(table: Table, ...values: readonly Value[]): void {
+    const pending = this.#open.get(table) as Pending;
+    const { columns, count } = pending;
+    for (let index = 0; index < values.length; index++) {
+      const value = values[index] as Value;
+      // A lone surrogate is not valid JSON.
+      (columns[index] as Value[])[count] = typeof value === "string" ? value.toWellFormed() : value;
+    }
+    pending.count = count + 1;
+    if (pending.count === rowsPerInsert) this.#insert(pending);
+  }
+
+  /** Runs a statement in turn with the inserts: `$1` is the first value, and so on. It is prepared once. */
+  execute(sql: string, ...values: readonly Value[]): void {
+    this.#inTurn(async () => {
+      const statement = this.#others.get(sql) ?? (await this.#connection.prepare(sql));
+      this.#others.set(sql, statement);
+      for (const [index, value] of values.entries()) {
+        if (typeof value === "number") statement.bindInteger(index + 1, value);
+        else bindText(statement, index, value);
+      }
+      await statement.run();
+    });
+  }
+
+  /** Resolves when there is room for more; await it from time to time. */
+  async room(): Promise<void> {
+    if (this.#waiting > mostWaiting) await this.#inserting;
+  }
+
+  /** Resolves when all appended rows are visible; call it last before `close`. */
+  async flush(): Promise<void> {
+    for (const pending of this.#open.values()) if (pending.count > 0) this.#insert(pending);
+    await this.#inserting;
+  }
+
+  /** Drops rows that were not flushed. Nothing is running when it resolves. */
+  async close(): Promise<void> {
+    await this.#inserting.catch(() => undefined);
+    const inserts = [...this.#open.values()].map(({ statements }) => statements);
+    for (const prepared of [...inserts, this.#others])
+      for (const statement of prepared.values()) statement.destroySync();
+  }
 
   /** Does something after everything before it. */
-  function inTurn(work: () => Promise<unknown>): void {
-    const before = inserting;
+  #inTurn(work: () => Promise<unknown>): void {
+    const before = this.#inserting;
     const run = async (): Promise<void> => {
-      waiting++;
+      this.#waiting++;
       await before;
-      waiting--;
+      this.#waiting--;
       await work();
     };
-    inserting = run();
+    this.#inserting = run();
     // `room` and `flush` report it.
-    inserting.catch(() => undefined);
+    this.#inserting.catch(() => undefined);
   }
 
-  function insert(table: Table): void {
-    const pending = open[table];
+  #insert(pending: Pending): void {
     const { columns, count } = pending;
     const isFull = count === rowsPerInsert;
     const filled = isFull ? columns : columns.map((column) => column.slice(0, count));
@@ -83,55 +100,38 @@ export async function openRows<Table extends string>(
       return lists[index] ? JSON.stringify(column) : value === null ? null : String(value);
     });
     pending.count = 0;
-    inTurn(async () => {
-      const statement = await statementFor(table, lists);
-      for (const [index, text] of texts.entries())
-        if (text === null) statement.bindNull(index + 1);
-        else statement.bindVarchar(index + 1, text);
+    this.#inTurn(async () => {
+      const statement = await this.#statementFor(pending, lists);
+      for (const [index, text] of texts.entries()) bindText(statement, index, text);
       await statement.run();
     });
   }
 
-  return {
-    append: (table, ...values) => {
-      const pending = open[table];
-      const { columns, count } = pending;
-      for (let index = 0; index < values.length; index++) {
-        const value = values[index] as Value;
-        // A lone surrogate is not valid JSON.
-        (columns[index] as Value[])[count] = typeof value === "string" ? value.toWellFormed() : value;
-      }
-      pending.count = count + 1;
-      if (pending.count === rowsPerInsert) insert(table);
-    },
-    execute: (sql, ...values) => {
-      inTurn(async () => {
-        const statement = others.get(sql) ?? (await connection.prepare(sql));
-        others.set(sql, statement);
-        for (const [index, value] of values.entries()) {
-          if (value === null) statement.bindNull(index + 1);
-          else if (typeof value === "number") statement.bindInteger(index + 1, value);
-          else statement.bindVarchar(index + 1, value);
-        }
-        await statement.run();
-      });
-    },
-    room: async () => {
-      if (waiting > mostWaiting) await inserting;
-    },
-    flush: async () => {
-      for (const table of names) if (open[table].count > 0) insert(table);
-      await inserting;
-    },
-    close: async () => {
-      await inserting.catch(() => undefined);
-      for (const prepared of [...names.map((table) => open[table].statements), others])
-        for (const statement of prepared.values()) statement.destroySync();
-    },
-  };
+  async #statementFor(
+    { table, types, statements }: Pending,
+    lists: readonly boolean[],
+  ): Promise<DuckDBPreparedStatement> {
+    const form = lists.join();
+    const known = statements.get(form);
+    if (known !== undefined) return known;
+    const columns = types.map((type, index) =>
+      lists[index] ? `unnest(from_json(c${index}, '["${type}"]'))` : `c${index}::${type}`,
+    );
+    // A parameter inside the expression makes the whole list a constant, which takes three times as long.
+    const texts = `(VALUES (${types.map((_, index) => `$${index + 1}`).join(", ")})) t(${types.map((_, index) => `c${index}`).join(", ")})`;
+    const statement = await this.#connection.prepare(`INSERT INTO ${table} SELECT ${columns.join(", ")} FROM ${texts}`);
+    statements.set(form, statement);
+    return statement;
+  }
+}
+
+function bindText(statement: DuckDBPreparedStatement, index: number, text: string | null): void {
+  if (text === null) statement.bindNull(index + 1);
+  else statement.bindVarchar(index + 1, text);
 }
 
 interface Pending {
+  readonly table: string;
   readonly types: readonly string[];
   /** By which columns are lists, and which one value for all rows. */
   readonly statements: Map<string, DuckDBPreparedStatement>;

@@ -1,5 +1,5 @@
 import type { Connection } from "#duckdb/database.ts";
-import { openRows } from "#duckdb/insert.ts";
+import { Rows } from "#duckdb/insert.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Found } from "./renames.ts";
 import { tables } from "./tables.ts";
@@ -96,7 +96,7 @@ async function keepExactly(
   principals: string,
   extra: "actual_extra" | "arrived_extra",
 ): Promise<void> {
-  const rows = await openRows(connection.raw, { [extra]: tables[extra] });
+  const rows = new Rows(connection.raw, { [extra]: tables[extra] });
   try {
     for (let from = -1n; ;) {
       const inexact = await connection.rows<{ index: bigint; kind: Kind; name: string; json: string }>(`

@@ -1,4 +1,4 @@
-import { openRows } from "#duckdb/insert.ts";
+import { Rows } from "#duckdb/insert.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
 import { messageOf, RollcallError } from "#errors.ts";
@@ -110,7 +110,7 @@ async function keepNames(
     JOIN (${records}) r ON r.source = s.source AND r.kind = o.kind AND r.source_id = o.source_id
     JOIN naming n ON n.seq = r.seq) ORDER BY turn;
     INSERT INTO kept_name SELECT seq, name, 1 FROM own_name WHERE name = base`);
-  const rows = await openRows(connection.raw, rowTables);
+  const rows = new Rows(connection.raw, rowTables);
   try {
     const [all] = await connection.rows<{ size: bigint }>("SELECT count(*) AS size FROM own_name");
     for (let from = 0; from < Number(all?.size ?? 0); from += page) {
@@ -184,7 +184,7 @@ async function numberNames(
     CREATE OR REPLACE TEMP TABLE unnamed AS
     SELECT seq, kind, base, place FROM naming WHERE name IS NULL AND reason IS NULL;
     CREATE OR REPLACE TEMP TABLE given_name (${assemblyTables.given_name})`);
-  const rows = await openRows(connection.raw, rowTables);
+  const rows = new Rows(connection.raw, rowTables);
   /** The number that comes next and how many are tried, by kind and name; only of those that are looked at. */
   let next = new Map<string, { readonly n: number; readonly most: number }>();
   try {

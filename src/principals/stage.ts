@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import { openRows } from "#duckdb/insert.ts";
-import type { Rows } from "#duckdb/insert.ts";
+import { Rows } from "#duckdb/insert.ts";
 import { messageOf, RollcallError } from "#errors.ts";
 import { nfc, objectionToKey, quote, visible } from "#text.ts";
 import type { CompiledRules } from "./compile.ts";
@@ -70,7 +69,7 @@ export async function stage(
   for (const table of stagedNames) await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${tables[table]})`);
   // In one transaction; otherwise every insert would be one.
   return connection.transaction(async () => {
-    const rows = await openRows(connection.raw, tables);
+    const rows = new Rows(connection.raw, tables);
     try {
       const stager = new Stager(rows, rules, options);
       const unread = await readSources(connection, sources, stager, options);

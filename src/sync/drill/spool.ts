@@ -1,6 +1,6 @@
 import { openDatabase, literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { openRows } from "#duckdb/insert.ts";
+import { Rows } from "#duckdb/insert.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import type { Entry, RecordId, SourceRecord } from "#connector.ts";
 import type { SyncSource } from "#sync/sync.ts";
@@ -51,7 +51,7 @@ export async function openSpool(workbench: Pick<Workbench, "file">): Promise<Spo
     // A torn read is repeated.
     await connection.run(`DELETE FROM record WHERE source = ${literal(name)}`);
     failures.delete(name);
-    const rows = await openRows(connection.raw, tables);
+    const rows = new Rows(connection.raw, tables);
     try {
       for await (const batch of records) {
         for (const record of batch) {

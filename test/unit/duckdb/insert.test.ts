@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Connection, Database } from "#duckdb/database.ts";
-import { openRows } from "#duckdb/insert.ts";
+import { Rows } from "#duckdb/insert.ts";
 import { cases } from "../../support/random.ts";
 
 let database: Database;
@@ -24,7 +24,7 @@ const columns = "n INTEGER, one VARCHAR, other VARCHAR";
 
 async function inserted(all: readonly Row[]): Promise<unknown> {
   await connection.run(`CREATE OR REPLACE TEMP TABLE t (${columns})`);
-  const rows = await openRows(connection.raw, { t: columns });
+  const rows = new Rows(connection.raw, { t: columns });
   try {
     for (const row of all) rows.append("t", ...row);
     await rows.flush();
