@@ -10,9 +10,14 @@ const names = [
   "apply",
   "approve",
   "audit verify",
+  "audit",
   "check",
+  "drift",
+  "drill",
+  "engine copy",
   "explain",
   "export",
+  "health",
   "history",
   "init",
   "load",
@@ -21,11 +26,14 @@ const names = [
   "reload",
   "runs",
   "show",
+  "sql",
   "start",
   "state copy",
   "status",
   "undo",
+  "unmanaged",
   "validate",
+  "version",
   "notify test",
 ] as const;
 export type CommandName = (typeof names)[number];
@@ -57,7 +65,7 @@ export function setCall(config: string | undefined, argv: readonly string[], env
   call = { ...programOf(argv[1] ?? "", env), config };
 }
 
-const written = new RegExp(`(?<=\`|^ *)rollcall (${names.join("|")})(?![\\w-])`, "gm");
+const written = new RegExp(`(?<=\`|^ *|\\| )rollcall (${names.join("|")})(?![\\w-])`, "gm");
 
 /** The text with its commands as they can be run where this process was called: with its `--config`. */
 export function asCalled(text: string): string {

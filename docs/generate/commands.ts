@@ -1,18 +1,21 @@
-import { runProgram } from "#cli/program.ts";
+import { commandNames, runProgram } from "#cli/program.ts";
 
 const introduction = `# Command reference
 
 The help of every command (\`npm run docs\`). From a checkout, write \`npm run rollcall -- COMMAND\`.
 
-Commands that read the configuration take \`--config FILE\`; the default is \`$ROLLCALL_CONFIG\`, else \`rollcall.yaml\`, else
+Every command takes \`--config FILE\`; the default is \`$ROLLCALL_CONFIG\`, else \`rollcall.yaml\`, else
 \`config/rollcall.yaml\`. With \`--json\`, standard output is one JSON document.
 
 | exit code | meaning |
 | --- | --- |
 | 0 | done, or nothing to do |
 | 1 | failed |
-| 2 | \`plan\`: there are changes |
+| 2 | there is something to look at (\`plan\`, \`drift\`, \`drill\`, \`unmanaged\`) |
 | 3 | held by a limit, waiting for approval, or stopped because the result would not be what was shown |
+
+Each command's help lists its own. \`--config\`, \`--json\`, \`--verbose\` and \`--no-color\` may also precede the command:
+\`rollcall --config other.yaml plan\`.
 
 The first Ctrl-C stops a run before anything is applied. A run that is being applied is finished and verified; a second Ctrl-C
 abandons it, and the service has then made all of the changes or none. A command that is still running ten seconds later kills
@@ -22,7 +25,7 @@ itself (SIGKILL).
 /** The reference of the command line as Markdown, from the help that it prints. */
 export async function commandReference(): Promise<string> {
   const parts = [introduction, "## `rollcall`", "", ...block(await help([]))];
-  for (const name of subcommands(await help([]))) parts.push(...(await commandSection([name])));
+  for (const name of [...commandNames, "completion"]) parts.push(...(await commandSection([name])));
   return `${parts.join("\n")}\n`;
 }
 

@@ -1,3 +1,9 @@
+import { InvalidArgumentError } from "commander";
+import type { Command } from "commander";
+import { common, help, withLimit, limitOf, withNotify, withFor, allSyncs, parseLimits } from "./flags.ts";
+import type { CommonOptions, LimitOptions, NotifyOptions, OverrideOptions, ForOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { someDigest } from "#plan/change.ts";
 import { chosenSyncs, localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#cli/coordinator.ts";
@@ -8,6 +14,44 @@ import type { RunDocument } from "./run-output.ts";
 import { errorDocument, InputError } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { dryRun } from "./plan.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  withNotify(withFor(withLimit(common(command).argument("[sync]", allSyncs))))
+    .option("-y, --yes", "do not ask at a terminal")
+    .option("--digest <digest>", "apply the plan whose digest this is, or begins with, or nothing", parseDigest)
+    .option("--override <limits>", "ignore these limits, like deletes,updates, for that plan only", parseLimits);
+  help(command, {
+    examples: [
+      "rollcall apply",
+      "rollcall apply staff --yes",
+      "rollcall apply staff --digest 5d41402abc4b",
+      "rollcall apply staff --for ada",
+    ],
+    exits: {
+      0: "applied and verified, or nothing to do",
+      3: "a limit held the run or a part of it, it waits for approval, or the plan is not the one of --digest",
+    },
+  }).action((sync: string | undefined, flags: ApplyFlags) =>
+    runner.runWithContext(flags, (context) => {
+      const { digest, override: overrides, for: people, yes = false, notify } = flags;
+      return apply({ ...context, notify }, sync, { limit: limitOf(flags), overrides, digest, yes, for: people });
+    }),
+  );
+}
+
+type ApplyFlags = CommonOptions &
+  LimitOptions &
+  OverrideOptions &
+  ForOptions &
+  NotifyOptions & { readonly yes?: boolean; readonly digest?: string };
+
+/** The digest of a plan, or the beginning of it that a plan shows. */
+function parseDigest(value: string): string {
+  const digest = value.trim().toLowerCase();
+  if (!someDigest.test(digest))
+    throw new InvalidArgumentError("expected at least the 12 hexadecimal digits that `rollcall plan` shows.");
+  return digest;
+}
 
 export interface ApplyOptions {
   readonly limit?: number | undefined;

@@ -1,3 +1,18 @@
+import { InvalidArgumentError } from "commander";
+import type { Command } from "commander";
+import {
+  common,
+  help,
+  withLimit,
+  limitOf,
+  withNotify,
+  waitingRun,
+  parseCauses,
+  parseLimits,
+  listOfWords,
+} from "./flags.ts";
+import type { CommonOptions, LimitOptions, NotifyOptions, OverrideOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { checkApprovable } from "#sync/coordinator/refusals.ts";
@@ -8,6 +23,62 @@ import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { approvalQuestion, confirmed, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
 import { chosenRun, knownRuns } from "./known-runs.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  withNotify(withLimit(common(command).argument("<run>", waitingRun)))
+    .option("-y, --yes", "do not ask at a terminal")
+    .option("--only <actions>", "apply only a part: creates, updates, deletes", parseOnly)
+    .option("--except <principal>", "leave out this user, or group:NAME; may be repeated", parsePrincipals)
+    .option("--only-cause <causes>", "apply only what these causes explain, like c1,c3", parseCauses)
+    .option("--except-cause <causes>", "leave out what these causes change", parseCauses)
+    .option("--override <limits>", "ignore these limits, which held it, for this plan only", parseLimits)
+    .option("--reason <text>", "why");
+  help(command, {
+    examples: [
+      "rollcall approve 20261121-0800",
+      "rollcall approve 20261121-0800 --override deletes --reason 'the Berlin office closed'",
+      "rollcall approve 20261121-0800 --only creates,updates --except ada",
+    ],
+    exits: {
+      0: "applied and verified",
+      3: "the changes are no longer those of the plan, or a limit holds them",
+    },
+  }).action((run: string, flags: ApproveFlags) =>
+    runner.runWithContext(flags, (context) => {
+      const { only, except, onlyCause, exceptCause, override: overrides, yes = false, reason, notify } = flags;
+      const selection = { only, except, onlyCauses: onlyCause, exceptCauses: exceptCause };
+      return approve({ ...context, notify }, run, { limit: limitOf(flags), overrides, selection, reason, yes });
+    }),
+  );
+}
+
+type ApproveFlags = CommonOptions &
+  LimitOptions &
+  OverrideOptions &
+  NotifyOptions &
+  Pick<Selection, "only" | "except"> & {
+    readonly onlyCause?: readonly string[];
+    readonly exceptCause?: readonly string[];
+    readonly yes?: boolean;
+    readonly reason?: string;
+  };
+
+/** `creates,updates` */
+function parseOnly(value: string, before: NonNullable<Selection["only"]> = []): NonNullable<Selection["only"]> {
+  const actions = { creates: "create", updates: "update", deletes: "delete" } as const;
+  const words = listOfWords(Object.keys(actions) as (keyof typeof actions)[])(value);
+  return [...before, ...words.map((word) => actions[word])];
+}
+
+/** `ada`, `user:ada` or `group:Old team`: one principal, because a name may contain commas. */
+function parsePrincipals(
+  value: string,
+  before: NonNullable<Selection["except"]> = [],
+): NonNullable<Selection["except"]> {
+  const [, kind = "user", name = ""] = /^(?:(user|group):)?(.+)$/s.exec(value) ?? [];
+  if (name === "") throw new InvalidArgumentError("expected the name of a user, or group:NAME.");
+  return [...before, { kind: kind === "group" ? "group" : "user", name }];
+}
 
 export interface ApproveOptions {
   readonly limit?: number | undefined;

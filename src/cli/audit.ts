@@ -1,3 +1,9 @@
+import { InvalidArgumentError } from "commander";
+import type { Command } from "commander";
+import { common, help, atLeastOne, parseMoment } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { loadState } from "#daemon/context.ts";
 import type { StateConfiguration } from "#config/state.ts";
 import type { Sealed } from "#state/audit/chain.ts";
 import type { Head } from "#state/audit/entry.ts";
@@ -13,6 +19,39 @@ import { readingAudit } from "#daemon/data-folder.ts";
 import { exactly } from "#times.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .enablePositionalOptions()
+    .option("--since <time>", "only since then: a date, a time, or 7d for a week ago", parseMoment)
+    .option("--run <run>", "only entries about this run")
+    .option("--from <number>", "only from this entry on, whatever precedes it", atLeastOne);
+  help(command, {
+    examples: ["rollcall audit --since 7d", "rollcall audit --run 20261121-0800 --json"],
+    exits: { 1: "failed, or an entry is not as it was written" },
+  }).action((options: CommonOptions & AuditOptions) =>
+    runner.run(options, async (file, { output }) => audit(await loadState(file), output, options)),
+  );
+  const verifying = common(command.command("verify"))
+    .description("check that every entry of the audit log is as it was written")
+    .option("--head <number:hash>", "the last entry, if you know it from elsewhere than the journal", parseHead)
+    .option("--from <number>", "only from this entry on, whatever precedes it", atLeastOne);
+  help(verifying, {
+    examples: ["rollcall audit verify", "rollcall audit verify --from 120"],
+    exits: { 0: "every entry is as it was written", 1: "failed, or an entry is not as it was written" },
+  }).action((_, self: Command) => {
+    const options = self.optsWithGlobals<CommonOptions & VerifyOptions>();
+    return runner.run(options, async (file, { output }) => auditVerify(await loadState(file), output, options));
+  });
+}
+
+/** The head of the audit log: `12:9f86d0…`, as `rollcall audit verify` prints it. */
+function parseHead(text: string): Head {
+  const { sequence, hash } = /^(?<sequence>\d{1,15}):(?<hash>[0-9a-f]{64})$/.exec(text)?.groups ?? {};
+  if (sequence === undefined || hash === undefined)
+    throw new InvalidArgumentError("expected NUMBER:HASH, as `rollcall audit verify` prints the last entry.");
+  return { sequence: Number(sequence), hash };
+}
 
 /** Which entries to list. */
 export interface AuditOptions extends Pick<AuditFilter, "since" | "run"> {

@@ -1,3 +1,8 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages } from "#daemon/context.ts";
 import { checkSourcesAndSyncs, checkState, checkTarget, headlineOf } from "#daemon/check.ts";
 import type { Checking, Finding } from "#daemon/check.ts";
 import { loadPinboards } from "#config/pinboards.ts";
@@ -8,6 +13,13 @@ import { visible } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  help(common(command), {
+    examples: ["rollcall check"],
+    exits: { 0: "everything works", 1: "something does not" },
+  }).action((options: CommonOptions) => runner.runWithContext(options, check, interruptMessages.read));
+}
 
 /**
  * `rollcall check`: tries the configuration, the pinboards, the database of the daemon's state, every source and target, each read or logged in to for real,

@@ -8,6 +8,7 @@ import { z } from "zod";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { visible } from "#text.ts";
+import { help } from "./flags.ts";
 
 /** Where the configuration is, with this value of `--config`. */
 type FindConfiguration = (config: string | undefined) => string;
@@ -20,10 +21,14 @@ type FindConfiguration = (config: string | undefined) => string;
 export function addCompletion(program: Command, words: readonly string[], find: FindConfiguration): void {
   const root = tab(program, { completionCommandName: "completion" });
   const description = "print the script that completes commands, options, syncs and runs in a shell";
-  program.commands
-    .find((command) => command.name() === "completion")
-    ?.description(description)
-    .action((shell: string) => {
+  const completion = program.commands.find((command) => command.name() === "completion");
+  if (completion !== undefined)
+    help(completion.description(description), {
+      examples: [
+        "rollcall completion bash >> ~/.bashrc",
+        "rollcall completion fish > ~/.config/fish/completions/rollcall.fish",
+      ],
+    }).action((shell: string) => {
       if (shell === "bash") process.stdout.write(bashScript);
       else root.setup("rollcall", "rollcall", shell);
     });

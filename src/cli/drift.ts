@@ -1,3 +1,8 @@
+import type { Command } from "commander";
+import { common, help, allSyncs } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
 import { errorDocument } from "#errors.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { Change } from "#plan/change.ts";
@@ -5,11 +10,19 @@ import { changeLine, painter } from "#plan/render/text.ts";
 import { driftNotes } from "#sync/planning/notes.ts";
 import type { Report } from "#sync/context.ts";
 import { pluralize, visible } from "#text.ts";
-import { chosenSyncs } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { dryRun } from "./plan.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  help(common(command).argument("[sync]", allSyncs), {
+    examples: ["rollcall drift", "rollcall drift staff --json"],
+    exits: { 0: "no drift", 2: "there is drift" },
+  }).action((sync: string | undefined, options: CommonOptions) =>
+    runner.runWithContext(options, (context) => drift(context, sync), interruptMessages.read),
+  );
+}
 
 /**
  * `rollcall drift [sync]`: what somebody changed in the target while the sources say what they said before, and what a

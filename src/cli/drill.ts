@@ -1,3 +1,10 @@
+import { Option } from "commander";
+import type { Command } from "commander";
+import { common, help, allSyncs, reportFormats, listOfWords } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
+import { incidentNames } from "#sync/drill/names.ts";
 import { errorDocument } from "#errors.ts";
 import { changes } from "#plan/change.ts";
 import { code } from "#plan/render/markdown.ts";
@@ -8,14 +15,33 @@ import type { Drill } from "#sync/drill/drill.ts";
 import type { Finding, Verdict } from "#sync/drill/judge.ts";
 import type { IncidentName } from "#sync/drill/names.ts";
 import { formatSizes, pluralize, visible } from "#text.ts";
-import { chosenSyncs } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
 import { exactly } from "#times.ts";
-import type { reportFormats } from "./arguments.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { compilerOf, openSync, syncOf } from "#daemon/wiring.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .argument("[sync]", allSyncs)
+    .option("--only <incidents>", "only these incidents, like half-ou,stale-export", parseIncidents)
+    .addOption(new Option("--format <format>", "the output format (default: text)").choices(reportFormats))
+    .option("--markdown", "the same as --format markdown");
+  help(command, {
+    examples: [
+      "rollcall drill",
+      "rollcall drill staff --only half-ou,stale-export",
+      "rollcall drill --format markdown",
+    ],
+    exits: { 0: "everything would be stopped or noticed", 2: "something would not be stopped" },
+  }).action((sync: string | undefined, options: CommonOptions & DrillOptions) =>
+    runner.runWithContext(options, (context) => drillCommand(context, sync, options), interruptMessages.read),
+  );
+}
+
+/** `half-ou,stale-export` */
+const parseIncidents = listOfWords(incidentNames, (text) => text);
 
 export interface DrillOptions {
   readonly only?: readonly IncidentName[] | undefined;

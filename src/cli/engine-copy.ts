@@ -1,9 +1,29 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages } from "#daemon/context.ts";
 import { InputError } from "#errors.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import type { Composition } from "#daemon/composition.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  const copy = common(command.command("copy"))
+    .description("copy users, groups, sessions and tables into a PostgreSQL database, and compare what arrived")
+    .requiredOption("--to <url>", "postgres://user@host/database; the password may be in PGPASSWORD")
+    .option("--sslrootcert <file>", "a PEM file with the authorities that may have issued the server's certificate");
+  help(copy, { examples: ["rollcall engine copy --to postgres://rollcall@db.example.com/rollcall"] }).action(
+    (options: CommonOptions & EngineCopyOptions) =>
+      runner.runWithContext(
+        options,
+        (context) => engineCopy(context, runner.composition, options),
+        interruptMessages.copy,
+      ),
+  );
+}
 
 export interface EngineCopyOptions {
   readonly to: string;

@@ -1,3 +1,8 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages, chosenSyncs, progressOf } from "#daemon/context.ts";
 import { errorDocument } from "#errors.ts";
 import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
@@ -7,13 +12,24 @@ import { painter } from "#plan/render/text.ts";
 import type { Paint } from "#plan/render/text.ts";
 import { lastChangeOf } from "./history.ts";
 import { formatName } from "#text.ts";
-import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import { explainState, readableState } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { forCaller } from "#times.ts";
 import { openSync } from "#daemon/wiring.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .argument("<name>", "a name, a mail address, or the id of a record")
+    .option("--sync <sync>", "only this sync (default: all)");
+  help(command, {
+    examples: ["rollcall explain ada", "rollcall explain ada@example.com --sync staff"],
+    exits: { 1: "failed, or nothing has that name" },
+  }).action((wanted: string, options: CommonOptions & { readonly sync?: string }) =>
+    runner.runWithContext(options, (context) => explain(context, wanted, options.sync), interruptMessages.read),
+  );
+}
 
 /**
  * `rollcall explain NAME [--sync S]`: every step from the record of a source to what a run would do. With `--json`:

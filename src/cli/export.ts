@@ -1,12 +1,29 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
 import { describeExported, exportDocument, exportFiles, exportTables } from "#daemon/export.ts";
 import { command } from "#commands.ts";
 import { resolve } from "node:path";
 import { errorDocument, InputError } from "#errors.ts";
-import { chosenSyncs } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { placeOf } from "#daemon/wiring.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .argument("[sync]", "the sync (default: all that have an `export:`)")
+    .option("--to <folder>", "write CSV files for people there, instead of loading tables")
+    .option("--raw", "with --to: values exactly as they are, even those a spreadsheet would run as formulas");
+  help(command, {
+    examples: ["rollcall export", "rollcall export staff --to reports"],
+    exits: { 1: "failed, or a table did not arrive" },
+  }).action((sync: string | undefined, options: CommonOptions & ExportCommandOptions) =>
+    runner.runWithContext(options, (context) => exportCommand(context, sync, options), interruptMessages.export),
+  );
+}
 
 export interface ExportCommandOptions {
   /** A folder for CSV files, instead of tables. */

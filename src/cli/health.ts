@@ -1,3 +1,7 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
 import { get as getPlain } from "node:http";
 import { get as getTls } from "node:https";
 import { readDaemonPresence } from "#control/presence.ts";
@@ -7,6 +11,13 @@ import type { Sinks } from "#daemon/context.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { readPresence } from "#daemon/data-folder.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  help(common(command), {
+    examples: ["rollcall health", "rollcall health --config /etc/rollcall/rollcall.yaml"],
+    exits: { 0: "ready", 1: "not ready, or nothing runs" },
+  }).action((options: CommonOptions) => runner.run(options, health));
+}
 
 /** In milliseconds. */
 const timeout = 4000;

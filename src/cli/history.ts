@@ -1,3 +1,7 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
 import { pluralize, formatNumber, formatName, visible } from "#text.ts";
@@ -12,6 +16,18 @@ import { historyOf, isApplied, momentOf } from "#sync/history.ts";
 import type { HistoryEntry } from "#sync/history.ts";
 import { causeOf, decisionWords, stateOf, toneStyles, tones } from "#state/run-text.ts";
 import { knownRuns } from "./known-runs.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .argument("<name>", "the name of a user or group; * stands for any characters")
+    .option("--sync <sync>", "only this sync (default: all)");
+  help(command, {
+    examples: ["rollcall history ada", "rollcall history 'ada*' --sync staff"],
+    exits: { 1: "failed, or nothing is known" },
+  }).action((name: string, options: CommonOptions & { readonly sync?: string }) =>
+    runner.runWithState(options, (context) => history(context, name, options.sync)),
+  );
+}
 
 /**
  * `rollcall history NAME [--sync S]`: everything that happened to a user or group, newest first: from the stored changes,

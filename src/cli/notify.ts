@@ -1,9 +1,26 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages } from "#daemon/context.ts";
 import { InputError } from "#errors.ts";
 import type { Attempt } from "#notify/delivery.ts";
 import { testChannel } from "#notify/notifier.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodes, listOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  const test = common(command.command("test"))
+    .argument("[channel]", "the channel (default: all)")
+    .description("send a test through every notification channel, or through one");
+  help(test, {
+    examples: ["rollcall notify test", "rollcall notify test operations"],
+    exits: { 0: "every channel accepted it", 1: "one did not" },
+  }).action((channel: string | undefined, options: CommonOptions) =>
+    runner.runWithContext(options, (context) => notifyTest(context, channel), interruptMessages.read),
+  );
+}
 
 /** `rollcall notify test`: sends a test through every channel of the configuration, or through one, without retries. */
 export async function notifyTest(context: Context, name: string | undefined): Promise<ExitCode> {

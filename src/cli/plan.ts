@@ -1,17 +1,54 @@
+import { Option } from "commander";
+import type { Command } from "commander";
+import { common, help, withLimit, limitOf, withFor, allSyncs, parseLimits } from "./flags.ts";
+import type { CommonOptions, LimitOptions, OverrideOptions, ForOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages, load, chosenSyncs, progressOf } from "#daemon/context.ts";
 import { command, forOptions } from "#commands.ts";
 import { shortDigest } from "#plan/change.ts";
-import type { DriftRules } from "#plan/limits.ts";
+import type { DriftRules, Overridable } from "#plan/limits.ts";
 import { errorDocument } from "#errors.ts";
-import type { Overridable } from "#plan/limits.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/context.ts";
-import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { openDocuments } from "./run-output.ts";
 import { openSync } from "#daemon/wiring.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  withFor(withLimit(common(command).argument("[sync]", allSyncs)))
+    .option("--override <limits>", "plan as if these limits were not set, like deletes,updates", parseLimits)
+    .addOption(
+      new Option("--compare <file>", "show what would change if this configuration replaced that one").conflicts("for"),
+    );
+  help(command, {
+    examples: [
+      "rollcall plan",
+      "rollcall plan staff --all",
+      "rollcall plan staff --for ada --for group:Sales",
+      "rollcall plan --config new.yaml --compare rollcall.yaml",
+    ],
+    exits: { 0: "no changes", 2: "there are changes", 3: "a limit would hold some or all of them" },
+  }).action(
+    (
+      sync: string | undefined,
+      options: CommonOptions & LimitOptions & OverrideOptions & ForOptions & { compare?: string },
+    ) =>
+      runner.runWithContext(
+        options,
+        async (context) => {
+          const limit = limitOf(options);
+          if (options.compare === undefined)
+            return plan(context, sync, { limit, overrides: options.override, for: options.for });
+          const { compare } = await import("./compare.ts");
+          return compare(context, await load(options.compare, runner.composition), sync, { limit });
+        },
+        interruptMessages.read,
+      ),
+  );
+}
 
 export interface PlanOptions {
   readonly limit?: number | undefined;

@@ -1,83 +1,149 @@
-import { existsSync } from "node:fs";
 import { Command } from "commander";
-import type { Logger } from "pino";
 import { setCall } from "#commands.ts";
 import { InputError, errorDocument, messageOf } from "#errors.ts";
-import { addCommands } from "./command-line.ts";
-import type { CommonOptions, Runner } from "./command-line.ts";
 import type { Composition } from "#daemon/composition.ts";
-import { withContext, withState } from "#daemon/context.ts";
-import { openLog } from "#daemon/log.ts";
-import type { LogOptions } from "#daemon/log.ts";
-import { describeError, exitCodeOf, exitCodes, openOutput } from "#daemon/output.ts";
-import type { ExitCode, Output } from "#daemon/output.ts";
+import { exitCodes, openOutput } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
+import { Runner, configurationFile } from "./runner.ts";
 
-/** Where the configuration is looked for without `--config`. */
-const usualPlaces = ["rollcall.yaml", "config/rollcall.yaml"];
+/** Adds the arguments, options, examples and action of a command to it. */
+type Declare = (command: Command, runner: Runner) => void;
+
+/**
+ * Every command by the group it is listed in. Its file has its options, its help and what it does, and is loaded when it is called: a process
+ * needs nothing of the others, least of all one that stays.
+ */
+const groups: Readonly<
+  Record<string, Readonly<Record<string, readonly [string, () => Promise<{ declare: Declare }>]>>>
+> = {
+  "Run Rollcall:": {
+    start: ["run the service and the daemon until interrupted", () => import("#cli/start/start.ts")],
+    status: [
+      "show whether the daemon runs, how every sync stands, and what waits for you",
+      () => import("./status.ts"),
+    ],
+    reload: [
+      "make the running daemon read its configuration again: all of it, or nothing",
+      () => import("./reload.ts"),
+    ],
+    health: ["ask the running service, or a daemon alone, whether it is ready", () => import("./health.ts")],
+  },
+  "Plan and apply:": {
+    plan: ["show what a run would change; changes nothing", () => import("./plan.ts")],
+    apply: ["show what a run changes, apply it and verify that it arrived", () => import("./apply.ts")],
+    approve: ["apply what a run has planned, and nothing else", () => import("./approve.ts")],
+    reject: ["reject the plan of a waiting run, so that it is never applied", () => import("./reject.ts")],
+    undo: ["plan how to reverse the changes of a run; the plan waits for approval", () => import("./undo.ts")],
+  },
+  "Find out what happened:": {
+    runs: ["list the runs, newest first; consecutive runs without changes share a line", () => import("./runs.ts")],
+    show: ["show a run and what it changed, or would change", () => import("./show.ts")],
+    history: ["show everything stored about a user or group", () => import("./history.ts")],
+    explain: ["show where a user or group was found, and what rules and runs do with it", () => import("./explain.ts")],
+    drift: ["show what somebody changed in the target since the last applied run", () => import("./drift.ts")],
+    unmanaged: ["list users and groups that are in the target but in no source", () => import("./unmanaged.ts")],
+    audit: ["list the audit log: who requested, decided and configured what", () => import("./audit.ts")],
+  },
+  "Set up and check:": {
+    init: ["write a first configuration: asks, and tries every connection", () => import("#cli/init/init.ts")],
+    validate: [
+      "check the configuration and the pinboards without connecting to anything",
+      () => import("./validate.ts"),
+    ],
+    check: [
+      "check the configuration, and try every source, target and notification channel",
+      () => import("./check.ts"),
+    ],
+    drill: ["rehearse known incidents on a copy of what is there, and say what stops them", () => import("./drill.ts")],
+    notify: ["test the notification channels", () => import("./notify.ts")],
+  },
+  "Tables and stored data:": {
+    export: [
+      "export the users, groups and memberships of a target to tables or CSV files",
+      () => import("./export.ts"),
+    ],
+    load: ["load files of rows into a table of a service", () => import("#cli/load/load.ts")],
+    sql: ["run SQL in the databases of the configuration's own service", () => import("./sql.ts")],
+    engine: ["move what the service has stored to another engine", () => import("./engine-copy.ts")],
+    state: ["move the daemon's state between the data folder and PostgreSQL", () => import("./state-copy.ts")],
+  },
+  "Help:": {
+    version: ["show the version of Rollcall, of Node.js and of the system", () => import("./version.ts")],
+  },
+};
+
+/** The names of all commands, as `rollcall --help` lists them. */
+export const commandNames: readonly string[] = Object.values(groups).flatMap((commands) => Object.keys(commands));
 
 /** Runs the command line. Returns the exit code: 0 done, 1 failed, 2 there are changes (`plan`), 3 held. */
 export async function runProgram(argv: readonly string[], composition: Composition): Promise<ExitCode> {
-  let code: ExitCode = exitCodes.done;
   const json = argv.includes("--json");
-  const program = new Command("rollcall")
-    .description(
-      "Keeps the users and groups of an analytics service in step with the directories a company already has.",
-    )
-    .version(`${composition.version} (Node.js ${process.versions.node})`)
-    .showHelpAfterError("(see --help)")
-    .configureOutput(json ? { writeErr: () => {} } : {})
-    .exitOverride();
-  const run: Runner["run"] = async (options, work, logging = { level: "silent", destination: 2 }) => {
-    setCall(options.config, argv, process.env);
-    const output = openOutput({ json: options.json === true });
-    try {
-      code = await work(configurationFile(options.config), { output, log: await logOf(options, output, logging) });
-    } catch (error) {
-      code = exitCodeOf(error);
-      output.progress();
-      if (output.json) await output.write(`${JSON.stringify({ error: errorDocument(error) })}\n`);
-      else output.say(`rollcall: ${describeError(error)}`);
-    }
-  };
-  await addCommands(program, {
-    composition,
-    argv,
-    configurationFile,
-    run,
-    runWithState: (options, work) => run(options, (file, sinks) => withState(file, sinks, work)),
-    runWithContext: (options, work, messages) =>
-      run(options, (file, sinks) => withContext(file, composition, sinks, (context) => work(context, sinks), messages)),
-  });
-
+  const runner = new Runner(composition, argv);
+  setCall(undefined, argv, process.env);
+  const args = inOrder(argv.slice(2));
+  const program = await programFor(args, runner);
   try {
-    await program.parseAsync([...argv]);
+    await program.parseAsync(args, { from: "user" });
   } catch (error) {
     // Commander has printed the help that was asked for, or what is wrong with the command line.
     if ((error as { exitCode?: number }).exitCode === 0) return exitCodes.done;
     if (json) {
-      // Without a known command, Commander's message is only "(outputHelp)".
-      const said = messageOf(error).startsWith("(") ? "no command, or an unknown one" : messageOf(error);
+      // Without a command, Commander's message is only "(outputHelp)".
+      const said = messageOf(error).startsWith("(") ? "no command" : messageOf(error);
       const problem = new InputError(`${said.replace(/^error: /, "")} (see --help)`);
       await openOutput({ json }).write(`${JSON.stringify({ error: errorDocument(problem) })}\n`);
     }
     return exitCodes.failed;
   }
-  return code;
+  return runner.code;
 }
 
-function configurationFile(config: string | undefined): string {
-  const { ROLLCALL_CONFIG: fromEnvironment } = process.env;
-  return config ?? fromEnvironment ?? usualPlaces.find((place) => existsSync(place)) ?? "rollcall.yaml";
+/** The program with all commands, and the options of those that the arguments name. */
+async function programFor(args: readonly string[], runner: Runner): Promise<Command> {
+  const program = new Command("rollcall")
+    .description(
+      "Keeps the users and groups of an analytics service in step with the directories a company already has.",
+    )
+    .version(`${runner.composition.version} (Node.js ${process.versions.node})`)
+    .commandsGroup("Help:")
+    .helpCommand("help [command]", "show the help of a command")
+    .addHelpText(
+      "after",
+      "\nEvery command takes --config FILE, --json, --verbose and --no-color, before or after its name.\n`rollcall COMMAND --help` shows its other options, examples and exit codes.",
+    )
+    .configureOutput(runner.argv.includes("--json") ? { writeErr: () => {} } : {})
+    .showHelpAfterError("(see --help)")
+    .exitOverride();
+  const isKnown = commandNames.includes(args[0] ?? "");
+  // At a tab, the command whose options are completed is among the words.
+  const named = isKnown ? args[0] : args.find((word) => commandNames.includes(word));
+  for (const [heading, commands] of Object.entries(groups))
+    for (const [name, [summary, load]] of Object.entries(commands)) {
+      const command = program.command(name).description(summary).helpGroup(heading);
+      if (name !== named) continue;
+      const { declare } = await load();
+      declare(command, runner);
+    }
+  if (isKnown) return program;
+  const { addCompletion } = await import("./completion.ts");
+  addCompletion(program, args, configurationFile);
+  return program;
 }
 
-function logOf(
-  { verbose }: CommonOptions,
-  output: Output,
-  { level, destination }: Pick<LogOptions, "level" | "destination">,
-): Promise<Logger> {
-  return openLog({
-    level: verbose === true ? "debug" : level,
-    destination,
-    beforeLine: output.interactive ? () => output.progress() : undefined,
-  });
+/**
+ * The arguments with the command first: options of every command that precede it follow it, and `help audit verify` is
+ * `audit verify --help`.
+ */
+function inOrder(args: readonly string[]): string[] {
+  let at = 0;
+  for (; /^(?:-v|-c|--verbose|--json|--no-color|--config(?:=.*)?)$/.test(args[at] ?? ""); at++)
+    if (args[at] === "-c" || args[at] === "--config") at++;
+  const [name, ...rest] = args.slice(at);
+  if (name === undefined) return [];
+  if (name === "help" && rest[0] !== undefined && !rest[0].startsWith("-"))
+    // Of a name that nobody knows, Commander says which one was meant.
+    return commandNames.includes(rest[0]) || rest[0] === "completion" ? [...rest, "--help"] : rest;
+  // Only some commands have others below them, which have the options.
+  const below = /^(?:verify|test|copy)$/.test(rest[0] ?? "") ? 1 : 0;
+  return [name, ...rest.slice(0, below), ...args.slice(0, at), ...rest.slice(below)];
 }

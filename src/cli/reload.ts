@@ -1,12 +1,23 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages, localActor } from "#daemon/context.ts";
 import { command } from "#commands.ts";
 import { findDaemon, reloadDaemon } from "#control/client.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
-import { localActor } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { readPresence } from "#daemon/data-folder.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  help(common(command), {
+    examples: ["rollcall reload"],
+    exits: { 1: "nothing runs, or the new configuration has a problem: the old one stays" },
+  }).action((options: CommonOptions) => runner.runWithContext(options, reload, interruptMessages.read));
+}
 
 /**
  * `rollcall reload`: makes the running daemon read its configuration again, or the service where it runs alone. All of the

@@ -1,3 +1,8 @@
+import type { Command } from "commander";
+import { common, help, allSyncs, wholeNumber, parseMoment, listOfWords } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { runStates, runDocument } from "#state/record.ts";
 import { chosenSyncs } from "#daemon/context.ts";
 import type { ReadingContext } from "#daemon/context.ts";
 import { layOut, renderTable } from "./format.ts";
@@ -9,7 +14,23 @@ import type { RunRecord, RunState } from "#state/record.ts";
 import { formatPrincipals, pluralize } from "#text.ts";
 import { knownRuns } from "./known-runs.ts";
 import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "#state/run-text.ts";
-import { runDocument } from "#state/record.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .argument("[sync]", allSyncs)
+    .option("--state <states>", "only runs in these states, like pending,held,failed", parseStates)
+    .option("--since <moment>", "only runs since then: 24h, 7d, 2026-11-21 or 2026-11-21T08:00Z", parseMoment)
+    .option("--all", "every run, each on its own line")
+    .option("--limit <number>", "how many lines (default: 20)", wholeNumber);
+  help(command, {
+    examples: ["rollcall runs", "rollcall runs staff --state pending,held", "rollcall runs --since 7d --json"],
+  }).action((sync: string | undefined, options: CommonOptions & RunsOptions) =>
+    runner.runWithState(options, (context) => runs(context, sync, options)),
+  );
+}
+
+/** `pending,held`; `no-change` needs no quotes. */
+export const parseStates = listOfWords(runStates);
 
 export interface RunsOptions {
   readonly state?: readonly RunState[];

@@ -1,3 +1,11 @@
+import { Option } from "commander";
+import type { Command } from "commander";
+import { common, help, withLimit, limitOf, parseCauses, repeated, listOfWords } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { aspects, openStored } from "#plan/stored.ts";
+import { planFormats } from "#plan/render/shared.ts";
+import type { Action, Plan } from "#plan/change.ts";
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { chmod, open, readlink, rename, rm, stat } from "node:fs/promises";
@@ -6,8 +14,6 @@ import { basename, dirname, join, resolve } from "node:path";
 import { firstLineOf, InputError } from "#errors.ts";
 import { obstacleOf, unwritable } from "#files/disk.ts";
 import { modeForOthers } from "#files/private.ts";
-import type { Plan } from "#plan/change.ts";
-import { openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
 import { quarantinedHeader, quarantinedRow, storedRecords } from "#state/quarantined.ts";
 import type { StoredRecord } from "#state/quarantined.ts";
@@ -20,6 +26,40 @@ import type { PlanFormat } from "#plan/render/shared.ts";
 import { chosenRun, knownRuns } from "./known-runs.ts";
 import { openStoredChanges } from "#daemon/stored-changes.ts";
 import type { StoredChanges } from "#daemon/stored-changes.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .argument("<run>", "the beginning of its id, latest, latest:SYNC or pending")
+    .addOption(new Option("--kind <kind>", "only changes to these").choices(["user", "group"]))
+    .option("--action <actions>", "only these actions, like create,delete", parseActions)
+    .option("--name <pattern>", "only this name; * stands for any characters; may be repeated", repeated)
+    .option("--source <source>", "only users and groups of this source; may be repeated", repeated)
+    .option("--cause <causes>", "only what these causes explain, like c1", parseCauses)
+    .option("--attribute <names>", "only changes to these: displayName, description, mail, groups", parseAspects)
+    .option("--quarantined", "every record in doubt, instead of the changes: as CSV, or JSON with --json")
+    .addOption(new Option("--format <format>", "the output format (default: text)").choices(planFormats))
+    .option("-o, --output <file>", "write to this file, and replace it if it exists");
+  help(withLimit(command), {
+    examples: [
+      "rollcall show latest",
+      "rollcall show pending --action delete --all",
+      "rollcall show latest:staff --format html --output report.html",
+      "rollcall show latest --quarantined > in-doubt.csv",
+    ],
+  }).action((wanted: string, { all, ...options }: CommonOptions & ShowOptions & { readonly all?: boolean }) =>
+    runner.runWithState(options, (context) =>
+      show(context, wanted, { ...options, limit: limitOf({ all, limit: options.limit }) }),
+    ),
+  );
+}
+
+/** `mail,groups` */
+export const parseAspects = listOfWords(aspects);
+
+/** `create,delete`, and `creates,deletes` as well. */
+function parseActions(value: string, before: readonly Action[] = []): Action[] {
+  return listOfWords(["create", "update", "delete"] as const)(value.replaceAll(/s(?=\s*(?:,|$))/g, ""), before);
+}
 
 export interface ShowOptions {
   readonly kind?: Filter["kind"];

@@ -1,3 +1,8 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages } from "#daemon/context.ts";
 import { text } from "node:stream/consumers";
 import { formatName, formatNumber, pluralize } from "#text.ts";
 import { runSql } from "#client/sql.ts";
@@ -8,6 +13,21 @@ import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import type { SqlResult } from "#client/sql.ts";
 import { layOut, renderCsv, renderTable } from "./format.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .argument("<statements>", "SQL; - is standard input. The rows of the last statement are shown")
+    .option("-d, --database <name>", "the current database (default: the only one)")
+    .option("--csv", "rows as CSV");
+  help(command, {
+    examples: [
+      'rollcall sql "SELECT count(*) FROM hr.core_default_schema.people"',
+      "rollcall sql - --csv < report.sql",
+    ],
+  }).action((statements: string, options: CommonOptions & SqlOptions) =>
+    runner.runWithContext(options, (context) => sql(context, statements, options), interruptMessages.sql),
+  );
+}
 
 export interface SqlOptions {
   readonly database?: string;

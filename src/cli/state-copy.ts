@@ -1,3 +1,8 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages } from "#daemon/context.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
@@ -11,6 +16,27 @@ import type { Context } from "#daemon/context.ts";
 import { holdLock, stateFolder } from "#daemon/data-folder.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  const copy = common(command.command("copy"))
+    .description(
+      "copy journal, audit log, ledgers and stored plans into the database of daemon.state, and compare what arrived",
+    )
+    .option(
+      "--to <url>",
+      "the database, while daemon.state is still folder: postgres://user@host/database; the password may be in PGPASSWORD",
+    )
+    .option(
+      "--sslrootcert <file>",
+      "with --to: a PEM file with the authorities that may have issued the server's certificate",
+    )
+    .option("--back", "copy from the database into the data folder, which must have no state");
+  help(copy, {
+    examples: ["rollcall state copy --to postgres://rollcall@db.example.com/rollcall", "rollcall state copy --back"],
+  }).action((options: CommonOptions & StateCopyOptions) =>
+    runner.runWithContext(options, (context) => stateCopy(context, options), interruptMessages.copy),
+  );
+}
 
 export interface StateCopyOptions {
   /** The database, where `daemon.state` names none. */

@@ -1,3 +1,8 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages, localActor } from "#daemon/context.ts";
 import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { configurationDigest } from "#control/presence.ts";
@@ -9,12 +14,9 @@ import { leavingWords, totalsOf } from "#plan/render/shared.ts";
 import { painter } from "#plan/render/text.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { readJournal } from "#state/folder/journal.ts";
-import { isOpen } from "#state/record.ts";
-import { standingsOf } from "#state/record.ts";
-import type { Standing } from "#state/record.ts";
-import type { RunRecord, SyncStatus } from "#state/record.ts";
+import { isOpen, standingsOf } from "#state/record.ts";
+import type { Standing, RunRecord, SyncStatus } from "#state/record.ts";
 import { pluralize } from "#text.ts";
-import { localActor } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { readableState, readPresence } from "#daemon/data-folder.ts";
 import { layOut, renderTable } from "./format.ts";
@@ -23,6 +25,12 @@ import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { stateOf, tones, toneStyles } from "#state/run-text.ts";
 import { knownRuns } from "./known-runs.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  help(common(command), { examples: ["rollcall status", "rollcall status --json"] }).action((options: CommonOptions) =>
+    runner.runWithContext(options, status, interruptMessages.read),
+  );
+}
 
 /**
  * `rollcall status`: on one screen whether the service and the daemon run, how each sync stands, and what waits for a

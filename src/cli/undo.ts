@@ -1,3 +1,7 @@
+import type { Command } from "commander";
+import { common, help, withLimit, limitOf, withNotify } from "./flags.ts";
+import type { CommonOptions, LimitOptions, NotifyOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
 import type { Report } from "#sync/context.ts";
 import { localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
@@ -5,6 +9,18 @@ import { withCoordinator } from "#cli/coordinator.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { approvalQuestion, confirmed, showEnd, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
 import { chosenRun, knownRuns } from "./known-runs.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  withNotify(withLimit(common(command).argument("<run>", "a run that was applied; the beginning of its id is enough")));
+  help(command, {
+    examples: ["rollcall undo 20261121-0800"],
+    exits: { 0: "nothing to undo, or undone after you agreed", 3: "the plan waits for approval" },
+  }).action((run: string, options: CommonOptions & LimitOptions & NotifyOptions) =>
+    runner.runWithContext(options, (context) =>
+      undo({ ...context, notify: options.notify }, run, { limit: limitOf(options) }),
+    ),
+  );
+}
 
 /** `rollcall undo RUN`: plans how to reverse the changes of a run. The plan waits for approval; at a terminal it asks. */
 export async function undo(

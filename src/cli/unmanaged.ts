@@ -1,3 +1,8 @@
+import type { Command } from "commander";
+import { common, help, allSyncs } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+import { interruptMessages, chosenSyncs, progressOf } from "#daemon/context.ts";
 import { errorDocument } from "#errors.ts";
 import { csvLine } from "#plan/render/csv.ts";
 import { painter } from "#plan/render/text.ts";
@@ -5,13 +10,22 @@ import { listUnmanaged } from "#sync/unmanaged.ts";
 import type { Fate, Unmanaged, UnmanagedList } from "#sync/unmanaged.ts";
 import { formatName, formatNumber, pluralize, visible } from "#text.ts";
 import { exactly } from "#times.ts";
-import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { planState, readableState } from "#daemon/data-folder.ts";
 import { layOut, renderTable } from "./format.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import { openSync } from "#daemon/wiring.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command).argument("[sync]", allSyncs).option("--csv", "everybody as CSV, for a spreadsheet");
+  help(command, {
+    examples: ["rollcall unmanaged", "rollcall unmanaged staff --csv > unmanaged.csv"],
+    exits: { 0: "there is nobody", 2: "there is somebody" },
+  }).action((sync: string | undefined, options: CommonOptions & UnmanagedOptions) =>
+    runner.runWithContext(options, (context) => unmanaged(context, sync, options), interruptMessages.read),
+  );
+}
 
 export interface UnmanagedOptions {
   readonly csv?: boolean | undefined;

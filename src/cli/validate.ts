@@ -1,3 +1,7 @@
+import type { Command } from "commander";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
 import { loadPinboards } from "#config/pinboards.ts";
 import { pluralize } from "#text.ts";
 import type { Composition } from "#daemon/composition.ts";
@@ -5,6 +9,15 @@ import { load } from "#daemon/context.ts";
 import type { Sinks } from "#daemon/context.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  help(common(command), {
+    examples: ["rollcall validate", "rollcall validate --config new.yaml --json"],
+    exits: { 0: "valid", 1: "not valid" },
+  }).action((options: CommonOptions) =>
+    runner.run(options, (file, sinks) => validate(file, runner.composition, sinks)),
+  );
+}
 
 /**
  * `rollcall validate`: checks the configuration and the pinboards, and connects to nothing: for an editor or a pipeline.

@@ -49,7 +49,7 @@ test("errors of SQL, values and JSON", async () => {
 test("errors of a load", async () => {
   await configure();
   await writeFile(join(folder, "rows.csv"), `${hostile},a\n`);
-  for (const flags of [[], ["--json"], ["--max_ignored_rows", "1"]]) {
+  for (const flags of [[], ["--json"], ["--max-ignored-rows", "1"]]) {
     const { stdout, stderr } = await rollcall(["load", "rows.csv", "--table", "d.t", ...flags], { cwd: folder });
     expect(stdout + stderr).toContain("is not a BIGINT");
     expect(stdout + stderr).not.toMatch(harmful);

@@ -1,3 +1,9 @@
+import { Option } from "commander";
+import type { Command } from "commander";
+import { common, help } from "#cli/flags.ts";
+import type { CommonOptions } from "#cli/flags.ts";
+import type { Runner } from "#cli/runner.ts";
+import { approvals, names, proposeRules, usualAttribute } from "./draft.ts";
 import { dirname, relative, resolve } from "node:path";
 import type { Composition } from "#daemon/composition.ts";
 import { load } from "#daemon/context.ts";
@@ -14,11 +20,34 @@ import { formatNumber, formatSizes } from "#text.ts";
 import { askApproval, askRules, askSchedule, askSource, askTarget, memberOfIn } from "./ask.ts";
 import type { Setting } from "./ask.ts";
 import type { Approval, Draft, DraftSource, DraftTarget } from "./draft.ts";
-import { names, proposeRules, usualAttribute } from "./draft.ts";
 import { refuseEarly, writeDraft } from "./file.ts";
 import { columnsOf } from "./csv-file.ts";
 import { openDraft, probe } from "./probe.ts";
 import type { Found } from "./probe.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .option("--force", "replace an existing configuration, and keep a backup beside it")
+    .option("-y, --yes", "ask nothing: use the options, and defaults for the rest")
+    .option("--source <kind>", "the kind of source; without a terminal: csv")
+    .option("--users <file>", "a CSV file of users, relative to the configuration")
+    .option("--groups <file>", "a CSV file of groups")
+    .option("--id <column>", "the column that permanently identifies a user")
+    .option("--login <column>", "the column that becomes the name of a user")
+    .option("--group-id <column>", "the column that identifies a group")
+    .option("--member-of <column>", "the column of the users that lists their groups")
+    .option("--schedule <cron>", "when it runs (default: only on demand)")
+    .addOption(
+      new Option("--approval <by>", "who approves a plan (default: required)").choices(Object.keys(approvals)),
+    );
+  help(command, {
+    examples: ["rollcall init", "rollcall init --yes --users people.csv --id id --login name"],
+  }).action(({ config, ...options }: CommonOptions & InitOptions) =>
+    runner.run({ config, ...options }, (_file, sinks) =>
+      init(config ?? process.env["ROLLCALL_CONFIG"] ?? "rollcall.yaml", runner.composition, sinks, options),
+    ),
+  );
+}
 
 /** The flags that answer the questions where there is no terminal. */
 export interface InitOptions {

@@ -1,7 +1,13 @@
+import { InvalidArgumentError, Option } from "commander";
+import type { Command } from "commander";
+import { atLeastOne, common, help, repeated, wholeNumber } from "#cli/flags.ts";
+import type { CommonOptions } from "#cli/flags.ts";
+import type { Runner } from "#cli/runner.ts";
+import { interruptMessages } from "#daemon/context.ts";
+import type { FormatOptions } from "#exports/format/options.ts";
+import type { Load, Loaded, Progress } from "#client/loads.ts";
 import type { Context } from "#daemon/context.ts";
-import { flagsOf } from "./options.ts";
 import { loadFormatOf } from "#exports/format/options.ts";
-import type { LoadOptions } from "./options.ts";
 import { findInputs } from "./inputs.ts";
 import { workFolder } from "#daemon/data-folder.ts";
 import { confirmed } from "#cli/run-output.ts";
@@ -9,12 +15,125 @@ import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import type { Guess, TableColumn } from "#exports/format/guess.ts";
 import type { LoadInputs, Sample } from "./inputs.ts";
-import { columnsOfTable } from "./tables.ts";
+import { columnsOfTable, tableName, tableText } from "./tables.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import { openConfiguredLoads } from "#daemon/wiring.ts";
-import type { Loaded, Progress } from "#client/loads.ts";
 import { inBytes, pluralize, quote, visible } from "#text.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command)
+    .argument("<file...>", "CSV or delimited text, plain, gzip or zstd; a pattern; - is standard input")
+    .addOption(
+      new Option("-t, --table <table>", "database.schema.table, or database.table in the default schema")
+        .argParser(tableName)
+        .makeOptionMandatory(),
+    )
+    .option("--target <name>", "the target to load into (default: the only one, or the embedded one)")
+    .option("--node <host>", "another host that the service may direct the data to; may be repeated", repeated)
+    .option("--bad-records <file>", "where to save rejected rows (default: beside the first file, as FILE.bad)")
+    .option("--chunk-size <MiB>", "send larger files in parts of about this size (default: 1024)", atLeastOne)
+    .option("--guess", "guess the format options that you leave out from the first file (default at a terminal)")
+    .option("--no-guess", "guess nothing: options that you leave out have their defaults")
+    .option("-y, --yes", "at a terminal: load what was guessed without asking");
+  for (const each of formatFlags) addFormatFlag(command, each);
+  help(command, {
+    examples: [
+      "rollcall load people.csv --table hr.people --has-header-row --date-format %Y-%m-%d",
+      "rollcall load 'export/*.csv.gz' --table hr.people --empty-target",
+      "zstd -dc people.csv.zst | rollcall load - --table hr.people --max-ignored-rows 10",
+    ],
+    exits: { 0: "every row that is not ignored is in the table", 1: "failed; the table is unchanged" },
+  }).action((files: string[], options: CommonOptions & LoadOptions) =>
+    runner.runWithContext(options, (context) => loadCommand(context, files, options), interruptMessages.load),
+  );
+}
+
+type FormatFlag = readonly [flags: string, description: string, parse?: (text: string) => unknown];
+
+/** The options of the format (specification 2.2), with hyphens; absent ones are not sent. */
+const formatFlags: readonly FormatFlag[] = [
+  ["--type <type>", "csv or delimited (default: csv)", typeName],
+  ["--field-separator <character>", "between two fields; \\t is a tab (default: ,)", character],
+  ["--trailing-field-separator", "rows end with a separator"],
+  ["--enclosing-character <character>", 'csv: encloses fields; "" is none (default: ")', characterOrNone],
+  [
+    "--escape-character <character>",
+    'delimited: makes the next character data; "" is none (default: none)',
+    characterOrNone,
+  ],
+  ["--null-value <text>", "the text for null (default: (null))"],
+  ["--has-header-row", "do not load the first row"],
+  ["--no-has-header-row", "load the first row, too (default)"],
+  ["--flexible", "drop excess fields, and load missing ones as null"],
+  ["--converted-to-epoch", "csv: dates and datetimes are seconds since 1970 (default, unless a format is given)"],
+  ["--no-converted-to-epoch", "csv: dates and datetimes are written in their formats"],
+  ["--date-time-format <format>", "of datetimes, as for strptime (default: %Y%m%d %H:%M:%S)"],
+  ["--date-format <format>", "of dates (default: %Y%m%d)"],
+  ["--time-format <format>", "of times (default: %H:%M:%S)"],
+  ["--skip-second-fraction", "drop fractions of seconds"],
+  ["--second-fraction-start <character>", "between seconds and fraction (default: .)", character],
+  ["--use-bit-values", "csv: booleans are 0x1 and 0x0"],
+  ["--true-format <text>", "the text for true (default: T)"],
+  ["--false-format <text>", "the text for false (default: F)"],
+  ["--empty-target", "empty the table first; readers see the old rows until the load is complete"],
+  ["--max-ignored-rows <number>", "how many rejected rows are tolerated (default: 0)", wholeNumber],
+  ["--max-reported-parsing-errors <number>", "how many errors are reported (default: 100)", wholeNumber],
+];
+
+/** Adds an option under its name with hyphens and, unlisted, under the one of the interface, which earlier versions had. */
+function addFormatFlag(command: Command, [flags, description, parse]: FormatFlag): void {
+  const [long = ""] = flags.split(" ", 1);
+  const key = long.replace(/^--(?:no-)?/, "").replaceAll("-", "_");
+  const spellings = [long, long.startsWith("--no-") ? `--no-${key}` : `--${key}`];
+  for (const spelling of new Set(spellings)) {
+    const option = new Option(flags.replace(long, spelling), description).hideHelp(spelling !== long);
+    option.attributeName = () => key;
+    command.addOption(parse === undefined ? option : option.argParser(parse));
+  }
+}
+
+/** The options of `load`. */
+export interface LoadOptions extends FormatOptions {
+  readonly table: Load["into"];
+  readonly target?: string;
+  readonly node?: readonly string[];
+  readonly badRecords?: string;
+  /** In MiB. */
+  readonly chunkSize?: number;
+  readonly guess?: boolean;
+  readonly yes?: true;
+}
+
+/** The options as they are written on a command line, but for those about guessing. */
+export function flagsOf({ guess: _guess, yes: _yes, table, ...options }: LoadOptions): string[] {
+  const others = Object.entries(options)
+    .filter(([, value]) => value !== undefined)
+    .flatMap(([key, value]: [string, unknown]) => {
+      const flag = `--${key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`).replaceAll("_", "-")}`;
+      if (value === true) return [flag];
+      if (value === false) return [flag.replace("--", "--no-")];
+      return [value].flat().flatMap((each) => [flag, each === "\t" ? "\\t" : String(each)]);
+    });
+  return ["--table", tableText(Object.values(table)), ...others];
+}
+
+function typeName(text: string): string {
+  if (!/^(?:csv|delimited)$/i.test(text)) throw new InvalidArgumentError("expected csv or delimited.");
+  return text;
+}
+
+function character(text: string): string {
+  const found = text === "\\t" ? "\t" : text;
+  if (Array.from(found).length !== 1 || /[\r\n]/.test(found)) {
+    throw new InvalidArgumentError("expected one character; \\t is a tab.");
+  }
+  return found;
+}
+
+function characterOrNone(text: string): string {
+  return text === "" ? "" : character(text);
+}
 
 /** How many rejected rows are shown; `--json` has them all. */
 const shownErrors = 10;
@@ -89,7 +208,7 @@ async function unseparated(
   const sample = columns.length < 2 ? undefined : await samples[0]?.(4096);
   const line = firstLine(sample?.sample ?? Buffer.alloc(0));
   if (line === "" || line.includes(separator)) return undefined;
-  return `The first line has no separator ${quote(separator)}: ${quote(line)}. --field_separator says what separates its fields.`;
+  return `The first line has no separator ${quote(separator)}: ${quote(line)}. --field-separator says what separates its fields.`;
 }
 
 /** The options with those of the format that are guessed; undefined: the person at the terminal does not want that. */

@@ -4,7 +4,7 @@ import type { Load } from "#client/loads.ts";
 import type { Context } from "#daemon/context.ts";
 import { embeddedOptions } from "#daemon/wiring.ts";
 import { InputError } from "#errors.ts";
-import { tableText } from "./options.ts";
+import { InvalidArgumentError } from "commander";
 import { didYouMean, nearest } from "#text.ts";
 
 /** The schema of `database.table`. */
@@ -77,4 +77,25 @@ function written([database, schema, table]: readonly [string, string, string]): 
 
 function lastPart(path: string): string {
   return (path.split(".").at(-1) ?? path).toLowerCase();
+}
+
+/** `a.b.c`, `a.c`; names with dots or quotes in them are written `"a.b"`. */
+export function tableName(text: string): Load["into"] {
+  const name = /(?:"(?<quoted>(?:[^"]|"")+)"|(?<plain>[^".]+))(?<end>\.|$)/gy;
+  const parts: string[] = [];
+  let isComplete = false;
+  for (const { groups } of text.matchAll(name)) {
+    parts.push(groups?.["plain"] ?? groups?.["quoted"]?.replaceAll('""', '"') ?? "");
+    isComplete = groups?.["end"] === "";
+  }
+  const [database, second, third] = parts;
+  if (!isComplete || parts.length > 3 || database === undefined || second === undefined) {
+    throw new InvalidArgumentError('expected DATABASE.SCHEMA.TABLE or DATABASE.TABLE; "a.b" is a name with a dot.');
+  }
+  return third === undefined ? { database, table: second } : { database, schema: second, table: third };
+}
+
+/** The name of a table as `--table` takes it. */
+export function tableText(parts: readonly string[]): string {
+  return parts.map((part) => (/[."]/.test(part) ? `"${part.replaceAll('"', '""')}"` : part)).join(".");
 }

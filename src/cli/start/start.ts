@@ -1,3 +1,8 @@
+import { Option } from "commander";
+import type { Command } from "commander";
+import { common, help } from "#cli/flags.ts";
+import type { CommonOptions } from "#cli/flags.ts";
+import type { Runner } from "#cli/runner.ts";
 import { flushCompileCache } from "node:module";
 import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
@@ -20,6 +25,21 @@ import { lockHolder } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
 import type { Head } from "#state/audit/entry.ts";
 import type { Actor } from "#state/record.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command).addOption(new Option("--only <part>", "run only one of them").choices(["service", "daemon"]));
+  help(command, {
+    examples: ["rollcall start", "rollcall start --only service"],
+    exits: { 0: "stopped by a signal", 1: "could not start, or failed" },
+  }).action((options: CommonOptions & { readonly only?: Only }) =>
+    runner.run(
+      options,
+      (file, sinks) => start(file, runner.composition, sinks, options.only),
+      // It logs to standard output: it has no other result.
+      { level: "info", destination: 1 },
+    ),
+  );
+}
 
 export type Only = "service" | "daemon";
 

@@ -31,7 +31,7 @@ export interface Guess {
 }
 
 const asFlag: OptionName = (option) =>
-  option === "has_header_row" ? "--has_header_row or --no-has_header_row" : `--${option}`;
+  option === "has_header_row" ? "--has-header-row or --no-has-header-row" : `--${option.replaceAll("_", "-")}`;
 
 /** How many values of a column, or fields of a row, are shown. */
 const examples = 3;

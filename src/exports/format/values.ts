@@ -11,7 +11,7 @@ export interface ColumnValues {
   readonly values: readonly string[];
 }
 
-/** What a person calls an option: `--date_format`. */
+/** What a person calls an option: `--date-format`. */
 export type OptionName = (option: keyof FormatOptions) => string;
 
 /** Collects what is found, for a person. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { guessFormat } from "#exports/format/guess.ts";
 import type { Guess } from "#exports/format/guess.ts";
-import type { LoadOptions } from "#cli/load/options.ts";
+import type { FormatOptions } from "#exports/format/options.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 
@@ -20,7 +20,7 @@ afterAll(async () => {
 });
 
 /** @param table `id BIGINT, name VARCHAR`; undefined: it is another server's */
-function guess(table: string | undefined, text: string, given: Partial<LoadOptions> = {}): Promise<Guess> {
+function guess(table: string | undefined, text: string, given: Partial<FormatOptions> = {}): Promise<Guess> {
   const columns = table?.split(", ").map((column) => {
     const [name = "", type = ""] = column.split(" ");
     return { name, type };
@@ -81,7 +81,7 @@ describe("numbers that are hardly seconds since 1970", () => {
     const text = `id,since\n${values.map((value, i) => `${i},${value}\n`).join("")}`;
     const { doubts, options } = await guess(`id BIGINT, since ${type}`, text);
     expect(doubts).toEqual([expect.stringContaining(told)]);
-    expect(doubts[0]).toContain("give --converted_to_epoch");
+    expect(doubts[0]).toContain("give --converted-to-epoch");
     expect(options).not.toHaveProperty("converted_to_epoch");
     expect((await guess(`id BIGINT, since ${type}`, text, { converted_to_epoch: true })).doubts).toEqual([]);
   });
@@ -108,7 +108,7 @@ describe("a null that is a text, too", () => {
     const { doubts, doubtful } = await guess("code VARCHAR, sales BIGINT, country VARCHAR", text);
     expect(doubts).toEqual([
       `"${nothing}" stands for null in sales, but country is text and may mean it (2 rows of country): ` +
-        "give --null_value if it is null there, too, or write nulls differently",
+        "give --null-value if it is null there, too, or write nulls differently",
     ]);
     expect(doubtful).toEqual(["null_value"]);
     const given = await guess("code VARCHAR, sales BIGINT, country VARCHAR", text, { null_value: nothing });
@@ -148,14 +148,14 @@ describe("what is not found out names the options that say it", () => {
     const text = `id,name,code\n${'1,"A",X\n'.repeat(50)}51,"He said ""x;y"" ok",Z\n`;
     const { doubts } = await guess("id BIGINT, name VARCHAR, code VARCHAR", text, { field_separator: ";" });
     expect(doubts[0]).toBe(
-      'with the separator ";" the first row is one field, "id,name,code", and the table has 3 columns; give --field_separator: is it ","?',
+      'with the separator ";" the first row is one field, "id,name,code", and the table has 3 columns; give --field-separator: is it ","?',
     );
   });
   test("dates and booleans", async () => {
     const { doubts } = await guess("a DATE, b BOOLEAN", "a,b\n3rd of May,vielleicht\n4th of May,nie\n");
     expect(doubts).toEqual([
-      'no format is known for "3rd of May" in a; give --date_format as for strptime, like %Y%m%d',
-      'which of "vielleicht", "nie" is true? Give --true_format and --false_format',
+      'no format is known for "3rd of May" in a; give --date-format as for strptime, like %Y%m%d',
+      'which of "vielleicht", "nie" is true? Give --true-format and --false-format',
     ]);
   });
   test("a quote that is never closed", async () => {

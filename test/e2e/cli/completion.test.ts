@@ -19,7 +19,7 @@ async function suggested(...words: readonly string[]): Promise<string[]> {
 }
 
 test("commands, options, their values, syncs, files, and runs are completed; for approve, those that wait", async () => {
-  expect(await suggested("sta")).toEqual(["start", "state", "status"]);
+  expect(await suggested("sta")).toEqual(["start", "status", "state"]);
   expect(await suggested("plan", "--over")).toEqual(["--override"]);
   expect(await suggested("show", "latest", "--format", "h")).toEqual(["html"]);
   expect(await suggested("explain", "ada", "--sync", "")).toEqual(["staff"]);

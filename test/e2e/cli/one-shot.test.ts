@@ -136,10 +136,19 @@ describe("wrong input", () => {
     });
   });
 
-  test("with --json, help where no command is known is an error in words", async () => {
-    const { code, stdout } = await rollcall(["help", "stuff", "--json"]);
+  test("options of every command may precede it", async () => {
+    const { code, stdout } = await rollcall(["--config", company.config, "--json", "validate"]);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ configuration: company.config, valid: true });
+  });
+
+  test.each([
+    [["help", "plann"], /^unknown command 'plann'\s+\(Did you mean plan\?\)/],
+    [[], /^no command/],
+  ])("with --json, a missing or unknown command is an error in words: %j", async (words, said) => {
+    const { code, stdout } = await rollcall([...words, "--json"]);
     expect(code).toBe(1);
-    expect(JSON.parse(stdout).error.message).toMatch(/^no command, or an unknown one/);
+    expect(JSON.parse(stdout).error.message).toMatch(said);
   });
 
   test.each([

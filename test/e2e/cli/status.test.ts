@@ -58,6 +58,12 @@ test("status says on one screen who runs, how every sync stands and what waits, 
   expect(await terminal.ended).toBe(0);
   const table = terminal.shown().split(/\r?\n/).slice(3, 6);
   expect(Math.max(...table.map((line) => line.length)), table.join("\n")).toBeLessThanOrEqual(60);
+  // eslint-disable-next-line no-control-regex -- a colour
+  const colour = /\u001B\[3\dm/;
+  expect(terminal.raw()).toMatch(colour);
+  const plain = atTerminal(["status", "--no-color", "--config", company.config], { cwd: company.folder });
+  expect(await plain.ended).toBe(0);
+  expect(plain.raw()).not.toMatch(colour);
   await stopRollcall(daemon);
 });
 

@@ -46,11 +46,12 @@ describe("load", () => {
 
   test("rejected rows are saved beside the input, and overwrite nothing", async () => {
     await write("rows.csv", "1,a,0\nx,b,0\n");
-    const first = await load("rows.csv", "--max_ignored_rows", "1");
+    const first = await load("rows.csv", "--max-ignored-rows", "1");
     expect(first.code, first.stderr).toBe(0);
     expect(first.stdout).toMatch(/^d\.t: 1 row loaded, 1 row ignored; 12 bytes in .* s \(.* MB\/s\)$/m);
     expect(first.stdout).toContain('  row 2, column id: "x" is not a BIGINT\n');
     expect(first.stdout).toContain("The rejected rows are in rows.csv.bad\n");
+    // The spelling of earlier versions.
     const second = await load("rows.csv", "--max_ignored_rows", "1");
     expect(second.stdout).toContain("The rejected rows are in rows.csv.2.bad\n");
     expect(await readFile(join(folder, "rows.csv.bad"), "utf8")).toBe("x,b,0\n");
@@ -59,8 +60,8 @@ describe("load", () => {
 
   test("a format that is one letter off fails with what the service says, and loads nothing", async () => {
     await write("rows.csv", "id;name;since\n1;a;2024-01-31\n2;b;2024-02-29\n");
-    const flags = ["--field_separator", ";", "--has_header_row"];
-    const wrong = await load("rows.csv", ...flags, "--date_format", "%Y-%d-%m");
+    const flags = ["--field-separator", ";", "--has-header-row"];
+    const wrong = await load("rows.csv", ...flags, "--date-format", "%Y-%d-%m");
     expect(wrong.code).toBe(1);
     expect(wrong.stdout).toBe("");
     expect(wrong.stderr).toMatch(
@@ -68,7 +69,7 @@ describe("load", () => {
     );
     expect(wrong.stderr).toContain('row 1, column since: "2024-01-31" does not match %Y-%d-%m');
     expect(wrong.stderr).toContain("Nothing was loaded; the table is unchanged.");
-    const right = await load("rows.csv", ...flags, "--date_format", "%Y-%m-%d");
+    const right = await load("rows.csv", ...flags, "--date-format", "%Y-%m-%d");
     expect(right.code, right.stderr).toBe(0);
     expect(right.stdout).toContain("d.t: 2 rows loaded; ");
   });
@@ -78,13 +79,13 @@ describe("load", () => {
     const rows = "id;name;since;active;seen\n1;Zoë;31.01.2024;ja;2024-01-31T10:11:12\n2;;01.02.2024;nein;\n";
     await write("people.csv", rows);
     await write("people.csv.gz", gzipSync(rows));
-    const says = ` people.csv --table d.people --field_separator ";" --has_header_row --null_value "" --date_format %d.%m.%Y --date_time_format %Y-%m-%dT%H:%M:%S --true_format ja --false_format nein --no-guess\n`;
+    const says = ` people.csv --table d.people --field-separator ";" --has-header-row --null-value "" --date-format %d.%m.%Y --date-time-format %Y-%m-%dT%H:%M:%S --true-format ja --false-format nein --no-guess\n`;
     const guessed = await run("load", "people.csv", "--table", "d.people", "--guess");
     expect(guessed.code, guessed.stderr).toBe(0);
     expect(guessed.stdout).toContain("d.people: 2 rows loaded");
     expect(guessed.stderr).toContain(says);
     expect(guessed.stderr).toMatch(/^ {2}since +DATE +"31\.01\.2024", "01\.02\.2024"$/m);
-    const packed = await run("load", "people.csv.gz", "--table", "d.people", "--guess", "--json", "--empty_target");
+    const packed = await run("load", "people.csv.gz", "--table", "d.people", "--guess", "--json", "--empty-target");
     expect(JSON.parse(packed.stdout)).toMatchObject({ code: "OK", written: 2 });
     const pasted = await run(
       "load",
@@ -102,14 +103,14 @@ describe("load", () => {
     await run("sql", "CREATE TABLE d.texts (login VARCHAR, team VARCHAR); CREATE TABLE d.days (since DATE)");
     for (const [content, table, told] of [
       ["team,login\nx,ada\n", "d.texts", "columns are loaded by position, and in the file team, login are elsewhere"],
-      ["01/02/2024\n03/04/2024\n", "d.days", "dates may be %d/%m/%Y or %m/%d/%Y; give --date_format with one of them"],
+      ["01/02/2024\n03/04/2024\n", "d.days", "dates may be %d/%m/%Y or %m/%d/%Y; give --date-format with one of them"],
       [Buffer.from("Zo\u00eb,x\n", "latin1"), "d.texts", "is not UTF-8; convert it, for instance: iconv"],
       [Buffer.from("\uFEFFa,b\n", "utf16le"), "d.texts", "iconv -f utf-16 -t utf-8"],
       ['"ada,x\n', "d.texts", 'rows.csv: row 1: no closing "'],
       [
         "since\n45321\n36526\n",
         "d.days",
-        "2024-01-30 as a day of a spreadsheet; if they are seconds, give --converted_to",
+        "2024-01-30 as a day of a spreadsheet; if they are seconds, give --converted-to",
       ],
       ["Konto;Gruppe\nada;x\n", "d.texts", 'is the first row ("Konto", "Gruppe") a header? Nothing tells; give'],
       ["login,team\rada,x\r", "d.texts", "lines end in a carriage return (\\r) without a newline"],
@@ -125,8 +126,8 @@ describe("load", () => {
     // What is copied from there stops as well, until it is decided.
     await write("rows.csv", "ada;x\ngrace;y\n");
     const open = await run("load", "rows.csv", "--table", "d.texts", "--guess");
-    expect(open.stderr).toContain(` rows.csv --table d.texts --field_separator ";" --guess\n`);
-    const all = await run("load", "rows.csv", "--table", "d.texts", "--guess", "--no-has_header_row", "--json");
+    expect(open.stderr).toContain(` rows.csv --table d.texts --field-separator ";" --guess\n`);
+    const all = await run("load", "rows.csv", "--table", "d.texts", "--guess", "--no-has-header-row", "--json");
     expect(JSON.parse(all.stdout)).toMatchObject({ written: 2 });
     expect((await run("sql", "SELECT count(*) AS n FROM d.days", "--csv")).stdout).toBe("n\n0\n");
   });
@@ -146,9 +147,9 @@ describe("load", () => {
       ['[{"id": 1}]', "rows.csv is JSON, not CSV"],
     ] as const) {
       await write("rows.csv", content);
-      const refused = await load("rows.csv", "--has_header_row", "--empty_target");
+      const refused = await load("rows.csv", "--has-header-row", "--empty-target");
       expect(refused, told).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining(told) });
-      const piped = startRollcall(["load", "-", "--table", "d.t", "--has_header_row", "--empty_target"], {
+      const piped = startRollcall(["load", "-", "--table", "d.t", "--has-header-row", "--empty-target"], {
         cwd: folder,
         stdin: typeof content === "string" ? content : Buffer.from(content),
       });
@@ -166,7 +167,7 @@ describe("load", () => {
     expect(failed.stderr.match(/row 1, column/g)).toHaveLength(1);
     expect(failed.stderr).toContain("  row 2, column");
     expect(failed.stderr).toContain("`--guess` guesses the format from the file");
-    expect(failed.stderr).toContain('The first line has no separator ",": "id;name". --field_separator says');
+    expect(failed.stderr).toContain('The first line has no separator ",": "id;name". --field-separator says');
     for (const [name, told] of [
       ["d.tt", 'there is no table d.tt; did you mean "d.t"?'],
       ["x.t", 'there is no table x.t; did you mean "d.t"?'],
@@ -180,7 +181,7 @@ describe("load", () => {
     await write("rows.csv", "id;name;since\n1;a;2024-01-31\n");
     const args = ["load", "rows.csv", "--table", "d.t"];
     const declined = atTerminal(args, { cwd: folder });
-    await declined.answer("--date_format %Y-%m-%d --no-guess", "");
+    await declined.answer("--date-format %Y-%m-%d --no-guess", "");
     await declined.answer("Load it like this? [y/N]", `n${keys.enter}`);
     expect(await declined.ended).toBe(1);
     expect(declined.shown()).toContain("Nothing was loaded.");
@@ -208,9 +209,9 @@ describe("load", () => {
       ],
       [["plain.csv.gz"], /^rollcall: plain\.csv\.gz ends in \.gz, but its content is not gzip/],
       [["rows.csv", "--type", "cvs"], /argument 'cvs' is invalid\. expected csv or delimited\./],
-      [["rows.csv", "--field_separator", "::"], /argument '::' is invalid\. expected one character/],
-      [["rows.csv", "--has_header_rows"], /unknown option '--has_header_rows'\s+\(Did you mean --has_header_row\?\)/],
-      [["rows.csv", "--max_ignored_rows", "-1"], /expected a whole number/],
+      [["rows.csv", "--field-separator", "::"], /argument '::' is invalid\. expected one character/],
+      [["rows.csv", "--has-header-rows"], /unknown option '--has-header-rows'\s+\(Did you mean --has-header-row\?\)/],
+      [["rows.csv", "--max-ignored-rows", "-1"], /expected a whole number/],
       [["rows.csv", "--target", "other"], /^rollcall: no target is called other/],
     ] as const) {
       const { code, stdout, stderr } = await load(...args);

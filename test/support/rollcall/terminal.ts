@@ -10,6 +10,8 @@ export const keys = { enter: "\r", down: "\u001B[B", interrupt: "\u0003" } as co
 export interface Terminal {
   /** Everything it showed, without colours and cursor movements. */
   shown(): string;
+  /** The same with them. */
+  raw(): string;
   /** Waits for a text in what was shown since the last wait, then presses keys, if any. */
   answer(text: string, pressed: string): Promise<void>;
   /** Closes it, as a person who leaves does. */
@@ -47,6 +49,7 @@ export function atTerminal(
   });
   return {
     shown,
+    raw: () => raw,
     ended,
     close: () => {
       child.kill("SIGKILL");
