@@ -10,28 +10,30 @@ import { Directory } from "#service/directory/directory.ts";
 import type { Account } from "#service/directory/store.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { openLoads } from "#service/loads/loads.ts";
-import type { Pinboard, Pinboards } from "#service/pinboards/pinboards.ts";
+import type { Pinboard } from "#service/pinboards/pinboards.ts";
 import { openPinboards } from "#service/pinboards/pinboards.ts";
 import { addAdministrationRoutes } from "#service/server/administration-routes.ts";
-import { createCallers } from "#service/server/callers.ts";
-import { advertised, createForward } from "#service/server/forward.ts";
+import { Callers } from "#service/server/callers.ts";
+import { advertised, Forward } from "#service/server/forward.ts";
 import { addDataRoutes, addLoadRoutes } from "#service/server/data-routes.ts";
-import { hostLoads } from "#service/server/host-loads.ts";
+import { HostedLoads } from "#service/server/host-loads.ts";
 import { addHealthRoutes } from "#service/server/health-routes.ts";
+import type { Probe } from "#service/server/health-routes.ts";
 import { addPinboardRoutes } from "#service/server/pinboard-routes.ts";
-import { closeServer, createServer, createWork } from "#service/server/server.ts";
-import type { Work } from "#service/server/server.ts";
+import { closeServer, createServer, Work } from "#service/server/server.ts";
 import { addLocalRoutes } from "#service/server/sql-route.ts";
 import { logIn } from "#service/session/login.ts";
+import type { LoginContext } from "#service/session/login.ts";
 import { Sessions } from "#service/session/sessions.ts";
 import { KnownAddresses } from "#service/session/known-addresses.ts";
 import type { Forked } from "#service/worker/fork.ts";
 import { openWorker } from "#service/worker/worker.ts";
 import type { Worker } from "#service/worker/worker.ts";
-import type { AddRoutes, Figures, Observer, Probe } from "./host.ts";
+import type { AddRoutes, Figures, Host, Observer } from "./host.ts";
 import { createProgress } from "./progress.ts";
 import type { ServiceSettings } from "./options.ts";
 import { openStorage, openStores } from "./storage.ts";
+import type { Storage, Stores } from "./storage.ts";
 
 /** The service's settings and what else it needs. */
 export interface ServiceOptions extends ServiceSettings {
@@ -50,24 +52,6 @@ export interface ServiceOptions extends ServiceSettings {
   readonly routes?: AddRoutes;
 }
 
-/** A running service. */
-export interface Service {
-  /** Where clients on this machine reach it, with the real port. */
-  readonly url: string;
-  readonly address: { readonly host: string; readonly port: number };
-  /** The administrator's password, only at the first start and only when it was generated: to be printed once (0.7). */
-  readonly generatedPassword?: string | undefined;
-  /** The cookie value of a session of the administrator without a login. It ends with the process and not before. */
-  openLocalSession(): Promise<string>;
-  /** Reads the pinboards again. @returns the problems; with any, the previous pinboards stay */
-  reload(): Promise<readonly string[]>;
-  figures(): Figures;
-  /**
-   * Refuses new requests, lets those in flight finish, and closes everything (0.9), within 13 s. May be called again.
-   */
-  stop(): Promise<void>;
-}
-
 /**
  * Starts the service: both families on one listener (0.1).
  * @throws {InputError} when a setting is wrong, the port is taken, or another process uses the data folder;
@@ -79,30 +63,83 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
 }
 
+/** A running service. */
+export class Service {
+  /** Where clients on this machine reach it, with the real port. */
+  readonly url: string;
+  readonly address: { readonly host: string; readonly port: number };
+  /** The administrator's password, only at the first start and only when it was generated: to be printed once (0.7). */
+  readonly generatedPassword: string | undefined;
+  readonly #parts: Parts;
+  readonly #app: FastifyInstance;
+  readonly #opened: AsyncDisposableStack;
+  #stopped: Promise<void> | undefined;
+
+  /** @param opened closes everything but the listener */
+  constructor(
+    url: string,
+    address: Service["address"],
+    parts: Parts,
+    app: FastifyInstance,
+    opened: AsyncDisposableStack,
+  ) {
+    this.url = url;
+    this.address = address;
+    this.generatedPassword = parts.directory.generatedPassword;
+    this.#parts = parts;
+    this.#app = app;
+    this.#opened = opened;
+  }
+
+  /** The cookie value of a session of the administrator without a login. It ends with the process and not before. */
+  async openLocalSession(): Promise<string> {
+    return this.#parts.sessions.openLocal(await bootstrapOf(this.#parts));
+  }
+
+  /** Reads the pinboards again. @returns the problems; with any, the previous pinboards stay */
+  async reload(): Promise<readonly string[]> {
+    const { pinboards, options } = this.#parts;
+    try {
+      const count = await pinboards.reload();
+      options.log.info(`the pinboards were read again: ${count}`);
+      return [];
+    } catch (error) {
+      return error instanceof InputError && error.problems.length > 0 ? error.problems : [messageOf(error)];
+    }
+  }
+
+  figures(): Figures {
+    return { sessions: this.#parts.sessions.count(), cycles: this.#parts.loads.count() };
+  }
+
+  /** Refuses new requests, lets those in flight finish, and closes everything (0.9), within 13 s. May be called again. */
+  stop(): Promise<void> {
+    this.#parts.requests.isStopping = true;
+    this.#stopped ??= this.#close();
+    return this.#stopped;
+  }
+
+  async #close(): Promise<void> {
+    try {
+      await closeServer(this.#app, this.#parts.requests);
+    } finally {
+      await this.#opened.disposeAsync();
+    }
+  }
+}
+
 async function open(options: ServiceOptions): Promise<Service> {
-  const { log, administrator, sessions: lifetimes, logins, privileges, observe = {} } = options;
   const host = await addressToListenOn(options);
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
-  const progress = createProgress();
+  const isSecure = certificate !== undefined;
   await using opening = new AsyncDisposableStack();
   const storage = await openStorage(options.data, options.memory);
-  const { database, folder, uploads, isInPlace } = storage;
   opening.defer(() => {
-    database.close();
+    storage.database.close();
   });
-  const stores = await openStores(storage, options.engine, { lostAfter: options.loads.lostAfter, log });
+  const stores = await openStores(storage, options.engine, { lostAfter: options.loads.lostAfter, log: options.log });
   opening.defer(() => stores.close());
-  const { records, nodes } = stores;
-  const loadFolder = join(folder, "loads");
-  const starting = openWorker({
-    engine: options.engine,
-    folder: join(folder, "databases"),
-    answers: join(folder, "answers"),
-    memory: options.memory,
-    files: [loadFolder],
-    log,
-    forked: options.databases,
-  });
+  const starting = startWorker(options, storage);
   opening.defer(() =>
     starting.then(
       (worker) => worker.close(),
@@ -110,21 +147,65 @@ async function open(options: ServiceOptions): Promise<Service> {
     ),
   );
   await checkIsFree(host, options.listen.port);
-  const requests = createWork();
-  const { shutdown } = requests;
-  let isStopping = false;
+  const requests = new Work();
   const server = createServer({
     tls: certificate,
     prefixes: options.prefixes,
     trustedProxies: options.trustedProxies,
-    isStopping: () => isStopping,
+    isStopping: () => requests.isStopping,
     track: (work) => requests.track(work),
-    log,
-    observe: observe.request,
+    log: options.log,
+    observe: options.observe?.request,
   });
   // It is awaited when everything else is there, unless that fails.
   server.catch(() => undefined);
-  const worker = await starting;
+  const parts = await openParts({ options, storage, stores, requests, isSecure, worker: await starting }, opening);
+  const app = await server;
+  addRoutes(app, parts);
+  await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
+    throw listenError(error, host, options.listen.port);
+  });
+  const { port } = app.server.address() as AddressInfo;
+  await stores.nodes?.announce(advertised(options.advertise, { host, port }), certificate?.cert);
+  return new Service(localUrl(isSecure ? "https" : "http", host, port), { host, port }, parts, app, opening.move());
+}
+
+function startWorker({ engine, memory, log, databases }: ServiceOptions, { folder }: Storage): Promise<Worker> {
+  return openWorker({
+    engine,
+    folder: join(folder, "databases"),
+    answers: join(folder, "answers"),
+    memory,
+    files: [loadFolder(folder)],
+    log,
+    forked: databases,
+  });
+}
+
+function loadFolder(folder: string): string {
+  return join(folder, "loads");
+}
+
+/** What the service is made of before it has routes. */
+interface Foundation {
+  readonly options: ServiceOptions;
+  readonly storage: Storage;
+  readonly stores: Stores;
+  readonly worker: Worker;
+  readonly requests: Work;
+  /** It speaks TLS. */
+  readonly isSecure: boolean;
+}
+
+type Parts = Foundation & Awaited<ReturnType<typeof openParts>>;
+
+/** @param opening closes them */
+async function openParts(foundation: Foundation, opening: AsyncDisposableStack) {
+  const { options, storage, stores, worker } = foundation;
+  const { administrator, log } = options;
+  const { folder } = storage;
+  const { records, nodes } = stores;
+  const progress = createProgress();
   // Everything that may fail comes before the directory: a password it generates is printed only after a successful
   // start.
   const read = options.pinboards ?? (async (): Promise<Pinboard[]> => []);
@@ -132,7 +213,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   if (options.tables !== undefined) await defineTables(worker, options.tables);
   const directory = await Directory.open({
     store: stores.directory,
-    database,
+    database: storage.database,
     folder,
     administrator,
     progress,
@@ -141,72 +222,102 @@ async function open(options: ServiceOptions): Promise<Service> {
     },
   });
   opening.defer(() => directory.close());
-  const sessions = await Sessions.open({ records, ...lifetimes, log });
+  const sessions = await Sessions.open({ records, ...options.sessions, log });
   opening.defer(() => sessions.close());
   const known = await KnownAddresses.open(records, log);
   const loads = await openLoads({
     ...options.loads,
     records,
     nodes,
-    folder: loadFolder,
+    folder: loadFolder(folder),
     worker,
     log,
     progress,
-    observe: observe.load,
+    observe: options.observe?.load,
   });
   opening.defer(() => loads.close());
-
-  const throttling = { ...logins, isKnown: (name: string, address: string) => known.has(name, address) };
-  const throttle = stores.throttle(throttling);
-  const nobodysHash = hashOfNobody();
-  const account = (name: string): ReturnType<typeof directory.store.account> => directory.store.account(name);
-  const bootstrap = async (): Promise<Account> => {
-    const user = await account(administrator.name);
-    if (user === undefined) throw new Error(`the administrator ${administrator.name} does not exist`);
-    return user;
+  const login: LoginContext = {
+    account: (name) => directory.store.account(name),
+    verify: verifyPassword,
+    nobodysHash: hashOfNobody(),
+    throttle: stores.throttle({ ...options.logins, isKnown: (name, address) => known.has(name, address) }),
+    known,
+    sessions,
+    log,
   };
-  const login = { account, verify: verifyPassword, nobodysHash, throttle, known, sessions, log };
-  const loginSettings = { login, remembered: lifetimes.remembered, secure: certificate !== undefined };
-  const callers = createCallers({ sessions, store: directory.store, administrator: administrator.name, privileges });
-  const app = await server;
+  const callers = new Callers({
+    sessions,
+    store: directory.store,
+    administrator: administrator.name,
+    privileges: options.privileges,
+  });
+  return { ...foundation, progress, pinboards, directory, sessions, loads, login, callers };
+}
+
+/** The administrator of the configuration. */
+async function bootstrapOf({ options, directory }: Parts): Promise<Account> {
+  const { name } = options.administrator;
+  const user = await directory.store.account(name);
+  if (user === undefined) throw new Error(`the administrator ${name} does not exist`);
+  return user;
+}
+
+function addRoutes(app: FastifyInstance, parts: Parts): void {
+  const { options, storage, stores, worker, requests, isSecure, callers, loads, pinboards, sessions, directory } =
+    parts;
+  const { shutdown } = requests;
+  const { nodes } = stores;
+  const settings = { login: parts.login, remembered: options.sessions.remembered, secure: isSecure };
   addHealthRoutes(app, {
-    isStopping: () => isStopping,
+    isStopping: () => requests.isStopping,
     probe: async () => {
-      await account(administrator.name);
+      await directory.store.account(options.administrator.name);
     },
     probes: [
       async () =>
-        (await isInPlace()) ? undefined : "the data folder is gone, or another one is in its place: bring it back",
-      () => progress.stalled(),
-      () => database.problem(),
+        (await storage.isInPlace())
+          ? undefined
+          : "the data folder is gone, or another one is in its place: bring it back",
+      () => parts.progress.stalled(),
+      () => storage.database.problem(),
       () => worker.problem(),
       ...(options.probes ?? []),
     ],
   });
-  addDataRoutes(app, loginSettings);
+  addDataRoutes(app, settings);
   addLocalRoutes(app, { callers, worker, shutdown });
-  const forward = nodes && createForward({ id: () => nodes.id(), isOver: (node) => nodes.isOver(node), log, shutdown });
+  const forward =
+    nodes && new Forward({ id: () => nodes.id(), isOver: (node) => nodes.isOver(node), log: options.log, shutdown });
   addLoadRoutes(app, {
     callers,
     loads,
     forward,
     nodeAddress: options.nodeAddress,
-    secure: loginSettings.secure,
+    secure: isSecure,
     statusHold: options.loads.statusHold,
     shutdown,
   });
   for (const prefix of new Set(options.prefixes)) {
-    addAdministrationRoutes(app, prefix, { ...loginSettings, callers, sessions, directory, uploads, shutdown });
-    addPinboardRoutes(app, prefix, { callers, pinboards, shutdown, administrator: async () => (await bootstrap()).id });
+    const { uploads } = storage;
+    addAdministrationRoutes(app, prefix, { ...settings, callers, sessions, directory, uploads, shutdown });
+    const administrator = async (): Promise<string> => (await bootstrapOf(parts)).id;
+    addPinboardRoutes(app, prefix, { callers, pinboards, shutdown, administrator });
   }
-  options.routes?.(app, {
+  options.routes?.(app, hostOf(parts, forward));
+}
+
+/** What the service offers to routes of other modules. */
+function hostOf(parts: Parts, forward: Forward | undefined): Host {
+  const { options, worker, callers, loads, pinboards, sessions, directory, login } = parts;
+  const { shutdown } = parts.requests;
+  return {
     administrator: async (request) => {
       const { name } = await callers.require(request, "administration");
       return { name, address: request.exchange.address };
     },
     contentType: (request) => request.exchange.contentType,
     accounts: {
-      secure: loginSettings.secure,
+      secure: parts.isSecure,
       find: async (request, isUse) => {
         const caller = await callers.find(request, isUse);
         if (caller === undefined) return undefined;
@@ -222,28 +333,15 @@ async function open(options: ServiceOptions): Promise<Service> {
       list: () => pinboards.list(),
       data: (request, signal, account) => pinboards.data(request, AbortSignal.any([shutdown, signal]), account),
     },
-    loads: hostLoads({ callers, loads, forward, worker, store: directory.store, limits: options.loads, shutdown }),
-  });
-  await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
-    throw listenError(error, host, options.listen.port);
-  });
-
-  const { port } = app.server.address() as AddressInfo;
-  await nodes?.announce(advertised(options.advertise, { host, port }), certificate?.cert);
-  const opened = opening.move();
-  let stopped: Promise<void> | undefined;
-  return {
-    url: localUrl(certificate === undefined ? "http" : "https", host, port),
-    address: { host, port },
-    generatedPassword: directory.generatedPassword,
-    openLocalSession: async () => sessions.openLocal(await bootstrap()),
-    reload: () => reload(pinboards, log),
-    figures: () => ({ sessions: sessions.count(), cycles: loads.count() }),
-    stop: () => {
-      isStopping = true;
-      stopped ??= close(app, requests, opened);
-      return stopped;
-    },
+    loads: new HostedLoads({
+      callers,
+      loads,
+      forward,
+      worker,
+      store: directory.store,
+      limits: options.loads,
+      shutdown,
+    }),
   };
 }
 
@@ -253,22 +351,4 @@ async function defineTables(worker: Worker, file: string): Promise<void> {
     throw new InputError(`service.tables: ${file} cannot be read: ${messageOf(cause)}`, { cause });
   });
   await worker.define(sql, file);
-}
-
-async function reload(pinboards: Pinboards, log: Logger): Promise<readonly string[]> {
-  try {
-    const count = await pinboards.reload();
-    log.info(`the pinboards were read again: ${count}`);
-    return [];
-  } catch (error) {
-    return error instanceof InputError && error.problems.length > 0 ? error.problems : [messageOf(error)];
-  }
-}
-
-async function close(app: FastifyInstance, requests: Work, open: AsyncDisposableStack): Promise<void> {
-  try {
-    await closeServer(app, requests);
-  } finally {
-    await open.disposeAsync();
-  }
 }

@@ -95,7 +95,8 @@ export async function start(file: string, composition: Composition, sinks: Sinks
         },
         probes,
       });
-      metrics.watch(service.figures);
+      const running = service;
+      metrics.watch(() => running.figures());
       const { generatedPassword: password } = service;
       const notice = password === undefined ? undefined : passwordNotice(configuration, password);
       greeting.set(placeOf(service.url, hasConsole), notice, hintOf(configuration));

@@ -1,5 +1,19 @@
 import type { Records, RecordValue } from "#service/records.ts";
+import type { StatusCode } from "#wire/loads.ts";
 import type { CycleRecord } from "./cycle.ts";
+
+export interface EndedLoad {
+  /** The name of the database as the client wrote it, in lower case: names of databases are case-insensitive. */
+  readonly database: string;
+  /** `EXPIRED`: it was not committed in time. */
+  readonly code: StatusCode | "EXPIRED";
+  readonly rowsWritten: number;
+  readonly ignoredRows: number;
+  /** Of the chunks. */
+  readonly bytes: number;
+  /** From its start to its end, the uploads included. */
+  readonly seconds: number;
+}
 
 /**
  * The cycles that have ended, while they are remembered (A.24): in a table, so that neither the memory of

@@ -9,7 +9,6 @@ import { createQueue } from "#queue.ts";
 import type { Table } from "#service/engine/engine.ts";
 import type { Records } from "#service/records.ts";
 import type { Progress } from "#service/progress.ts";
-import type { EndedLoad } from "#service/host.ts";
 import type { Worker } from "#service/worker/worker.ts";
 import type { LoadParameters, LoadStatus } from "#wire/loads.ts";
 import { isOutOfMemory } from "#duckdb/database.ts";
@@ -31,6 +30,7 @@ import type {
   WrittenLoad,
 } from "./cycle.ts";
 import { openEndedCycles } from "./ended.ts";
+import type { EndedLoad } from "./ended.ts";
 import type { EndedCycles } from "./ended.ts";
 import type { Nodes, PlacedCycle } from "./nodes.ts";
 import { targetOf } from "./load-format.ts";

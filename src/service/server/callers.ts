@@ -16,31 +16,6 @@ export interface Caller {
   readonly token: string;
 }
 
-/** Finds the caller of a request and their privileges, anew for every request (0.5, 0.6). */
-export interface Callers {
-  /**
-   * The user of the request's session; undefined without a session, or when the user has been deleted.
-   * @param isUse whether this counts as a use of the session; default: true
-   * @throws {HttpError} 500 when the session store fails (A.25)
-   */
-  find(request: FastifyRequest, isUse?: boolean): Promise<Caller | undefined>;
-  /**
-   * Who is calling, when they have one of the privileges.
-   * @throws {HttpError} 401, 403, 500
-   */
-  require(request: FastifyRequest, ...privileges: readonly Privilege[]): Promise<Caller>;
-  /**
-   * Requires a session that was opened on this machine, by someone who can read the data folder.
-   * @throws {HttpError} 401, 403, 500
-   */
-  requireLocal(request: FastifyRequest): Promise<void>;
-  /**
-   * Whether the caller has the privilege.
-   * @throws {HttpError} 500
-   */
-  holds(caller: Caller, privilege: Privilege): Promise<boolean>;
-}
-
 export interface CallerOptions {
   readonly sessions: Sessions;
   readonly store: Pick<DirectoryStore, "account" | "effectiveGroups">;
@@ -50,41 +25,61 @@ export interface CallerOptions {
   readonly privileges: Readonly<Record<Privilege, readonly string[]>>;
 }
 
-export function createCallers({ sessions, store, administrator, privileges }: CallerOptions): Callers {
-  async function find(request: FastifyRequest, isUse = true): Promise<Caller | undefined> {
-    const token = request.cookies[sessionCookie];
-    const user = token === undefined ? undefined : await sessions.find(token, isUse);
-    if (token === undefined || user === undefined) return undefined;
-    if (sessions.isLocal(token)) request.exchange.isOwn = true;
-    const account = await store.account(user.name);
-    if (account?.id === user.id) return { id: user.id, name: user.name, token };
-    await sessions.end(token);
-    return undefined;
+/**
+ * Finds the caller of a request and their privileges, anew for every request (0.5, 0.6). All of it throws an `HttpError`: 500
+ * when the session store fails (A.25).
+ */
+export class Callers {
+  readonly #options: CallerOptions;
+
+  constructor(options: CallerOptions) {
+    this.#options = options;
   }
 
-  async function isAllowed(name: string, required: readonly Privilege[]): Promise<boolean> {
-    if (required.length === 0 || name === administrator) return true;
-    const groups = await store.effectiveGroups(name);
-    return required.some((privilege) => privileges[privilege].some((group) => groups.has(group)));
+  /**
+   * The user of the request's session; undefined without a session, or when the user has been deleted.
+   * @param isUse whether this counts as a use of the session
+   */
+  find(request: FastifyRequest, isUse = true): Promise<Caller | undefined> {
+    const { sessions, store } = this.#options;
+    return authenticating(async () => {
+      const token = request.cookies[sessionCookie];
+      const user = token === undefined ? undefined : await sessions.find(token, isUse);
+      if (token === undefined || user === undefined) return undefined;
+      if (sessions.isLocal(token)) request.exchange.isOwn = true;
+      const account = await store.account(user.name);
+      if (account?.id === user.id) return { id: user.id, name: user.name, token };
+      await sessions.end(token);
+      return undefined;
+    });
   }
 
-  return {
-    find: (request, isUse) => authenticating(() => find(request, isUse)),
-    require: (request, ...required) =>
-      authenticating(async () => {
-        const caller = await find(request);
-        if (caller === undefined) throw unverified();
-        if (!(await isAllowed(caller.name, required))) throw forbidden();
-        return caller;
-      }),
-    requireLocal: (request) =>
-      authenticating(async () => {
-        const caller = await find(request);
-        if (caller === undefined) throw unverified();
-        if (!sessions.isLocal(caller.token)) throw forbidden();
-      }),
-    holds: (caller, privilege) => authenticating(() => isAllowed(caller.name, [privilege])),
-  };
+  /**
+   * Who is calling, when they have one of the privileges; without any privilege, whoever has a session.
+   * @throws {HttpError} 401, 403
+   */
+  async require(request: FastifyRequest, ...privileges: readonly Privilege[]): Promise<Caller> {
+    const caller = await this.find(request);
+    if (caller === undefined) throw unverified();
+    if (privileges.length > 0 && !(await this.holds(caller, ...privileges))) throw forbidden();
+    return caller;
+  }
+
+  /**
+   * Requires a session that was opened on this machine, by someone who can read the data folder.
+   * @throws {HttpError} 401, 403
+   */
+  async requireLocal(request: FastifyRequest): Promise<void> {
+    const { token } = await this.require(request);
+    if (!this.#options.sessions.isLocal(token)) throw forbidden();
+  }
+
+  /** Whether the caller has one of the privileges. */
+  async holds({ name }: Caller, ...privileges: readonly Privilege[]): Promise<boolean> {
+    if (name === this.#options.administrator) return true;
+    const groups = await authenticating(() => this.#options.store.effectiveGroups(name));
+    return privileges.some((privilege) => this.#options.privileges[privilege].some((group) => groups.has(group)));
+  }
 }
 
 export interface LoginSettings {

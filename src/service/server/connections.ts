@@ -2,14 +2,6 @@ import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** The connections of a server, bounded so that files can still be opened. */
-export interface Connections {
-  /** Whether there is one connection too many, and the request came over it: it is told so, and ends. */
-  isSurplus(request: IncomingMessage): boolean;
-  /** Closes those over which no request has come: a stop would wait for them. */
-  closeUnused(): void;
-}
-
 /** Handles that are not for connections: databases, the daemon's reads and requests, what the system itself opens. */
 const reserved = 100;
 
@@ -46,59 +38,75 @@ interface Connection {
 }
 
 /**
- * Bounds the connections of a server. While there are as many as may be, each new one takes the place of one over which
- * nothing has ever come, or else of the one that has been idle the longest: its client finds it closed as after any time
- * limit. Where none is idle, the new one is surplus.
+ * Bounds the connections of a server, so that files can still be opened. While there are as many as may be, each new one takes
+ * the place of one over which nothing has ever come, or else of the one that has been idle the longest: its client finds it
+ * closed as after any time limit. Where none is idle, the new one is surplus.
  */
-export function limitConnections(server: Server, most: number): Connections {
+export class Connections {
+  readonly #most: number;
   /** By the client's address and port, since TLS wraps the socket; the one idle the longest first. */
-  const open = new Map<string, Connection>();
+  readonly #open = new Map<string, Connection>();
 
-  function makeRoom(): boolean {
-    if (open.size < most) return true;
-    const now = performance.now();
-    const isSilent = ({ isUsed, opened }: Connection): boolean => !isUsed && now - opened > silence;
-    const idle = (): IteratorObject<[string, Connection]> => open.entries().filter(([, each]) => each.requests === 0);
-    const going = idle().find(([, each]) => isSilent(each)) ?? idle().find(() => true);
-    if (going === undefined) return false;
-    const [key, { socket }] = going;
-    open.delete(key);
-    socket.destroy();
-    return true;
+  constructor(server: Server, most: number) {
+    this.#most = most;
+    server.on("connection", (socket: Socket) => {
+      this.#connect(socket);
+    });
+    server.on("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
+      this.#use(keyOf(socket), response);
+    });
   }
 
-  server.on("connection", (socket: Socket) => {
-    const hasRoom = makeRoom();
-    if (!hasRoom && open.size >= most + surplus) {
+  /** Whether there is one connection too many, and the request came over it: it is told so, and ends. */
+  isSurplus({ socket }: IncomingMessage): boolean {
+    return this.#open.get(keyOf(socket))?.isSurplus === true;
+  }
+
+  /** Closes those over which no request has come: a stop would wait for them. */
+  closeUnused(): void {
+    for (const { socket, isUsed } of this.#open.values()) if (!isUsed) socket.destroy();
+  }
+
+  #connect(socket: Socket): void {
+    const hasRoom = this.#makeRoom();
+    if (!hasRoom && this.#open.size >= this.#most + surplus) {
       socket.destroy();
       return;
     }
     const key = keyOf(socket);
     const entry = { socket, opened: performance.now(), isSurplus: !hasRoom, requests: 0, isUsed: false };
-    open.set(key, entry);
+    this.#open.set(key, entry);
     socket.once("close", () => {
-      if (open.get(key) === entry) open.delete(key);
+      if (this.#open.get(key) === entry) this.#open.delete(key);
     });
-  });
-  server.on("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
-    const key = keyOf(socket);
-    const entry = open.get(key);
+  }
+
+  #use(key: string, response: ServerResponse): void {
+    const entry = this.#open.get(key);
     if (entry === undefined) return;
     entry.requests++;
     entry.isUsed = true;
     response.once("close", () => {
       entry.requests--;
-      if (open.get(key) !== entry) return;
-      open.delete(key);
-      open.set(key, entry);
+      if (this.#open.get(key) !== entry) return;
+      this.#open.delete(key);
+      this.#open.set(key, entry);
     });
-  });
-  return {
-    isSurplus: ({ socket }) => open.get(keyOf(socket))?.isSurplus === true,
-    closeUnused: () => {
-      for (const { socket, isUsed } of open.values()) if (!isUsed) socket.destroy();
-    },
-  };
+  }
+
+  #makeRoom(): boolean {
+    if (this.#open.size < this.#most) return true;
+    const now = performance.now();
+    const isSilent = ({ isUsed, opened }: Connection): boolean => !isUsed && now - opened > silence;
+    const idle = (): IteratorObject<[string, Connection]> =>
+      this.#open.entries().filter(([, each]) => each.requests === 0);
+    const going = idle().find(([, each]) => isSilent(each)) ?? idle().find(() => true);
+    if (going === undefined) return false;
+    const [key, { socket }] = going;
+    this.#open.delete(key);
+    socket.destroy();
+    return true;
+  }
 }
 
 function keyOf({ remoteAddress, remotePort }: Socket): string {

@@ -19,7 +19,7 @@ import { dataRoutes, familyA, loadRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { HttpError, text, unverified } from "./answers.ts";
 import { openSession } from "./callers.ts";
-import type { Caller, Callers, LoginSettings } from "./callers.ts";
+import type { Callers, LoginSettings } from "./callers.ts";
 import type { Forward } from "./forward.ts";
 import { disconnectOf, parametersOf, plainAddress, queryOf, readBody } from "./request.ts";
 
@@ -63,7 +63,7 @@ function jsonOf(body: string): unknown {
   }
 }
 
-export interface LoadRouteSettings {
+export interface LoadContext {
   readonly callers: Callers;
   readonly loads: Loads;
   /** Passes requests on to other nodes, where there may be several. */
@@ -78,165 +78,167 @@ export interface LoadRouteSettings {
   readonly shutdown: AbortSignal;
 }
 
+type LoadRoute = (typeof loadRoutes)[keyof typeof loadRoutes];
+
+/** Answers a request. */
+type Answer = (context: LoadContext, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
+
+/** Answers a request about a cycle at the node that has it. */
+type Here = (cycle: Cycle, request: FastifyRequest, reply: FastifyReply, context: LoadContext) => Promise<unknown>;
+
 /** The loads of family A (specification 4.1). */
-export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings): void {
-  const { callers, loads, forward, nodeAddress, secure, statusHold, shutdown } = settings;
-
-  const require = (request: FastifyRequest): Promise<Caller> =>
-    callers.require(request, "dataManagement", "administration");
-
-  /** The cycle of the request, if its caller may know of it (A.9). */
-  async function find(request: FastifyRequest): Promise<Cycle | DistantCycle | undefined> {
-    const caller = await require(request);
-    const cycle = await loads.find(idOf(request));
-    const isTheirs = cycle?.owner === caller.id || (cycle && (await callers.holds(caller, "administration")));
-    return isTheirs ? cycle : undefined;
-  }
-
-  async function get(request: FastifyRequest): Promise<Cycle | DistantCycle> {
-    const cycle = await find(request);
-    if (cycle === undefined) throw unknownCycle(request);
-    return cycle;
-  }
-
-  async function passOn(request: FastifyRequest, reply: FastifyReply, node: Node): Promise<FastifyReply | undefined> {
-    if (forward === undefined) return undefined;
-    // It was here a moment ago.
-    if (forward.isForwarded(request)) throw notReached(node);
-    return forward.send(request, reply, node);
-  }
-
-  /**
-   * Adds a route that is answered by the node that has the cycle: here, or there.
-   * @param alone answers for a node that does not answer, and is not lost. Absent: a 503
-   */
-  function addAtNode(
-    route: (typeof loadRoutes)[keyof typeof loadRoutes],
-    unknown: (request: FastifyRequest) => HttpError,
-    here: (cycle: Cycle, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
-    alone?: (cycle: DistantCycle) => Promise<unknown>,
-  ): void {
-    add(route, async (request, reply) => {
-      forward?.isForwarded(request);
-      let cycle = await find(request);
-      if (cycle?.node !== undefined) {
-        const answered = await passOn(request, reply, cycle.node);
-        if (answered !== undefined) return answered;
-        // What it had may be known to be lost by now.
-        cycle = await find(request);
-      }
-      if (cycle === undefined) throw unknown(request);
-      if (cycle.node === undefined) return here(cycle, request, reply);
-      if (alone === undefined) throw notReached(cycle.node);
-      return alone(cycle);
-    });
-  }
-
-  add(loadRoutes.start, async (request, reply) => {
-    const caller = await require(request);
-    const body = await readBody(request);
-    const parameters = readStartRequest(body);
-    if (parameters === undefined) throw new HttpError(400, [dataTexts.invalidStart(body)]);
-    const cycle = await withRoom(() => loads.start(caller.id, parameters));
-    const started: LoadStarted = {
-      node_address: nodeAddress ?? nodeAddressOf(request, secure),
-      cycle_id: cycle.id,
-    };
-    reply.code(202);
-    return JSON.stringify(started);
-  });
-
-  add(loadRoutes.list, async (request) => {
-    const caller = await require(request);
-    return JSON.stringify(await loads.statuses(caller.id));
-  });
-
-  addAtNode(loadRoutes.upload, unknownCycle, async (cycle, request, reply) => {
-    if (!cycle.isIngesting()) throw notAccepting(cycle);
-    const table = await loads.table(cycle);
-    if (table === undefined) throw new HttpError(400, [dataTexts.noTable]);
-    await receive(request, cycle, AbortSignal.any([shutdown, disconnectOf(reply)]));
-    reply.code(202);
-    return dataTexts.uploadComplete;
-  });
-
-  addAtNode(loadRoutes.commit, unknownCommit, async (cycle, request, reply) => {
-    if (cycle.outcome()?.code === "CANCELLED") throw notAccepting(cycle);
-    const expected = cycle.isIngesting() ? chunkCountOf(request) : undefined;
-    const missing = await withRoom(() => loads.commit(cycle, expected));
-    if (missing !== undefined) {
-      throw new HttpError(400, [
-        `The commit expects ${expected} chunks, and ${missing.arrived} have arrived. The cycle goes on accepting data.`,
-      ]);
-    }
-    reply.code(202);
-    return dataTexts.commitMade;
-  });
-
-  addAtNode(
-    loadRoutes.cancel,
-    unknownCycle,
-    async (cycle) => {
-      await withRoom(() => loads.cancel(cycle));
-      return "";
-    },
-    async (cycle) => {
-      await loads.cancelDistant(cycle);
-      return "";
-    },
-  );
-
-  for (const route of [loadRoutes.status, loadRoutes.publicStatus]) {
-    addAtNode(
-      route,
-      unknownCycle,
-      async (cycle, _, reply) => {
-        if (!cycle.isIngesting()) {
-          await held(cycle, statusHold, AbortSignal.any([shutdown, disconnectOf(reply)]));
-        }
-        return JSON.stringify(cycle.status());
-      },
-      // As far as the node had told.
-      async (cycle) => JSON.stringify(cycle.status()),
-    );
-  }
-
-  addAtNode(loadRoutes.badRecords, noBadRecords, async (cycle, request, reply) => {
-    if (cycle.outcome() === undefined) throw noBadRecords(request);
-    const rejected = await sizeOf(cycle.badRecords);
-    if (rejected !== undefined) {
-      reply.header("content-length", rejected);
-      return createReadStream(cycle.badRecords);
-    }
-    const node = forward?.isForwarded(request) === true ? undefined : await loads.findRejected(cycle);
-    if (node === undefined) throw noBadRecords(request);
-    const answered = await passOn(request, reply, node);
-    if (answered === undefined) throw notReached(node);
-    return answered;
-  });
-
-  add(loadRoutes.inputSummary, async (request) => {
-    const cycle = await get(request);
-    return JSON.stringify({ load_params: cycle.parameters() });
-  });
-
-  refuseOtherMethods(app, familyA, loadRoutes);
-
+export function addLoadRoutes(app: FastifyInstance, context: LoadContext): void {
   /** Answers are plain text, whatever they hold (A.25). */
-  function add(
-    { method, path }: (typeof loadRoutes)[keyof typeof loadRoutes],
-    answer: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
-  ): void {
+  const add = ({ method, path }: LoadRoute, answer: Answer): void => {
     app.route({
       method,
       url: familyA + path,
       handler: async (request, reply) => {
-        const body = await answer(request, reply);
+        const body = await answer(context, request, reply);
         return body === reply ? reply : reply.type(text).send(body);
       },
     });
-  }
+  };
+  add(loadRoutes.start, start);
+  add(loadRoutes.list, async ({ callers, loads }, request) => {
+    const caller = await callers.require(request, ...loading);
+    return JSON.stringify(await loads.statuses(caller.id));
+  });
+  add(loadRoutes.upload, atNode(unknownCycle, upload));
+  add(loadRoutes.commit, atNode(unknownCommit, commit));
+  add(loadRoutes.cancel, atNode(unknownCycle, cancel, cancelDistant));
+  for (const route of [loadRoutes.status, loadRoutes.publicStatus])
+    // Of a node that does not answer: as far as it had told.
+    add(
+      route,
+      atNode(unknownCycle, status, async (cycle) => JSON.stringify(cycle.status())),
+    );
+  add(loadRoutes.badRecords, atNode(noBadRecords, badRecords));
+  add(loadRoutes.inputSummary, async (context, request) => {
+    const cycle = await find(context, request);
+    if (cycle === undefined) throw unknownCycle(request);
+    return JSON.stringify({ load_params: cycle.parameters() });
+  });
+  refuseOtherMethods(app, familyA, loadRoutes);
 }
+
+/** The privileges of which one is needed to load. */
+const loading = ["dataManagement", "administration"] as const;
+
+/** The cycle of the request, if its caller may know of it (A.9). */
+async function find(
+  { callers, loads }: LoadContext,
+  request: FastifyRequest,
+): Promise<Cycle | DistantCycle | undefined> {
+  const caller = await callers.require(request, ...loading);
+  const cycle = await loads.find(idOf(request));
+  const isTheirs = cycle?.owner === caller.id || (cycle && (await callers.holds(caller, "administration")));
+  return isTheirs ? cycle : undefined;
+}
+
+/**
+ * What is answered by the node that has the cycle: here, or there.
+ * @param alone answers for a node that does not answer, and is not lost. Absent: a 503
+ */
+function atNode(
+  unknown: (request: FastifyRequest) => HttpError,
+  here: Here,
+  alone?: (cycle: DistantCycle, context: LoadContext) => Promise<unknown>,
+): Answer {
+  return async (context, request, reply) => {
+    context.forward?.isForwarded(request);
+    let cycle = await find(context, request);
+    if (cycle?.node !== undefined) {
+      const answered = await passOn(context, request, reply, cycle.node);
+      if (answered !== undefined) return answered;
+      // What it had may be known to be lost by now.
+      cycle = await find(context, request);
+    }
+    if (cycle === undefined) throw unknown(request);
+    if (cycle.node === undefined) return here(cycle, request, reply, context);
+    if (alone === undefined) throw notReached(cycle.node);
+    return alone(cycle, context);
+  };
+}
+
+async function passOn(
+  { forward }: LoadContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  node: Node,
+): Promise<FastifyReply | undefined> {
+  if (forward === undefined) return undefined;
+  // It was here a moment ago.
+  if (forward.isForwarded(request)) throw notReached(node);
+  return forward.send(request, reply, node);
+}
+
+async function start(
+  { callers, loads, nodeAddress, secure }: LoadContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<string> {
+  const caller = await callers.require(request, ...loading);
+  const body = await readBody(request);
+  const parameters = readStartRequest(body);
+  if (parameters === undefined) throw new HttpError(400, [dataTexts.invalidStart(body)]);
+  const cycle = await withRoom(() => loads.start(caller.id, parameters));
+  const started: LoadStarted = { node_address: nodeAddress ?? nodeAddressOf(request, secure), cycle_id: cycle.id };
+  reply.code(202);
+  return JSON.stringify(started);
+}
+
+const upload: Here = async (cycle, request, reply, { loads, shutdown }) => {
+  if (!cycle.isIngesting()) throw notAccepting(cycle);
+  const table = await loads.table(cycle);
+  if (table === undefined) throw new HttpError(400, [dataTexts.noTable]);
+  await receive(request, cycle, AbortSignal.any([shutdown, disconnectOf(reply)]));
+  reply.code(202);
+  return dataTexts.uploadComplete;
+};
+
+const commit: Here = async (cycle, request, reply, { loads }) => {
+  if (cycle.outcome()?.code === "CANCELLED") throw notAccepting(cycle);
+  const expected = cycle.isIngesting() ? chunkCountOf(request) : undefined;
+  const missing = await withRoom(() => loads.commit(cycle, expected));
+  if (missing !== undefined) {
+    throw new HttpError(400, [
+      `The commit expects ${expected} chunks, and ${missing.arrived} have arrived. The cycle goes on accepting data.`,
+    ]);
+  }
+  reply.code(202);
+  return dataTexts.commitMade;
+};
+
+const cancel: Here = async (cycle, _request, _reply, { loads }) => {
+  await withRoom(() => loads.cancel(cycle));
+  return "";
+};
+
+async function cancelDistant(cycle: DistantCycle, { loads }: LoadContext): Promise<string> {
+  await loads.cancelDistant(cycle);
+  return "";
+}
+
+const status: Here = async (cycle, _request, reply, { statusHold, shutdown }) => {
+  if (!cycle.isIngesting()) await held(cycle, statusHold, AbortSignal.any([shutdown, disconnectOf(reply)]));
+  return JSON.stringify(cycle.status());
+};
+
+const badRecords: Here = async (cycle, request, reply, context) => {
+  if (cycle.outcome() === undefined) throw noBadRecords(request);
+  const rejected = await sizeOf(cycle.badRecords);
+  if (rejected !== undefined) {
+    reply.header("content-length", rejected);
+    return createReadStream(cycle.badRecords);
+  }
+  const { forward, loads } = context;
+  const node = forward?.isForwarded(request) === true ? undefined : await loads.findRejected(cycle);
+  if (node === undefined) throw noBadRecords(request);
+  const answered = await passOn(context, request, reply, node);
+  if (answered === undefined) throw notReached(node);
+  return answered;
+};
 
 function idOf(request: FastifyRequest): string {
   return (request.params as { cycle_id: string }).cycle_id;
@@ -336,7 +338,8 @@ function notAccepting(cycle: Cycle): HttpError {
   return new HttpError(400, [dataTexts.notAccepting(cycle.id)]);
 }
 
-async function sizeOf(file: string): Promise<number | undefined> {
+/** The size of a file in bytes; undefined: it is not there. */
+export async function sizeOf(file: string): Promise<number | undefined> {
   const found = await stat(file).catch(() => undefined);
   return found?.size;
 }

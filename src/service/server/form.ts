@@ -49,21 +49,13 @@ function readParts(body: Readable, contentType: string, fields: FormFields): Pro
 const longestReused = 16 * 1024;
 
 async function readUrlencoded(body: Readable, fields: FormFields): Promise<void> {
-  const parser = createUrlencodedParser((name) => fields.open(name));
+  const parser = new UrlencodedParser((name) => fields.open(name));
   // The request stays open when the form is refused, for the answer.
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     parser.write(chunk);
     await fields.room();
   }
   parser.end();
-}
-
-/** Takes an `application/x-www-form-urlencoded` body apart as it arrives. */
-export interface UrlencodedParser {
-  /** Takes the next bytes of the body and decodes them in place: the caller must not use them again. */
-  write(bytes: Buffer): void;
-  /** The body has ended. */
-  end(): void;
 }
 
 const ampersand = 0x26;
@@ -77,60 +69,65 @@ const nothing = Buffer.alloc(0);
 const longestName = 256;
 
 /**
- * Reads a form as `URLSearchParams` does, except that a value comes in pieces, as bytes.
- * @param open returns where the value of a field goes, or undefined to skip it; called in order
+ * Takes an `application/x-www-form-urlencoded` body apart as it arrives, as `URLSearchParams` does, except that a value comes
+ * in pieces, as bytes.
  */
-export function createUrlencodedParser(open: (name: string) => FieldSink | undefined): UrlencodedParser {
+export class UrlencodedParser {
+  readonly #open: (name: string) => FieldSink | undefined;
   /** Undefined while a name is read. */
-  let value: { readonly sink: FieldSink | undefined } | undefined;
-  let name: Buffer[] = [];
-  let nameLength = 0;
+  #value: { readonly sink: FieldSink | undefined } | undefined;
+  #name: Buffer[] = [];
+  #nameLength = 0;
   /** The end of the value so far, when it may be the start of an escape. */
-  let escape = nothing;
+  #escape = nothing;
 
-  function take(bytes: Buffer): void {
-    if (value === undefined) {
-      if (nameLength <= longestName) name.push(Buffer.from(bytes));
-      nameLength += bytes.length;
-    } else if (value.sink !== undefined) {
-      const all = escape.length === 0 ? bytes : Buffer.concat([escape, bytes]);
-      const end = all.length - unfinished(all);
-      escape = Buffer.from(all.subarray(end));
-      if (end > 0) value.sink.write(decode(all.subarray(0, end)));
+  /** @param open returns where the value of a field goes, or undefined to skip it; called in order */
+  constructor(open: (name: string) => FieldSink | undefined) {
+    this.#open = open;
+  }
+
+  /** Takes the next bytes of the body and decodes them in place: the caller must not use them again. */
+  write(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length;) {
+      const found = bytes.indexOf(ampersand, at);
+      const end = found < 0 ? bytes.length : found;
+      const field = bytes.subarray(at, end);
+      const nameEnd = this.#value === undefined ? field.indexOf(equals) : -1;
+      if (nameEnd >= 0) {
+        this.#take(field.subarray(0, nameEnd));
+        this.#openValue();
+      }
+      this.#take(field.subarray(nameEnd + 1));
+      if (found >= 0) this.end();
+      at = end + 1;
     }
   }
 
-  function openValue(): void {
-    value = { sink: open(decode(Buffer.concat(name)).toString("utf8")) };
-    name = [];
-    nameLength = 0;
+  /** The field, or the body, has ended. */
+  end(): void {
+    if (this.#value === undefined && this.#nameLength > 0) this.#openValue();
+    if (this.#escape.length > 0) this.#value?.sink?.write(decode(this.#escape));
+    this.#escape = nothing;
+    this.#value = undefined;
   }
 
-  function endField(): void {
-    if (value === undefined && nameLength > 0) openValue();
-    if (escape.length > 0) value?.sink?.write(decode(escape));
-    escape = nothing;
-    value = undefined;
+  #take(bytes: Buffer): void {
+    if (this.#value === undefined) {
+      if (this.#nameLength <= longestName) this.#name.push(Buffer.from(bytes));
+      this.#nameLength += bytes.length;
+    } else if (this.#value.sink !== undefined) {
+      const all = this.#escape.length === 0 ? bytes : Buffer.concat([this.#escape, bytes]);
+      const end = all.length - unfinished(all);
+      this.#escape = Buffer.from(all.subarray(end));
+      if (end > 0) this.#value.sink.write(decode(all.subarray(0, end)));
+    }
   }
 
-  return {
-    write: (bytes) => {
-      for (let at = 0; at < bytes.length;) {
-        const found = bytes.indexOf(ampersand, at);
-        const end = found < 0 ? bytes.length : found;
-        const field = bytes.subarray(at, end);
-        const nameEnd = value === undefined ? field.indexOf(equals) : -1;
-        if (nameEnd >= 0) {
-          take(field.subarray(0, nameEnd));
-          openValue();
-        }
-        take(field.subarray(nameEnd + 1));
-        if (found >= 0) endField();
-        at = end + 1;
-      }
-    },
-    end: endField,
-  };
+  #openValue(): void {
+    this.#value = { sink: this.#open(decode(Buffer.concat(this.#name)).toString("utf8")) };
+    this.#name = [];
+    this.#nameLength = 0;
+  }
 }
 
 /** The byte that two hexadecimal digits stand for, by the two of them; -1 for every other pair of bytes. */

@@ -22,21 +22,6 @@ export interface ForwardOptions {
   readonly shutdown: AbortSignal;
 }
 
-/** Passes requests on to the node that has what they are about. */
-export interface Forward {
-  /**
-   * Whether another node has passed it on to this one.
-   * @throws {HttpError} 421 when it was meant for another
-   */
-  isForwarded(request: FastifyRequest): boolean;
-  /**
-   * Sends the request to the node and its answer to the client, both as they arrive. The client's own session
-   * authenticates it there.
-   * @returns undefined when the node did not answer: the request's body may be gone then
-   */
-  send(request: FastifyRequest, reply: FastifyReply, node: Node): Promise<FastifyReply | undefined>;
-}
-
 /** In milliseconds. The header of an answer may take as long as the node lives: an upload ends with its last byte on disk. */
 const timeouts = { connect: 5_000, headers: 2 ** 31 - 1, body: 120_000 };
 
@@ -62,48 +47,64 @@ const ownHeaders = new Set([
   nodeHeader,
 ]);
 
-export function createForward({ id, isOver, log, shutdown }: ForwardOptions): Forward {
-  return {
-    isForwarded: ({ headers }) => {
-      const meant = headers[nodeHeader];
-      if (meant !== undefined && meant !== id())
-        throw new HttpError(421, ["This is another node of the service than the one that was meant."]);
-      return meant !== undefined;
-    },
-    send: async (request, reply, node) => {
-      if (node.address === undefined) return undefined;
-      const gone = new AbortController();
-      const left = disconnectOf(reply);
-      const timer = setInterval(() => {
-        void (async () => {
-          // Who cannot tell waits on.
-          const over = await isOver(node.id).catch(() => false);
-          if (over) gone.abort(new UnavailableError("its lease has ended"));
-        })();
-      }, lookInterval);
-      try {
-        const answer = await answerOf(request, node, AbortSignal.any([shutdown, left, gone.signal]));
-        reply.raw.once("close", answer.close);
-        if (answer.status === 421) {
-          answer.close();
-          throw new UnavailableError("another node answers there: check service.advertise of both");
-        }
-        return reply
-          .code(answer.status)
-          .headers(passed(answer.headers))
-          .send(Readable.from(answer.body, { objectMode: false }));
-      } catch (error) {
-        if (shutdown.aborted || left.aborted) throw error;
-        log.warn(
-          { err: error, node: node.id },
-          `a request could not be passed on to the node at ${node.address}: ${messageOf(error)}`,
-        );
-        return undefined;
-      } finally {
-        clearInterval(timer);
+/** Passes requests on to the node that has what they are about. */
+export class Forward {
+  readonly #options: ForwardOptions;
+
+  constructor(options: ForwardOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Whether another node has passed it on to this one.
+   * @throws {HttpError} 421 when it was meant for another
+   */
+  isForwarded({ headers }: FastifyRequest): boolean {
+    const meant = headers[nodeHeader];
+    if (meant !== undefined && meant !== this.#options.id())
+      throw new HttpError(421, ["This is another node of the service than the one that was meant."]);
+    return meant !== undefined;
+  }
+
+  /**
+   * Sends the request to the node and its answer to the client, both as they arrive. The client's own session
+   * authenticates it there.
+   * @returns undefined when the node did not answer: the request's body may be gone then
+   */
+  async send(request: FastifyRequest, reply: FastifyReply, node: Node): Promise<FastifyReply | undefined> {
+    if (node.address === undefined) return undefined;
+    const { log, shutdown } = this.#options;
+    const gone = new AbortController();
+    const left = disconnectOf(reply);
+    const timer = setInterval(() => void this.#look(node, gone), lookInterval);
+    try {
+      const answer = await answerOf(request, node, AbortSignal.any([shutdown, left, gone.signal]));
+      reply.raw.once("close", answer.close);
+      if (answer.status === 421) {
+        answer.close();
+        throw new UnavailableError("another node answers there: check service.advertise of both");
       }
-    },
-  };
+      return reply
+        .code(answer.status)
+        .headers(passed(answer.headers))
+        .send(Readable.from(answer.body, { objectMode: false }));
+    } catch (error) {
+      if (shutdown.aborted || left.aborted) throw error;
+      log.warn(
+        { err: error, node: node.id },
+        `a request could not be passed on to the node at ${node.address}: ${messageOf(error)}`,
+      );
+      return undefined;
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  /** Gives up when the node is lost. Who cannot tell waits on. */
+  async #look({ id }: Node, gone: AbortController): Promise<void> {
+    const over = await this.#options.isOver(id).catch(() => false);
+    if (over) gone.abort(new UnavailableError("its lease has ended"));
+  }
 }
 
 async function answerOf(request: FastifyRequest, node: Node, signal: AbortSignal): Promise<Answer> {

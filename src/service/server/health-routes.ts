@@ -1,9 +1,11 @@
 import type { FastifyInstance } from "fastify";
 import { setTimeout as delay } from "node:timers/promises";
 import { RollcallError, UnavailableError } from "#errors.ts";
-import type { Probe } from "#service/host.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { sendJson } from "./answers.ts";
+
+/** A readiness check: why the service is not ready, for a person, or undefined. */
+export type Probe = () => string | undefined | Promise<string | undefined>;
 
 export interface HealthSettings {
   readonly isStopping: () => boolean;

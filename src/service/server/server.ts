@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server } from "node:http";
+import type { IncomingMessage, RequestListener, Server } from "node:http";
 import type { Socket } from "node:net";
 import { pipeline, Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
@@ -8,16 +8,25 @@ import type { Logger } from "pino";
 import { serverTls, withoutSchemas } from "#http/listening.ts";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
-import type { EndedRequest } from "#service/host.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
-import { limitConnections, mostConnections, openFilesLimit } from "./connections.ts";
+import { Connections, mostConnections, openFilesLimit } from "./connections.ts";
 import { beginExchange, createAddressOf, pathOf, plainAddress } from "./request.ts";
 
 // `import` evaluates every export of these modules, which loads Node's WebSocket and fetch: 8 MB.
 const { createServer: createPlainServer } = process.getBuiltinModule("node:http");
 const { createServer: createTlsServer } = process.getBuiltinModule("node:https");
+
+export interface EndedRequest {
+  readonly method: string;
+  /** The template of its path, `/ts_dataservice/v1/public/loads/:cycle_id`; absent where no route has the path. */
+  readonly route?: string | undefined;
+  /** Absent when the client went before there was an answer. */
+  readonly status?: number | undefined;
+  /** Until the last byte of the answer was sent. */
+  readonly seconds: number;
+}
 
 export interface ServerOptions {
   /** Certificate and key in PEM form; absent: plain HTTP. */
@@ -41,38 +50,21 @@ const healthPaths = new Set<string | undefined>(Object.values(healthRoutes).map(
 
 /** Creates a server without routes. It adds what all answers have in common (B.10, A.25, B.1). */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
-  const {
-    tls,
-    prefixes,
-    trustedProxies = [],
-    isStopping,
-    track,
-    log,
-    observe = () => undefined,
-    stall = 120_000,
-    connections: most = mostConnections(openFilesLimit()),
-  } = options;
+  const { prefixes, trustedProxies = [], isStopping, track, log, observe = () => undefined } = options;
+  const { connections: most = mostConnections(openFilesLimit()) } = options;
   // Loaded while the process of the databases starts.
   const [{ fastify }, { default: cookie }] = await Promise.all([import("fastify"), import("@fastify/cookie")]);
   const exchanges = { prefixes, addressOf: createAddressOf(trustedProxies) };
+  const begin = (request: FastifyRequest, reply: FastifyReply): void => {
+    beginExchange(request, exchanges);
+    watch(request, reply, log, observe);
+  };
   const app = fastify({
     ...withoutSchemas,
-    serverFactory: (handler): Server => {
-      // A body may take any time as long as it keeps moving; a header may not.
-      const limits = { headersTimeout: 20_000, requestTimeout: 0, keepAliveTimeout: 72_000 };
-      const server =
-        tls === undefined
-          ? createPlainServer(limits, handler)
-          : createTlsServer({ ...limits, ...serverTls, ...tls, allowHalfOpen: true, handshakeTimeout }, handler);
-      server.setTimeout(stall);
-      // A client that has sent everything may close its side and wait; `watch` finds out whether it still does.
-      Object.assign(server, { httpAllowHalfOpen: true });
-      return server;
-    },
+    serverFactory: (handler) => listenerOf(options, handler),
     frameworkErrors: (error, request, reply) => {
       // Fastify runs no hooks for these.
-      beginExchange(request, exchanges);
-      watch(request, reply, log, observe);
+      begin(request, reply);
       const body = turnIntoError(request, reply, httpErrorOf(error, request.exchange.incident));
       addHeaders(request, reply);
       lingerFor(request.raw);
@@ -84,7 +76,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     routerOptions: { maxParamLength: 65_536 },
     exposeHeadRoutes: false,
   });
-  const connections = limitConnections(app.server, most);
+  const connections = new Connections(app.server, most);
   app.addHook("preClose", (done) => {
     connections.closeUnused();
     done();
@@ -94,30 +86,43 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     done(null);
   });
   await app.register(cookie);
-
   app.addHook("onRoute", (route) => {
     const { handler } = route;
     route.handler = function tracked(request, reply) {
       return track(Promise.resolve(handler.call(this, request, reply)));
     };
   });
-
   app.addHook("onRequest", (request, reply, done) => {
-    beginExchange(request, exchanges);
-    watch(request, reply, log, observe);
+    begin(request, reply);
     const isHealth = healthPaths.has(request.routeOptions.url);
     if (isStopping() && !isHealth) done(new HttpError(503, ["The service is stopping."]));
     else if (!isHealth && connections.isSurplus(request.raw)) done(tooManyConnections(most));
     else done(isFromOtherSite(request.raw) ? new HttpError(403, [otherSite]) : undefined);
   });
-
   app.addHook("onSend", (request, reply, payload, done) => {
     if (isStopping()) reply.header("connection", "close");
     if (!request.raw.complete) lingerFor(request.raw);
     addHeaders(request, reply);
     done(null, compressed(request, reply, payload, log));
   });
+  answerErrors(app, log);
+  return app;
+}
 
+function listenerOf({ tls, stall = 120_000 }: ServerOptions, handler: RequestListener): Server {
+  // A body may take any time as long as it keeps moving; a header may not.
+  const limits = { headersTimeout: 20_000, requestTimeout: 0, keepAliveTimeout: 72_000 };
+  const server =
+    tls === undefined
+      ? createPlainServer(limits, handler)
+      : createTlsServer({ ...limits, ...serverTls, ...tls, allowHalfOpen: true, handshakeTimeout }, handler);
+  server.setTimeout(stall);
+  // A client that has sent everything may close its side and wait; `watch` finds out whether it still does.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  return server;
+}
+
+function answerErrors(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((thrown, request, reply) => {
     const error = httpErrorOf(thrown, request.exchange.incident);
     if (error.status >= 500 && error.cause !== undefined) {
@@ -127,13 +132,11 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     }
     return reply.send(turnIntoError(request, reply, error));
   });
-
   app.setNotFoundHandler((request, reply) =>
     reply.send(
       turnIntoError(request, reply, new HttpError(404, [`There is no ${request.method} ${pathOf(request)} here.`])),
     ),
   );
-  return app;
 }
 
 function tooManyConnections(most: number): HttpError {
@@ -324,35 +327,32 @@ const graceTime = 10_000;
 const undoTime = 2_000;
 
 /** The requests in flight. Their handling goes on after their clients have disconnected. */
-export interface Work {
-  /** Aborted when the service stops waiting for requests. */
-  readonly shutdown: AbortSignal;
-  track<Result>(work: Promise<Result>): Promise<Result>;
-  abort(): void;
-  /** Resolves when none is in flight. */
-  settled(): Promise<void>;
-}
+export class Work {
+  readonly #controller = new AbortController();
+  readonly #underWay = new Set<Promise<unknown>>();
 
-export function createWork(): Work {
-  const controller = new AbortController();
-  const underWay = new Set<Promise<unknown>>();
-  return {
-    shutdown: controller.signal,
-    track: async (work) => {
-      underWay.add(work);
-      try {
-        return await work;
-      } finally {
-        underWay.delete(work);
-      }
-    },
-    abort: () => {
-      controller.abort(new UnavailableError("the service is stopping"));
-    },
-    settled: async () => {
-      await Promise.allSettled(underWay);
-    },
-  };
+  /** New requests are refused. */
+  isStopping = false;
+  /** Aborted when the service stops waiting for requests. */
+  readonly shutdown = this.#controller.signal;
+
+  async track<Result>(work: Promise<Result>): Promise<Result> {
+    this.#underWay.add(work);
+    try {
+      return await work;
+    } finally {
+      this.#underWay.delete(work);
+    }
+  }
+
+  abort(): void {
+    this.#controller.abort(new UnavailableError("the service is stopping"));
+  }
+
+  /** Resolves when none is in flight. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
+  }
 }
 
 /**

@@ -3,13 +3,13 @@ import { setImmediate } from "node:timers/promises";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readMultipart } from "#http/multipart.ts";
-import { createUrlencodedParser, readForm } from "#service/server/form.ts";
+import { UrlencodedParser, readForm } from "#service/server/form.ts";
 import { cases } from "../../../support/random.ts";
 
 /** Reads a body that arrives in the given pieces, as [name, value] pairs. */
 function read(pieces: readonly Buffer[]): [string, string][] {
   const fields: [string, Buffer[]][] = [];
-  const parser = createUrlencodedParser((name) => {
+  const parser = new UrlencodedParser((name) => {
     const values: Buffer[] = [];
     fields.push([name, values]);
     return { write: (bytes) => values.push(Buffer.from(bytes)) };
