@@ -11,7 +11,7 @@ import type { Account } from "#service/directory/store.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import type { Pinboard } from "#service/pinboards/pinboards.ts";
-import { openPinboards } from "#service/pinboards/pinboards.ts";
+import { Pinboards } from "#service/pinboards/pinboards.ts";
 import { addAdministrationRoutes } from "#service/server/administration-routes.ts";
 import { Callers } from "#service/server/callers.ts";
 import { advertised, Forward } from "#service/server/forward.ts";
@@ -209,7 +209,7 @@ async function openParts(foundation: Foundation, opening: AsyncDisposableStack) 
   // Everything that may fail comes before the directory: a password it generates is printed only after a successful
   // start.
   const read = options.pinboards ?? (async (): Promise<Pinboard[]> => []);
-  const pinboards = await openPinboards({ ...options.queries, worker, read });
+  const pinboards = await Pinboards.open({ ...options.queries, worker, read });
   if (options.tables !== undefined) await defineTables(worker, options.tables);
   const directory = await Directory.open({
     store: stores.directory,

@@ -2,7 +2,7 @@ import { InputError, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import type { Answer, Worker } from "#service/worker/worker.ts";
 import type { VisualizationHeader } from "#wire/pinboards.ts";
-import type { DataRequest } from "./request.ts";
+import type { DataRequest, Paging } from "./request.ts";
 
 export interface PinboardOptions {
   readonly worker: Pick<Worker, "query" | "revision">;
@@ -14,9 +14,30 @@ export interface PinboardOptions {
   readonly maxRows: number;
 }
 
-export interface Pinboards {
+export class Pinboards {
+  readonly #options: PinboardOptions;
+  /** By their ids in lower case. */
+  #pinboards: ReadonlyMap<string, Pinboard>;
+  readonly #reading = createQueue();
+  readonly #flights = new Flights<Answer>((answer) => {
+    answer.release();
+  });
+
+  /** Reads the pinboards. @throws {InputError} with every problem of theirs */
+  static async open(options: PinboardOptions): Promise<Pinboards> {
+    return new Pinboards(options, byId(await options.read()));
+  }
+
+  private constructor(options: PinboardOptions, pinboards: ReadonlyMap<string, Pinboard>) {
+    this.#options = options;
+    this.#pinboards = pinboards;
+  }
+
   /** All pinboards, by name. */
-  list(): readonly Pinboard[];
+  list(): readonly Pinboard[] {
+    return [...this.#pinboards.values()].sort((a, b) => a.name.localeCompare(b.name, "en"));
+  }
+
   /**
    * The answer of `pinboarddata` (specification 4.2, B.11 to B.13). The queries run side by side; the first that fails
    * stops the others.
@@ -24,55 +45,71 @@ export interface Pinboards {
    * @throws {InputError} unknown ids, or what is wrong with the SQL; {UnavailableError} when a query took too much
    *   time or memory, or there is no room for its result
    */
-  data(request: DataRequest, signal: AbortSignal, account?: string): Promise<PinboardData>;
+  async data(request: DataRequest, signal: AbortSignal, account?: string): Promise<PinboardData> {
+    const chosen = choose(this.#find(request.pinboard), request.visualizations);
+    const failed = new AbortController();
+    const either = AbortSignal.any([signal, failed.signal]);
+    const queries = chosen.map((visualization) => this.#query(visualization, request, either, account));
+    try {
+      return new PinboardData(chosen, await Promise.all(queries), request.paging);
+    } catch (error) {
+      failed.abort(error);
+      for (const settled of await Promise.allSettled(queries)) {
+        if (settled.status === "fulfilled") settled.value.leave();
+      }
+      throw error;
+    }
+  }
+
   /**
    * The answer of `listvizheaders` (B.14).
    * @param administrator the GUID of whom a pinboard is by that does not say
    * @throws {InputError} an unknown id
    */
-  headers(pinboard: string, administrator: string): VisualizationHeader[];
+  headers(pinboard: string, administrator: string): VisualizationHeader[] {
+    const { id: owner, author = administrator, created, modified, visualizations } = this.#find(pinboard);
+    return visualizations.map(({ id, name, type, title }) => ({
+      id,
+      name,
+      author,
+      created,
+      modified,
+      modifiedBy: author,
+      owner,
+      vizType: type,
+      title: { value: { text: title } },
+    }));
+  }
+
   /**
    * Reads all pinboards again. Running queries go on.
    * @returns how many there are
    * @throws {InputError} with every problem; then the pinboards stay as they were
    */
-  reload(): Promise<number>;
-}
+  async reload(): Promise<number> {
+    // One after the other: the last to be asked for is the last to arrive.
+    this.#pinboards = await this.#reading(async () => byId(await this.#options.read()));
+    return this.#pinboards.size;
+  }
 
-/** The results of a pinboard, of which those of large queries are files until they are released. */
-export interface PinboardData {
-  /** In bytes, about. */
-  readonly size: number;
-  /** JSON in pieces. */
-  read(): AsyncIterable<Buffer>;
-  release(): void;
-}
-
-/** Reads the pinboards. @throws {InputError} with every problem of theirs */
-export async function openPinboards({ worker, read, timeout, maxRows }: PinboardOptions): Promise<Pinboards> {
-  let pinboards = byId(await read());
-  const reading = createQueue();
-  const flights = createFlights<Answer>((answer) => {
-    answer.release();
-  });
-
-  const find = (id: string): Pinboard => {
-    const pinboard = pinboards.get(id);
+  #find(id: string): Pinboard {
+    const pinboard = this.#pinboards.get(id);
     if (pinboard === undefined) throw new InputError("id: there is no pinboard with this id");
     return pinboard;
-  };
+  }
 
-  const query = async (
+  async #query(
     { database, sql, name }: Visualization,
     { format, paging }: DataRequest,
     signal: AbortSignal,
     account: string | undefined,
-  ): Promise<Shared<Answer>> => {
+  ): Promise<Shared<Answer>> {
+    const { worker, timeout, maxRows } = this.#options;
     const page = { offset: paging.offset ?? 0, limit: Math.min(paging.size ?? maxRows, maxRows) };
     try {
       // A request after a change must not get the result from before it.
       const key = JSON.stringify([await worker.revision(), database, sql, page, format]);
-      return await flights.join(key, signal, async (stop) =>
+      return await this.#flights.join(key, signal, async (stop) =>
         worker.query({ database, sql, timeout, ...page }, format, stop, account),
       );
     } catch (cause) {
@@ -82,46 +119,7 @@ export async function openPinboards({ worker, read, timeout, maxRows }: Pinboard
       }
       throw cause;
     }
-  };
-
-  return {
-    list: () => [...pinboards.values()].sort((a, b) => a.name.localeCompare(b.name, "en")),
-    data: async (request, signal, account) => {
-      const chosen = choose(find(request.pinboard), request.visualizations);
-      const failed = new AbortController();
-      const either = AbortSignal.any([signal, failed.signal]);
-      const queries = chosen.map((visualization) => query(visualization, request, either, account));
-      try {
-        const answers = await Promise.all(queries);
-        return dataOf(chosen, answers, request);
-      } catch (error) {
-        failed.abort(error);
-        for (const settled of await Promise.allSettled(queries)) {
-          if (settled.status === "fulfilled") settled.value.leave();
-        }
-        throw error;
-      }
-    },
-    headers: (id, administrator) => {
-      const { id: owner, author = administrator, created, modified, visualizations } = find(id);
-      return visualizations.map(({ id, name, type, title }) => ({
-        id,
-        name,
-        author,
-        created,
-        modified,
-        modifiedBy: author,
-        owner,
-        vizType: type,
-        title: { value: { text: title } },
-      }));
-    },
-    reload: async () => {
-      // One after the other: the last to be asked for is the last to arrive.
-      pinboards = await reading(async () => byId(await read()));
-      return pinboards.size;
-    },
-  };
+  }
 }
 
 function byId(pinboards: readonly Pinboard[]): ReadonlyMap<string, Pinboard> {
@@ -141,65 +139,49 @@ function choose({ visualizations }: Pinboard, ids: readonly string[]): readonly 
   return visualizations.filter(({ id }) => ids.includes(id.toLowerCase()));
 }
 
-function dataOf(
-  visualizations: readonly Visualization[],
-  answers: readonly Shared<Answer>[],
-  request: DataRequest,
-): PinboardData {
-  return {
-    size: answers.reduce((sum, { result }) => sum + result.size, 0),
-    read: () =>
-      write(
-        visualizations,
-        answers.map(({ result }) => result),
-        request,
-      ),
-    release: () => {
-      for (const { leave } of answers) leave();
-    },
-  };
-}
+/** The results of a pinboard, of which those of large queries are files until they are released. */
+export class PinboardData {
+  /** In bytes, about. */
+  readonly size: number;
+  readonly #visualizations: readonly Visualization[];
+  readonly #answers: readonly Shared<Answer>[];
+  readonly #paging: Paging;
 
-async function* write(
-  visualizations: readonly Visualization[],
-  answers: readonly Answer[],
-  { paging }: DataRequest,
-): AsyncGenerator<Buffer> {
-  let before = "{";
-  for (const [index, { id, name }] of visualizations.entries()) {
-    const answer = answers[index];
-    if (answer === undefined) continue;
-    const { columnNames, totalRowCount, rowCount } = answer;
-    const start = JSON.stringify({ name, columnNames }).slice(0, -1);
-    yield Buffer.from(`${before}${JSON.stringify(id)}:${start},"data":[`);
-    yield* answer.read();
-    const end = JSON.stringify({
-      samplingRatio: 1,
-      totalRowCount,
-      rowCount,
-      pageSize: paging.size ?? -1,
-      offset: paging.offset ?? -1,
-    }).slice(1);
-    before = `],${end},`;
+  /** @param answers those of the visualizations, in their order */
+  constructor(visualizations: readonly Visualization[], answers: readonly Shared<Answer>[], paging: Paging) {
+    this.size = answers.reduce((sum, { result }) => sum + result.size, 0);
+    this.#visualizations = visualizations;
+    this.#answers = answers;
+    this.#paging = paging;
   }
-  yield Buffer.from(before === "{" ? "{}" : `${before.slice(0, -1)}}`);
+
+  /** JSON in pieces. */
+  async *read(): AsyncGenerator<Buffer> {
+    const { size: pageSize = -1, offset = -1 } = this.#paging;
+    let before = "{";
+    for (const [index, { id, name }] of this.#visualizations.entries()) {
+      const answer = this.#answers[index]?.result;
+      if (answer === undefined) continue;
+      const { columnNames, totalRowCount, rowCount } = answer;
+      const start = JSON.stringify({ name, columnNames }).slice(0, -1);
+      yield Buffer.from(`${before}${JSON.stringify(id)}:${start},"data":[`);
+      yield* answer.read();
+      const end = JSON.stringify({ samplingRatio: 1, totalRowCount, rowCount, pageSize, offset }).slice(1);
+      before = `],${end},`;
+    }
+    yield Buffer.from(before === "{" ? "{}" : `${before.slice(0, -1)}}`);
+  }
+
+  release(): void {
+    for (const { leave } of this.#answers) leave();
+  }
 }
 
 /** A result that several callers have. */
 export interface Shared<Result> {
   readonly result: Result;
   /** The caller needs it no more. To be called once. */
-  leave(): void;
-}
-
-/** Runs work with the same key only once at a time; all callers share its result. */
-export interface Flights<Result> {
-  /**
-   * The result of the running work with this key, which is started when there is none. An aborted caller leaves without
-   * disturbing the others. When all have left, the work is stopped, or its result is dropped.
-   * @throws the signal's reason, or what the work throws
-   */
-  join(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Shared<Result>>;
+  readonly leave: () => void;
 }
 
 interface Flight<Result> {
@@ -209,53 +191,66 @@ interface Flight<Result> {
   callers: number;
 }
 
-/** @param drop is called with every result that nobody needs any more */
-export function createFlights<Result>(drop: (result: Result) => void): Flights<Result> {
-  const byKey = new Map<string, Flight<Result>>();
+/** Runs work with the same key only once at a time; all callers share its result. */
+export class Flights<Result> {
+  readonly #drop: (result: Result) => void;
+  readonly #byKey = new Map<string, Flight<Result>>();
 
-  const begin = (key: string, work: (signal: AbortSignal) => Promise<Result>): Flight<Result> => {
+  /** @param drop is called with every result that nobody needs any more */
+  constructor(drop: (result: Result) => void) {
+    this.#drop = drop;
+  }
+
+  /**
+   * The result of the running work with this key, which is started when there is none. An aborted caller leaves without
+   * disturbing the others. When all have left, the work is stopped, or its result is dropped.
+   * @throws the signal's reason, or what the work throws
+   */
+  async join(
+    key: string,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Shared<Result>> {
+    signal.throwIfAborted();
+    const flight = this.#byKey.get(key) ?? this.#begin(key, work);
+    flight.callers += 1;
+    const leave = (): void => {
+      flight.callers -= 1;
+      if (flight.callers > 0) return;
+      this.#remove(key, flight);
+      flight.stop.abort(signal.reason);
+      flight.result.then(this.#drop, () => undefined);
+    };
+    const gone = Promise.withResolvers<never>();
+    const goAway = (): void => {
+      gone.reject(signal.reason);
+    };
+    signal.addEventListener("abort", goAway, { once: true });
+    try {
+      return { result: await Promise.race([flight.result, gone.promise]), leave };
+    } catch (error) {
+      leave();
+      throw error;
+    } finally {
+      signal.removeEventListener("abort", goAway);
+    }
+  }
+
+  #begin(key: string, work: (signal: AbortSignal) => Promise<Result>): Flight<Result> {
     const stop = new AbortController();
     const flight: Flight<Result> = { result: work(stop.signal), stop, callers: 0 };
-    byKey.set(key, flight);
+    this.#byKey.set(key, flight);
     const land = (): void => {
-      remove(key, flight);
+      this.#remove(key, flight);
     };
     flight.result.then(land, land);
     return flight;
-  };
+  }
 
   /** No caller can join it from now on. */
-  const remove = (key: string, flight: Flight<Result>): void => {
-    if (byKey.get(key) === flight) byKey.delete(key);
-  };
-
-  return {
-    join: async (key, signal, work) => {
-      signal.throwIfAborted();
-      const flight = byKey.get(key) ?? begin(key, work);
-      flight.callers += 1;
-      const leave = (): void => {
-        flight.callers -= 1;
-        if (flight.callers > 0) return;
-        remove(key, flight);
-        flight.stop.abort(signal.reason);
-        flight.result.then(drop, () => undefined);
-      };
-      const gone = Promise.withResolvers<never>();
-      const goAway = (): void => {
-        gone.reject(signal.reason);
-      };
-      signal.addEventListener("abort", goAway, { once: true });
-      try {
-        return { result: await Promise.race([flight.result, gone.promise]), leave };
-      } catch (error) {
-        leave();
-        throw error;
-      } finally {
-        signal.removeEventListener("abort", goAway);
-      }
-    },
-  };
+  #remove(key: string, flight: Flight<Result>): void {
+    if (this.#byKey.get(key) === flight) this.#byKey.delete(key);
+  }
 }
 
 /** A pinboard: named queries whose results are shown together. */

@@ -54,8 +54,11 @@ export function addPinboardRoutes(app: FastifyInstance, prefix: string, settings
 
 /** The results are files until the answer has been sent, or its client is gone. */
 async function sendData(reply: FastifyReply, data: PinboardData): Promise<FastifyReply> {
-  if (reply.raw.destroyed) data.release();
-  else reply.raw.once("close", data.release);
+  const release = (): void => {
+    data.release();
+  };
+  if (reply.raw.destroyed) release();
+  else reply.raw.once("close", release);
   if (data.size > small) return reply.type(json).send(Readable.from(data.read(), { objectMode: false }));
   return reply.type(json).send(Buffer.concat(await Array.fromAsync(data.read())));
 }

@@ -28,7 +28,10 @@ export function addLocalRoutes(app: FastifyInstance, { callers, worker, shutdown
       const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
       const answer = await worker.execute(database, sql, signal);
       if (reply.raw.destroyed) answer.release();
-      else reply.raw.once("close", answer.release);
+      else
+        reply.raw.once("close", () => {
+          answer.release();
+        });
       return reply.type(json).send(Readable.from(write(answer), { objectMode: false }));
     },
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { createFlights } from "#service/pinboards/pinboards.ts";
+import { Flights } from "#service/pinboards/pinboards.ts";
 
 /** Work that ends when the test says so. */
 function work() {
@@ -17,7 +17,7 @@ const staying = new AbortController().signal;
 
 describe("equal requests in flight share one query", () => {
   test("who comes while it is under way gets the same result; who comes later begins anew", async () => {
-    const flights = createFlights<string>(dropped);
+    const flights = new Flights<string>(dropped);
     const { begin, resolve } = work();
     const both = Promise.all([flights.join("a", staying, begin), flights.join("a", staying, begin)]);
     resolve("result");
@@ -27,7 +27,7 @@ describe("equal requests in flight share one query", () => {
   });
 
   test("the result is dropped once, when all who have it have left", async () => {
-    const flights = createFlights<string>(dropped);
+    const flights = new Flights<string>(dropped);
     const { begin, resolve } = work();
     const both = Promise.all([flights.join("a", staying, begin), flights.join("a", staying, begin)]);
     resolve("shared result");
@@ -42,14 +42,14 @@ describe("equal requests in flight share one query", () => {
   });
 
   test("another key is other work", async () => {
-    const flights = createFlights<string>(dropped);
+    const flights = new Flights<string>(dropped);
     expect(
       await Promise.all([flights.join("a", staying, async () => "1"), flights.join("b", staying, async () => "2")]),
     ).toMatchObject([{ result: "1" }, { result: "2" }]);
   });
 
   test("who leaves leaves alone", async () => {
-    const flights = createFlights<string>(dropped);
+    const flights = new Flights<string>(dropped);
     const { begin, resolve, stopped } = work();
     const leaving = new AbortController();
     const first = flights.join("a", leaving.signal, begin);
@@ -62,7 +62,7 @@ describe("equal requests in flight share one query", () => {
   });
 
   test("when all have left, the work is stopped, and whoever comes then begins anew", async () => {
-    const flights = createFlights<string>(dropped);
+    const flights = new Flights<string>(dropped);
     const { begin, reject, stopped } = work();
     const leaving = [new AbortController(), new AbortController()];
     const all = leaving.map(({ signal }) => flights.join("a", signal, begin).catch((error: unknown) => error));
@@ -74,7 +74,7 @@ describe("equal requests in flight share one query", () => {
   });
 
   test("an error is everybody's, and the next begins anew", async () => {
-    const flights = createFlights<string>(dropped);
+    const flights = new Flights<string>(dropped);
     const { begin, reject } = work();
     const both = Promise.allSettled([flights.join("a", staying, begin), flights.join("a", staying, begin)]);
     reject(new Error("wrong"));
@@ -84,7 +84,7 @@ describe("equal requests in flight share one query", () => {
 
   test("who has left before begins nothing", async () => {
     const { begin } = work();
-    await expect(createFlights<string>(dropped).join("a", AbortSignal.abort(new Error("gone")), begin)).rejects.toThrow(
+    await expect(new Flights<string>(dropped).join("a", AbortSignal.abort(new Error("gone")), begin)).rejects.toThrow(
       "gone",
     );
     expect(begin).not.toHaveBeenCalled();
