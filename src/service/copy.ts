@@ -12,13 +12,14 @@ import type { PostgresSettings } from "#postgres/options.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { directorySchema } from "#service/directory/postgres.ts";
 import { ledgerName } from "#service/engine/databases.ts";
-import { rowNumberOf } from "#service/engine/engine.ts";
+import { exactType, rowNumberOf, usualNaming } from "#service/engine/engine.ts";
 import type { Column, Engine, Stage, Table } from "#service/engine/engine.ts";
-import { qualified, usualNaming } from "#service/engine/postgres/names.ts";
+import { qualified } from "#service/engine/postgres/names.ts";
 import { findTable as findInPostgres } from "#service/engine/postgres/tables.ts";
 import { textSettings } from "#service/engine/postgres/values.ts";
 import { openPostgresEngine } from "#service/engine/postgres/postgres.ts";
 import { findTable } from "#service/engine/tables.ts";
+import { listOf } from "#service/engine/write.ts";
 import { recordsSchema, recordTables } from "./records.ts";
 import { openStorage } from "./storage.ts";
 import { receiveRows, stageLines, writeRows } from "./transfers.ts";
@@ -272,7 +273,7 @@ async function copyTable(
     `CREATE SCHEMA IF NOT EXISTS ${identifier(database)}.${identifier(schema)}; CREATE TABLE IF NOT EXISTS ${place} (${body})`,
     what,
   );
-  const list = columns.map((column) => identifier(column.name)).join(", ");
+  const list = listOf(columns);
   const source = ["source", schema, name].map(identifier).join(".");
   await connection.run(`
     CREATE OR REPLACE TEMP VIEW leaving AS SELECT ${list} FROM ${source};
@@ -294,7 +295,7 @@ async function copyTable(
         query: `SELECT json_build_object('v', ARRAY[${values}]) FROM ${target} t`,
         columns: "v: 'VARCHAR[]'",
         select: columns
-          .map((column, index) => `CAST(v[${index + 1}] AS ${typeOf(column)}) AS ${identifier(column.name)}`)
+          .map((column, index) => `CAST(v[${index + 1}] AS ${exactType(column)}) AS ${identifier(column.name)}`)
           .join(", "),
         into: "arrived",
       });
@@ -322,15 +323,10 @@ async function refuseFilled(postgres: Postgres, what: string, target: string): P
   );
 }
 
-/** A type as DuckDB writes it. */
-function typeOf({ type, width = 18, scale = 0 }: Column): string {
-  return type === "DECIMAL" ? `DECIMAL(${width}, ${scale})` : type;
-}
-
 /** DuckDB's names of types that PostgreSQL calls otherwise. */
 const inPostgres: Readonly<Record<string, string>> = { VARCHAR: "text", DOUBLE: "double precision", FLOAT: "real" };
 
 function ddlOf(column: Column): string {
-  const type = inPostgres[column.type] ?? typeOf(column);
+  const type = inPostgres[column.type] ?? exactType(column);
   return `${identifier(column.name)} ${type}${column.nullable ? "" : " NOT NULL"}`;
 }

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, onTestFinished, vi } from "vitest";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import type { Engine } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
@@ -112,15 +112,13 @@ test("A.10 a load that contradicts a unique column fails with the true count of 
 describe("a table that is changed between reading a load and writing it", () => {
   /** The engine, with `sql` run before the first write. */
   function changing(sql: string): Engine {
-    let isChanged = false;
-    return {
-      ...engine,
-      write: async (...args) => {
-        if (!isChanged) await executed(engine, "d", sql, never);
-        isChanged = true;
-        return engine.write(...args);
-      },
-    };
+    const write = engine.write.bind(engine);
+    const spy = vi.spyOn(engine, "write").mockImplementationOnce(async (...args) => {
+      await executed(engine, "d", sql, never);
+      return write(...args);
+    });
+    onTestFinished(() => void spy.mockRestore());
+    return engine;
   }
 
   test.each([

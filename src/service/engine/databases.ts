@@ -5,29 +5,9 @@ import { makeFolders, obstacleOf } from "#files/disk.ts";
 import { InputError, messageOf } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
-import type { Connection, DatabaseOptions } from "#duckdb/database.ts";
+import type { Connection, Database, DatabaseOptions } from "#duckdb/database.ts";
+import { openStage, stagePrefix } from "./engine.ts";
 import type { Stage } from "./engine.ts";
-import { createStages, stagePrefix } from "./stage.ts";
-
-/** The database files of a folder, attached to one DuckDB instance. */
-export interface Databases {
-  /** Opens a connection with an in-memory database of its own as the current one, until it is closed. */
-  openStage(): Promise<Stage>;
-  /** Runs `work` with a connection, and closes it afterwards. */
-  use<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result>;
-  /** The name of a database as it was created; undefined if there is none. Case does not matter. */
-  find(name: string): string | undefined;
-  names(): readonly string[];
-  /**
-   * Creates a database with its default schema if it does not exist.
-   * @throws {InputError} if the name is not valid
-   */
-  create(name: string): Promise<void>;
-  /** Why nothing large can be written, for a person; undefined: it can. */
-  problem(): Promise<string | undefined>;
-  /** Call it only when all connections are closed. */
-  close(): void;
-}
 
 /** A table in the schema `main` of every database, with the loads written to it. */
 export const ledgerName = "rollcall loads";
@@ -37,55 +17,124 @@ const halfMade = ".new";
 /** Names that DuckDB reserves: a database attached under one of them would be mistaken for DuckDB's own. */
 const reserved = new Set(["main", "memory", "system", "temp", "pg_catalog", "information_schema"]);
 
-/**
- * Opens every database of the folder, and creates the folder if it is missing.
- * @param options.memory DuckDB's limit in bytes
- * @param options.files other folders whose files SQL may use: those that loads read from
- * @throws {InputError} naming a file that cannot be opened
- */
-export async function openDatabases(
-  options: {
-    readonly folder: string;
-    readonly memory: number;
-    readonly defaultSchema: string;
-    readonly files: readonly string[];
-  } & Pick<DatabaseOptions, "hasFailed" | "onInvalidated">,
-): Promise<Databases> {
-  const folder = resolve(options.folder);
-  const spill = join(folder, ".spill");
-  await makeFolders(folder, 0o700);
-  // Leftovers of a killed process: spilled rows, and databases that were never finished.
-  await rm(spill, { recursive: true, force: true });
-  for (const file of await readdir(folder)) {
-    if (file.endsWith(halfMade) || file.endsWith(`${halfMade}.wal`)) await rm(join(folder, file));
-  }
-  const byName = new Map<string, string>();
-  const instance = await openDatabase({
-    path: ":memory:",
-    memory: options.memory,
-    spill,
-    folders: [folder, ...options.files.map((path) => resolve(path))],
-    attached: () => [...byName.values()].map((name) => join(folder, fileName(name))),
-    hasFailed: options.hasFailed,
-    onInvalidated: options.onInvalidated,
-  });
-  const making = createQueue();
+export interface DatabasesOptions extends Pick<DatabaseOptions, "hasFailed" | "onInvalidated"> {
+  readonly folder: string;
+  /** DuckDB's limit in bytes. */
+  readonly memory: number;
+  readonly defaultSchema: string;
+  /** Other folders whose files SQL may use: those that loads read from. */
+  readonly files: readonly string[];
+}
 
-  const use = async <Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> => {
-    const connection = await instance.connect();
+/** The database files of a folder, attached to one DuckDB instance. */
+export class Databases {
+  readonly #folder: string;
+  readonly #defaultSchema: string;
+  readonly #instance: Database;
+  /** The names as they were created, by their lower case. */
+  readonly #byName: Map<string, string>;
+  readonly #making = createQueue();
+
+  /**
+   * Opens every database of the folder, and creates the folder if it is missing.
+   * @throws {InputError} naming a file that cannot be opened
+   */
+  static async open(options: DatabasesOptions): Promise<Databases> {
+    const folder = resolve(options.folder);
+    const spill = join(folder, ".spill");
+    await makeFolders(folder, 0o700);
+    // Leftovers of a killed process: spilled rows, and databases that were never finished.
+    await rm(spill, { recursive: true, force: true });
+    for (const file of await readdir(folder)) {
+      if (file.endsWith(halfMade) || file.endsWith(`${halfMade}.wal`)) await rm(join(folder, file));
+    }
+    const byName = new Map<string, string>();
+    const instance = await openDatabase({
+      path: ":memory:",
+      memory: options.memory,
+      spill,
+      folders: [folder, ...options.files.map((path) => resolve(path))],
+      attached: () => [...byName.values()].map((name) => join(folder, fileName(name))),
+      hasFailed: options.hasFailed,
+      onInvalidated: options.onInvalidated,
+    });
+    const databases = new Databases(folder, options.defaultSchema, instance, byName);
+    try {
+      await databases.#attachAll();
+    } catch (error) {
+      instance.close();
+      throw error;
+    }
+    return databases;
+  }
+
+  private constructor(folder: string, defaultSchema: string, instance: Database, byName: Map<string, string>) {
+    this.#folder = folder;
+    this.#defaultSchema = defaultSchema;
+    this.#instance = instance;
+    this.#byName = byName;
+  }
+
+  /** Opens a connection with an in-memory database of its own as the current one, until it is closed. */
+  openStage(): Promise<Stage> {
+    return openStage(this.#instance);
+  }
+
+  /** Runs `work` with a connection, and closes it afterwards. */
+  async use<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
+    const connection = await this.#instance.connect();
     try {
       return await work(connection);
     } finally {
       connection.close();
     }
-  };
+  }
 
-  const attach = async (connection: Connection, name: string): Promise<void> => {
-    const path = join(folder, fileName(name));
+  /** The name of a database as it was created; undefined if there is none. Case does not matter. */
+  find(name: string): string | undefined {
+    return this.#byName.get(name.toLowerCase());
+  }
+
+  names(): readonly string[] {
+    return [...this.#byName.values()];
+  }
+
+  /**
+   * Creates a database with its default schema if it does not exist.
+   * @throws {InputError} if the name is not valid
+   */
+  create(name: string): Promise<void> {
+    return this.#making(async () => {
+      if (this.find(name) !== undefined) return;
+      checkName(name);
+      await this.use((connection) => this.#make(connection, name));
+    });
+  }
+
+  /** Why nothing large can be written, for a person; undefined: it can. */
+  problem(): Promise<string | undefined> {
+    return this.#instance.problem();
+  }
+
+  /** Call it only when all connections are closed. */
+  close(): void {
+    this.#instance.close();
+  }
+
+  async #attachAll(): Promise<void> {
+    await this.use(async (connection) => {
+      for (const file of (await readdir(this.#folder)).sort()) {
+        if (file.endsWith(suffix)) await this.#attach(connection, decodeURIComponent(file.slice(0, -suffix.length)));
+      }
+    });
+  }
+
+  async #attach(connection: Connection, name: string): Promise<void> {
+    const path = join(this.#folder, fileName(name));
     await connection.run(`ATTACH ${literal(path)} AS ${identifier(name)}`).catch((cause: unknown) => {
       throw new InputError(`the database file ${path} cannot be opened: ${messageOf(cause)}`, { cause });
     });
-    await connection.run(`CREATE SCHEMA IF NOT EXISTS ${identifier(name)}.${identifier(options.defaultSchema)}`);
+    await connection.run(`CREATE SCHEMA IF NOT EXISTS ${identifier(name)}.${identifier(this.#defaultSchema)}`);
     const ledger = `${identifier(name)}.main.${identifier(ledgerName)}`;
     await connection.run(`CREATE TABLE IF NOT EXISTS ${ledger} (load VARCHAR, written TIMESTAMP)`);
     const old = `DELETE FROM ${ledger} WHERE written < now()::TIMESTAMP - INTERVAL 60 DAY`;
@@ -93,51 +142,23 @@ export async function openDatabases(
       // A full disk is no reason not to read.
       if (obstacleOf(error) === undefined) throw error;
     });
-    byName.set(name.toLowerCase(), name);
-  };
+    this.#byName.set(name.toLowerCase(), name);
+  }
 
   /** The file gets its name only when it is complete, so that a crash cannot leave half a database. */
-  const make = async (connection: Connection, name: string): Promise<void> => {
-    const path = join(folder, fileName(name));
+  async #make(connection: Connection, name: string): Promise<void> {
+    const path = join(this.#folder, fileName(name));
     if (!existsSync(path)) {
       // Of an attempt that failed: the disk was full.
       for (const left of ["", ".wal"]) await rm(path + halfMade + left, { force: true });
       const temporary = identifier(`${name}${halfMade}`);
       await connection.run(`ATTACH ${literal(path + halfMade)} AS ${temporary}`);
-      await connection.run(`CREATE SCHEMA ${temporary}.${identifier(options.defaultSchema)}`);
+      await connection.run(`CREATE SCHEMA ${temporary}.${identifier(this.#defaultSchema)}`);
       await connection.run(`DETACH ${temporary}`);
       await rename(path + halfMade, path);
     }
-    await attach(connection, name);
-  };
-
-  const createOnce = async (name: string): Promise<void> => {
-    if (byName.has(name.toLowerCase())) return;
-    checkName(name);
-    await use(async (connection) => make(connection, name));
-  };
-
-  try {
-    await use(async (connection) => {
-      for (const file of (await readdir(folder)).sort()) {
-        if (file.endsWith(suffix)) await attach(connection, decodeURIComponent(file.slice(0, -suffix.length)));
-      }
-    });
-  } catch (error) {
-    instance.close();
-    throw error;
+    await this.#attach(connection, name);
   }
-  return {
-    openStage: createStages(instance),
-    use,
-    find: (name) => byName.get(name.toLowerCase()),
-    names: () => [...byName.values()],
-    create: (name) => making(() => createOnce(name)),
-    problem: () => instance.problem(),
-    close: () => {
-      instance.close();
-    },
-  };
 }
 
 function fileName(name: string): string {

@@ -5,9 +5,9 @@ import { InputError } from "#errors.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
 import { checkQuery, readVocabulary } from "./confine.ts";
 import type { Holdings, Vocabulary } from "./confine.ts";
-import { ledgerName, openDatabases } from "./databases.ts";
-import { aliasOf, inTime } from "./engine.ts";
-import type { Engine, Table } from "./engine.ts";
+import { Databases, ledgerName } from "./databases.ts";
+import { aliasOf, inTime, keyOf, soleOf, usualNaming } from "./engine.ts";
+import type { Engine, ListedTable, Naming, Query, RowSink, Stage, Table, TableName, Writing } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
 import { meaningOf, readPage, soleStatement } from "./query.ts";
 import { define, findTable, listTables } from "./tables.ts";
@@ -35,130 +35,158 @@ export interface DuckDbOptions {
  * @throws {InputError} naming a file that cannot be opened
  */
 export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> {
-  const defaultSchema = options.defaultSchema ?? "core_default_schema";
-  const aliases = options.schemaAliases ?? { falcon_default_schema: defaultSchema };
-  const databases = await openDatabases({
+  const naming: Naming = {
+    defaultSchema: options.defaultSchema ?? usualNaming.defaultSchema,
+    aliases: options.schemaAliases ?? { falcon_default_schema: options.defaultSchema ?? usualNaming.defaultSchema },
+  };
+  const databases = await Databases.open({
     folder: options.folder,
     memory: options.memory,
-    defaultSchema,
+    defaultSchema: naming.defaultSchema,
     files: options.files ?? [],
     hasFailed: options.hasFailed,
     onInvalidated: options.onInvalidated,
   });
-  const schemaOf = (name: string | undefined): string =>
-    name === undefined ? defaultSchema : (aliasOf(name, aliases) ?? name);
+  return new DuckDbEngine(databases, naming);
+}
+
+class DuckDbEngine implements Engine {
+  readonly #databases: Databases;
+  readonly #naming: Naming;
   // A query occupies a thread of Node's pool, which files and loads need too.
-  const queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
-  const tables = createKeyedQueue();
+  readonly #queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
+  readonly #tables = createKeyedQueue();
   /** The contents of each database, cached until a statement may have changed them. */
-  const holdings = new Map<string, Promise<Holdings>>();
-
-  const holdingsOf = async (database: string): Promise<Holdings> => {
-    const known = holdings.get(database);
-    if (known !== undefined) return known;
-    const read = databases.use(async (connection) => readHoldings(connection, database, defaultSchema));
-    holdings.set(database, read);
-    read.catch(() => holdings.delete(database));
-    return read;
-  };
-
+  readonly #holdings = new Map<string, Promise<Holdings>>();
   /** Read at the first query: it takes a while, and not every service has pinboards. */
-  let vocabulary: Promise<Vocabulary> | undefined;
-  const readOnce = async (): Promise<Vocabulary> => {
-    vocabulary ??= databases.use(readVocabulary);
-    vocabulary.catch(() => {
-      vocabulary = undefined;
-    });
-    return vocabulary;
-  };
+  #vocabulary: Promise<Vocabulary> | undefined;
 
-  const existing = (name: string): string => {
-    const database = databases.find(name);
+  constructor(databases: Databases, naming: Naming) {
+    this.#databases = databases;
+    this.#naming = naming;
+  }
+
+  async define(sql: string, origin: string): Promise<void> {
+    await define(this.#databases, sql, origin, (name) => this.#schemaOf(name));
+    this.#holdings.clear();
+  }
+
+  async execute(name: string | undefined, sql: string, signal: AbortSignal, sink: RowSink): Promise<number> {
+    const database = name === undefined ? soleOf(this.#databases.names()) : this.#existing(name);
+    const { defaultSchema } = this.#naming;
+    return this.#databases.use(async (connection) => {
+      // Whatever fails may have defined something before.
+      let mayDefine = true;
+      try {
+        if (database !== undefined) await connection.run(useOf(database, defaultSchema));
+        const executed = await interruptible(connection, signal, async () =>
+          execute(this.#databases, connection, sql, defaultSchema, sink),
+        );
+        if (database === undefined) await refuseUnplaced(connection);
+        ({ mayDefine } = executed);
+        return executed.rows;
+      } catch (error) {
+        throw meaningOf(error);
+      } finally {
+        if (mayDefine) this.#holdings.clear();
+      }
+    });
+  }
+
+  async find(name: TableName): Promise<Table | undefined> {
+    const database = this.#databases.find(name.database);
+    if (database === undefined) return undefined;
+    const place = { database, schema: this.#schemaOf(name.schema), table: name.table };
+    // In one transaction: a load may be replacing the table.
+    return this.#databases.use((connection) => connection.transaction(() => findTable(connection, place)));
+  }
+
+  list(): Promise<readonly ListedTable[]> {
+    return this.#databases.use((connection) =>
+      connection.transaction(() => listTables(connection, this.#databases.names())),
+    );
+  }
+
+  async revision(): Promise<string> {
+    return "";
+  }
+
+  problem(): Promise<string | undefined> {
+    return this.#databases.problem();
+  }
+
+  openStage(): Promise<Stage> {
+    return this.#databases.openStage();
+  }
+
+  write({ connection }: Stage, table: Table, writing: Writing, signal: AbortSignal): Promise<void> {
+    // Loads write to a table one at a time: two would conflict over its keys.
+    return this.#tables(keyOf(table), async () => {
+      try {
+        await writeTable(connection, table, writing, signal);
+      } catch (error) {
+        throw signal.aborted ? error : meaningOf(error);
+      }
+    });
+  }
+
+  async query(query: Query, signal: AbortSignal, sink: RowSink): Promise<number> {
+    const database = this.#existing(query.database);
+    const statement = soleStatement(query.sql);
+    const vocabulary = await this.#readVocabulary();
+    const read = async (connection: Connection): Promise<number> => {
+      await connection.run(useOf(database, this.#naming.defaultSchema));
+      return connection.transaction(async () => {
+        await checkQuery(connection, vocabulary, await this.#holdingsOf(database), statement);
+        return readPage(connection, statement, { offset: query.offset ?? 0, limit: query.limit }, sink);
+      });
+    };
+    const run = (limited: AbortSignal): Promise<number> =>
+      this.#databases.use(async (connection) => {
+        try {
+          return await interruptible(connection, limited, () => read(connection));
+        } catch (error) {
+          throw limited.aborted ? error : meaningOf(error);
+        }
+      });
+    return this.#queries(() => inTime(query, signal, run), signal);
+  }
+
+  async close(): Promise<void> {
+    await this.#tables.idle();
+    this.#databases.close();
+  }
+
+  #schemaOf(name: string | undefined): string {
+    const { defaultSchema, aliases } = this.#naming;
+    return name === undefined ? defaultSchema : (aliasOf(name, aliases) ?? name);
+  }
+
+  #existing(name: string): string {
+    const database = this.#databases.find(name);
     // No list of the others: not everybody who may query one database should see them.
     if (database === undefined) throw new InputError(`there is no database ${name}`);
     return database;
-  };
+  }
 
-  /** Loads write to a table one at a time: two would conflict over its keys. */
-  const inTurn = (table: Table, work: () => Promise<void>): Promise<void> =>
-    tables([table.database, table.schema, table.name].join("\0").toLowerCase(), work);
+  #holdingsOf(database: string): Promise<Holdings> {
+    const known = this.#holdings.get(database);
+    if (known !== undefined) return known;
+    const read = this.#databases.use((connection) => readHoldings(connection, database, this.#naming.defaultSchema));
+    this.#holdings.set(database, read);
+    read.catch(() => this.#holdings.delete(database));
+    return read;
+  }
 
-  return {
-    define: async (sql, origin) => {
-      await define(databases, sql, origin, schemaOf);
-      holdings.clear();
-    },
-    execute: async (name, sql, signal, sink) => {
-      const [only, ...more] = databases.names();
-      const database = name === undefined ? (more.length === 0 ? only : undefined) : existing(name);
-      return databases.use(async (connection) => {
-        // Whatever fails may have defined something before.
-        let mayDefine = true;
-        try {
-          if (database !== undefined) await connection.run(useOf(database, defaultSchema));
-          const executed = await interruptible(connection, signal, async () =>
-            execute(databases, connection, sql, defaultSchema, sink),
-          );
-          if (database === undefined) await refuseUnplaced(connection);
-          ({ mayDefine } = executed);
-          return executed.rows;
-        } catch (error) {
-          throw meaningOf(error);
-        } finally {
-          if (mayDefine) holdings.clear();
-        }
-      });
-    },
-    find: async (name) => {
-      const database = databases.find(name.database);
-      if (database === undefined) return undefined;
-      // In one transaction: a load may be replacing the table.
-      return databases.use(async (connection) =>
-        connection.transaction(() =>
-          findTable(connection, { database, schema: schemaOf(name.schema), table: name.table }),
-        ),
-      );
-    },
-    list: () => databases.use((connection) => connection.transaction(() => listTables(connection, databases.names()))),
-    revision: async () => "",
-    problem: databases.problem,
-    openStage: databases.openStage,
-    write: async ({ connection }, table, writing, signal) => {
-      await inTurn(table, async () => {
-        try {
-          await writeTable(connection, table, writing, signal);
-        } catch (error) {
-          throw signal.aborted ? error : meaningOf(error);
-        }
-      });
-    },
-    query: async (query, signal, sink) => {
-      const database = existing(query.database);
-      const statement = soleStatement(query.sql);
-      const vocabulary = await readOnce();
-      return queries(
-        async () =>
-          inTime(query, signal, async (limited) =>
-            databases.use(async (connection) =>
-              interruptible(connection, limited, async () => {
-                await connection.run(useOf(database, defaultSchema));
-                return connection.transaction(async () => {
-                  await checkQuery(connection, vocabulary, await holdingsOf(database), statement);
-                  return readPage(connection, statement, { offset: query.offset ?? 0, limit: query.limit }, sink);
-                });
-              }).catch((error: unknown) => {
-                throw limited.aborted ? error : meaningOf(error);
-              }),
-            ),
-          ),
-        signal,
-      );
-    },
-    close: async () => {
-      await tables.idle();
-      databases.close();
-    },
-  };
+  #readVocabulary(): Promise<Vocabulary> {
+    if (this.#vocabulary !== undefined) return this.#vocabulary;
+    const read = this.#databases.use(readVocabulary);
+    this.#vocabulary = read;
+    read.catch(() => {
+      this.#vocabulary = undefined;
+    });
+    return read;
+  }
 }
 
 function useOf(database: string, schema: string): string {

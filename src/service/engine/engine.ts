@@ -1,5 +1,7 @@
+import { randomUUID } from "node:crypto";
+import { identifier } from "#duckdb/database.ts";
+import type { Connection, Database } from "#duckdb/database.ts";
 import { UnavailableError } from "#errors.ts";
-import type { Connection } from "#duckdb/database.ts";
 
 /** The type of a column. Only DECIMAL has a width and a scale. */
 export type ColumnType =
@@ -24,6 +26,11 @@ export interface Column {
   /** The number of digits after the point of a DECIMAL. */
   readonly scale?: number;
   readonly nullable: boolean;
+}
+
+/** The type of a column as DuckDB writes it. */
+export function exactType({ type, width = 18, scale = 0 }: Column): string {
+  return type === "DECIMAL" ? `DECIMAL(${width}, ${scale})` : type;
 }
 
 /** A table that loads write to, with its names as they were defined. */
@@ -60,12 +67,36 @@ export function rowNumberOf(columns: readonly Pick<Column, "name">[]): string {
   return name;
 }
 
+/** Names a table in a queue of writes. */
+export function keyOf({ database, schema, name }: Table): string {
+  return [database, schema, name].join("\0").toLowerCase();
+}
+
+/** The database that SQL without one is for: the only one. */
+export function soleOf([only, ...more]: readonly string[]): string | undefined {
+  return more.length === 0 ? only : undefined;
+}
+
 /** A table as a client names it. Case does not matter; the schema may be an alias (A.22). */
 export interface TableName {
   readonly database: string;
   readonly schema: string;
   readonly table: string;
 }
+
+/** How the interface's names are read (A.22). */
+export interface Naming {
+  /** The default schema of every database. */
+  readonly defaultSchema: string;
+  /** Aliases of schemas, in lower case. */
+  readonly aliases: Readonly<Record<string, string>>;
+}
+
+/** What the interface says. */
+export const usualNaming: Naming = {
+  defaultSchema: "core_default_schema",
+  aliases: { falcon_default_schema: "core_default_schema" },
+};
 
 /** What a schema is an alias of (A.22). What every object of JavaScript has is none. @param aliases in lower case */
 export function aliasOf(schema: string, aliases: Readonly<Record<string, string>>): string | undefined {
@@ -81,6 +112,29 @@ export interface Stage {
   readonly connection: Connection;
   close(): Promise<void>;
 }
+
+/** Opens a stage in a DuckDB instance. */
+export async function openStage(instance: Database): Promise<Stage> {
+  const name = identifier(`${stagePrefix}${randomUUID()}`);
+  const connection = await instance.connect();
+  await connection.run(`ATTACH ':memory:' AS ${name}`);
+  await connection.run(`USE ${name}`);
+  return {
+    connection,
+    close: async () => {
+      connection.close();
+      const other = await instance.connect();
+      try {
+        await other.run(`DETACH ${name}`);
+      } finally {
+        other.close();
+      }
+    },
+  };
+}
+
+/** What the in-memory databases of stages are called. */
+export const stagePrefix = "rollcall stage ";
 
 /** Gets the rows of a result as they are computed. The next ones wait until it has taken these. */
 export interface RowSink {

@@ -9,7 +9,7 @@ import { hasWords, nameAt, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
 
 /** The maximum number of rows an administrator's statement returns; all of them are counted. */
-const maxRows = 100_000;
+export const maxRows = 100_000;
 /** Statements that would change the instance for everybody, or reach files of the service. */
 const refused = ["ATTACH", "DETACH", "COPY", "EXPORT", "IMPORT", "INSTALL", "LOAD", "PRAGMA", "SET", "RESET", "CALL"];
 

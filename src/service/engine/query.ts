@@ -135,7 +135,7 @@ function jsonObject(entries: readonly (readonly [string, DuckDBValue])[]): unkno
 }
 
 /** A fraction always has six digits (B.15), so that the texts sort like the times. */
-function sixDigits(text: string): string {
+export function sixDigits(text: string): string {
   return text.replace(/\.\d+/, (fraction) => fraction.padEnd(7, "0"));
 }
 

@@ -119,6 +119,13 @@ export function nameAt(tokens: readonly Token[], from: number): { parts: string[
   }
 }
 
+/** @throws {InputError} when a definition has problems, with all of them */
+export function refuseProblems(origin: string, problems: readonly string[]): void {
+  const [first] = problems;
+  if (first === undefined) return;
+  throw new InputError(problems.length === 1 ? first : `${origin} has ${problems.length} problems`, { problems });
+}
+
 /** A node of DuckDB's syntax tree. */
 export type Node = Readonly<Record<string, unknown>>;
 

@@ -5,7 +5,7 @@ import { firstLineOf, InputError } from "#errors.ts";
 import { ledgerName } from "./databases.ts";
 import type { Databases } from "./databases.ts";
 import type { Column, ColumnType, ListedTable, Table } from "./engine.ts";
-import { hasWords, nameAt, splitStatements } from "./statements.ts";
+import { hasWords, nameAt, refuseProblems, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
 
 const columnTypes: ReadonlySet<string> = new Set<ColumnType>([
@@ -203,19 +203,13 @@ export async function define(
         problems.push(`${place}: ${firstLineOf(error)}`);
       }
     }
-    report(origin, problems);
+    refuseProblems(origin, problems);
     for (const { definition, place } of definitions) {
       await make(databases, connection, definition).catch((cause: unknown) => {
         throw new InputError(`${place}: ${firstLineOf(cause)}`, { cause });
       });
     }
   });
-}
-
-function report(origin: string, problems: readonly string[]): void {
-  const [first] = problems;
-  if (first === undefined) return;
-  throw new InputError(problems.length === 1 ? first : `${origin} has ${problems.length} problems`, { problems });
 }
 
 function parse(script: string, statement: Statement, schemaOf: (name: string | undefined) => string): Definition {

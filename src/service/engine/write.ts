@@ -2,11 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import { InputError } from "#errors.ts";
 import { identifier, interruptible } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { TableChangedError } from "./engine.ts";
+import { rowNumberOf, TableChangedError } from "./engine.ts";
 import type { Table, Writing } from "./engine.ts";
 import { ledgerName } from "./databases.ts";
 import { nameAt, splitStatements } from "./statements.ts";
-import { latest } from "./stage.ts";
 import { findTable } from "./tables.ts";
 
 /**
@@ -62,20 +61,35 @@ async function writeRows(connection: Connection, table: Table, empty: boolean): 
     );
     await connection.run(`INSERT INTO ${target} ${await latest(connection, table)}`);
   } else {
-    await upsert(connection, table, target);
+    await connection.run(upsert(table, target, await latest(connection, table)));
   }
   return undefined;
 }
 
-async function upsert(connection: Connection, table: Table, target: string): Promise<void> {
-  const others = table.columns
-    .filter(({ name }) => !table.primaryKey.includes(name))
-    .map(({ name }) => identifier(name));
+/** Replaces rows with known keys. @param rows a query for them */
+export function upsert({ columns, primaryKey }: Table, target: string, rows: string): string {
+  const others = columns.filter(({ name }) => !primaryKey.includes(name)).map(({ name }) => identifier(name));
   const update = others.map((name) => `${name} = excluded.${name}`).join(", ");
-  await connection.run(
-    `INSERT INTO ${target} ${await latest(connection, table)}
-     ON CONFLICT (${table.primaryKey.map(identifier).join(", ")}) DO ${update === "" ? "NOTHING" : `UPDATE SET ${update}`}`,
+  return `INSERT INTO ${target} (${listOf(columns)}) ${rows}
+    ON CONFLICT (${primaryKey.map(identifier).join(", ")}) DO ${update === "" ? "NOTHING" : `UPDATE SET ${update}`}`;
+}
+
+export function listOf(columns: Table["columns"]): string {
+  return columns.map(({ name }) => identifier(name)).join(", ");
+}
+
+/** A query for the rows to write: of several rows with the same key, the last. Searches for those only if there are any. */
+export async function latest(connection: Connection, table: Table): Promise<string> {
+  const rows = `SELECT ${listOf(table.columns)} FROM accepted`;
+  if (table.primaryKey.length === 0) return rows;
+  const key = table.primaryKey.map(identifier).join(", ");
+  const [count] = await connection.rows<{ all: bigint; distinct: bigint }>(
+    `SELECT (SELECT count(*) FROM accepted) AS "all",
+       (SELECT count(*) FROM (SELECT DISTINCT ${key} FROM accepted)) AS "distinct"`,
   );
+  if (count?.all === count?.distinct) return rows;
+  const number = identifier(rowNumberOf(table.columns));
+  return `${rows} SEMI JOIN (SELECT max(${number}) AS ${number} FROM accepted GROUP BY ${key}) USING (${number})`;
 }
 
 /** Replaces the table with a new one of the same definition. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { openDatabases } from "#service/engine/databases.ts";
+import { Databases } from "#service/engine/databases.ts";
 import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
 
 interface Opened {
@@ -28,14 +28,15 @@ const ways: Readonly<Record<string, (folder: string) => Promise<Opened>>> = {
     };
   },
   "attached by the engine": async (folder) => {
-    const databases = await openDatabases({ folder, memory, defaultSchema: "s", files: [] });
+    const databases = await Databases.open({ folder, memory, defaultSchema: "s", files: [] });
     await databases.create("d");
-    const { connection, close } = await databases.openStage();
+    const stage = await databases.openStage();
+    const { connection } = stage;
     await connection.run("USE d.s");
     return {
       connection,
       close: async () => {
-        await close();
+        await stage.close();
         databases.close();
       },
     };

@@ -3,10 +3,10 @@ import { InputError, RollcallError, UnavailableError } from "#errors.ts";
 import { identifier } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { inputError, sqlState } from "#postgres/errors.ts";
-import { hasWords, nameAt, splitStatements } from "#service/engine/statements.ts";
+import type { Naming } from "#service/engine/engine.ts";
+import { hasWords, nameAt, refuseProblems, splitStatements } from "#service/engine/statements.ts";
 import type { Statement, Token } from "#service/engine/statements.ts";
 import { meant, placeOf, qualified, readNamespaces } from "./names.ts";
-import type { Naming } from "./names.ts";
 import { raiseRevisionOfWriter } from "./revisions.ts";
 import { columnsOf } from "./tables.ts";
 
@@ -80,9 +80,8 @@ async function defineOnce(
         await transaction.run("ROLLBACK TO SAVEPOINT before_statement");
       }
     }
-    const [first] = problems;
-    if (first === undefined) return raiseRevisionOfWriter(transaction, "tables");
-    throw new InputError(problems.length === 1 ? first : `${origin} has ${problems.length} problems`, { problems });
+    refuseProblems(origin, problems);
+    await raiseRevisionOfWriter(transaction, "tables");
   });
 }
 

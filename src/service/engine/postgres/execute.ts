@@ -1,19 +1,16 @@
 import { InputError } from "#errors.ts";
 import type { Transaction } from "#postgres/database.ts";
 import { inputError } from "#postgres/errors.ts";
-import type { RowSink } from "#service/engine/engine.ts";
+import type { Naming, RowSink } from "#service/engine/engine.ts";
+import { maxRows } from "#service/engine/execute.ts";
 import { splitStatements } from "#service/engine/statements.ts";
 import type { Statement } from "#service/engine/statements.ts";
 import { checkNewFunctions } from "./confine.ts";
 import { translated } from "./define.ts";
 import { readNamespaces } from "./names.ts";
-import type { Naming } from "./names.ts";
 import { permit } from "./permit.ts";
 import { jsonValues } from "./values.ts";
 import { readPage } from "./query.ts";
-
-/** The maximum number of rows an administrator's statement returns; all of them are counted. */
-const maxRows = 100_000;
 
 /** All statements are one transaction, through connections that others have next. */
 const refused = new Set([

@@ -2,6 +2,7 @@ import { InputError } from "#errors.ts";
 import { identifier } from "#postgres/database.ts";
 import type { Transaction } from "#postgres/database.ts";
 import { aliasOf } from "#service/engine/engine.ts";
+import type { Naming } from "#service/engine/engine.ts";
 
 /*
  * What the interface calls `database.schema.table` is in PostgreSQL a table of one schema, all of them in the one database
@@ -9,20 +10,6 @@ import { aliasOf } from "#service/engine/engine.ts";
  * means the same in an interface call, in `tables.sql` and in psql; one transaction reaches all tables and their ledger;
  * and whoever already has schemas with tables can load into them.
  */
-
-/** How the interface's names are read. */
-export interface Naming {
-  /** The schema of a database that has PostgreSQL's schema of the same name (A.22). */
-  readonly defaultSchema: string;
-  /** Aliases of schemas, in lower case (A.22). */
-  readonly aliases: Readonly<Record<string, string>>;
-}
-
-/** What the interface says (A.22). */
-export const usualNaming: Naming = {
-  defaultSchema: "core_default_schema",
-  aliases: { falcon_default_schema: "core_default_schema" },
-};
 
 /** The interface's name of a PostgreSQL schema. */
 export interface Place {

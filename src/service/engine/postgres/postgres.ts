@@ -1,23 +1,33 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { openDatabase } from "#duckdb/database.ts";
+import type { Database } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import { identifier, openPostgres } from "#postgres/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import type { Postgres, Transaction } from "#postgres/database.ts";
 import { inputError } from "#postgres/errors.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
-import { inTime, queriesOf } from "#service/engine/engine.ts";
-import type { Engine } from "#service/engine/engine.ts";
+import type { Queue } from "#queue.ts";
+import { inTime, keyOf, openStage, queriesOf, soleOf, usualNaming } from "#service/engine/engine.ts";
+import type {
+  Engine,
+  ListedTable,
+  Naming,
+  Query,
+  RowSink,
+  Stage,
+  Table,
+  TableName,
+  Writing,
+} from "#service/engine/engine.ts";
 import { meaningOf, soleStatement } from "#service/engine/query.ts";
-import { createStages } from "#service/engine/stage.ts";
 import { checkQuery } from "./confine.ts";
 import { define } from "./define.ts";
 import { execute } from "./execute.ts";
-import { meant, readNamespaces, schemasOf, usualNaming } from "./names.ts";
-import type { Naming } from "./names.ts";
+import { meant, readNamespaces, schemasOf } from "./names.ts";
 import { readPage } from "./query.ts";
 import { raiseRevision, readRevision, revisionsTable } from "./revisions.ts";
 import { findTable, listTables } from "./tables.ts";
@@ -64,117 +74,138 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
     await postgres.rows("DELETE FROM rollcall.loads WHERE written_at < now() - INTERVAL '60 days'", [], {
       isRepeatable: true,
     });
-    return await engineOf(postgres, options);
+    const naming: Naming = {
+      defaultSchema: options.defaultSchema ?? usualNaming.defaultSchema,
+      aliases: options.schemaAliases ?? usualNaming.aliases,
+    };
+    return new PostgresEngine(postgres, await openInstance(options), naming, options.postgres.poolSize);
   } catch (error) {
     await postgres.close();
     throw error;
   }
 }
 
-async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Promise<Engine> {
-  const naming: Naming = {
-    defaultSchema: options.defaultSchema ?? usualNaming.defaultSchema,
-    aliases: options.schemaAliases ?? usualNaming.aliases,
-  };
-  const spill = join(resolve(options.folder), ".spill");
-  await mkdir(options.folder, { recursive: true, mode: 0o700 });
+/** The DuckDB that reads loads. */
+async function openInstance({ folder, memory, files = [] }: PostgresEngineOptions): Promise<Database> {
+  const spill = join(resolve(folder), ".spill");
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   await rm(spill, { recursive: true, force: true });
-  const instance = await openDatabase({
-    path: ":memory:",
-    memory: options.memory,
-    spill,
-    folders: (options.files ?? []).map((path) => resolve(path)),
-  });
-  // Queries do not take the connections of loads and of looking for tables.
-  const queries = createQueue(queriesOf(options.postgres.poolSize));
-  const tables = createKeyedQueue();
-  /** Queries that were checked. What they mean then, they mean always: a name leads nowhere but into their database. */
-  const checked = new Set<string>();
-  const remember = (key: string): void => {
-    if (checked.size >= mostChecked) checked.clear();
-    checked.add(key);
-  };
-
-  return {
-    define: (sql, origin) => define(postgres, sql, origin, naming),
-    execute: (name, sql, signal, sink) =>
-      postgres.transaction(
-        async (transaction) => {
-          const namespaces = await readNamespaces(transaction);
-          const [only, ...more] = namespaces.filter((other) => other !== "public");
-          const database = name === undefined ? (more.length === 0 ? only : undefined) : existing(name, namespaces);
-          // A table that is named without a schema belongs to no database then.
-          await transaction.run(
-            `SET LOCAL search_path = ${database === undefined ? "''" : `${identifier(database)}, pg_temp`}`,
-          );
-          const { rows, mayHaveWritten } = await execute(transaction, sql, naming, sink);
-          if (mayHaveWritten) await raiseRevision(transaction, "sql");
-          return rows;
-        },
-        // How strings end must be what `splitStatements` takes for it.
-        { timeout: 0, signal, settings: { ...textSettings, standard_conforming_strings: "on" } },
-      ),
-    find: async (name) => (await findTable(postgres, name, naming))?.table,
-    revision: () => readRevision(postgres),
-    problem: async () => undefined,
-    list: () =>
-      postgres.transaction((transaction) => listTables(transaction, naming), { readOnly: true, isRepeatable: true }),
-    openStage: createStages(instance),
-    write: (stage, table, writing, signal) =>
-      tables([table.database, table.schema, table.name].join("\0").toLowerCase(), async () => {
-        try {
-          await writeTable(postgres, stage, table, writing, naming, signal);
-        } catch (error) {
-          throw signal.aborted ? error : meaningOf(error);
-        }
-      }),
-    query: async (query, signal, sink) => {
-      const statement = soleStatement(query.sql);
-      const key = JSON.stringify([query.database.toLowerCase(), statement]);
-      return queries(
-        () =>
-          inTime(query, signal, (limited) =>
-            postgres.transaction(
-              async (transaction) => {
-                const namespaces = await readNamespaces(transaction);
-                const database = existing(query.database, namespaces);
-                await transaction.run(`SET LOCAL search_path = ${identifier(database)}, pg_temp`);
-                try {
-                  if (!checked.has(key)) await checkQuery(transaction, statement, database, namespaces);
-                  remember(key);
-                  await transaction.run("SET TRANSACTION READ ONLY");
-                  return await readPage(
-                    transaction,
-                    statement,
-                    { offset: query.offset ?? 0, limit: query.limit },
-                    sink,
-                  );
-                } catch (error) {
-                  throw inputError(error) ?? error;
-                }
-              },
-              // The server stops it even if this process does not come to it.
-              {
-                signal: limited,
-                isRepeatable: true,
-                timeout: query.timeout + 1_000,
-                settings: { ...textSettings, cursor_tuple_fraction: "1" },
-              },
-            ),
-          ),
-        signal,
-      );
-    },
-    close: async () => {
-      await tables.idle();
-      instance.close();
-      await postgres.close();
-    },
-  };
+  return openDatabase({ path: ":memory:", memory, spill, folders: files.map((path) => resolve(path)) });
 }
 
 /** How many queries are known to be good. Pinboards have few. */
 const mostChecked = 1_000;
+
+class PostgresEngine implements Engine {
+  readonly #postgres: Postgres;
+  /** Reads loads. */
+  readonly #instance: Database;
+  readonly #naming: Naming;
+  readonly #queries: Queue;
+  readonly #tables = createKeyedQueue();
+  /** Queries that were checked. What they mean then, they mean always: a name leads nowhere but into their database. */
+  readonly #checked = new Set<string>();
+
+  /** @param poolSize how many connections there are */
+  constructor(postgres: Postgres, instance: Database, naming: Naming, poolSize: number) {
+    this.#postgres = postgres;
+    this.#instance = instance;
+    this.#naming = naming;
+    // Queries do not take the connections of loads and of looking for tables.
+    this.#queries = createQueue(queriesOf(poolSize));
+  }
+
+  define(sql: string, origin: string): Promise<void> {
+    return define(this.#postgres, sql, origin, this.#naming);
+  }
+
+  execute(name: string | undefined, sql: string, signal: AbortSignal, sink: RowSink): Promise<number> {
+    return this.#postgres.transaction(
+      async (transaction) => {
+        const namespaces = await readNamespaces(transaction);
+        const database =
+          name === undefined ? soleOf(namespaces.filter((other) => other !== "public")) : existing(name, namespaces);
+        // A table that is named without a schema belongs to no database then.
+        await transaction.run(
+          `SET LOCAL search_path = ${database === undefined ? "''" : `${identifier(database)}, pg_temp`}`,
+        );
+        const { rows, mayHaveWritten } = await execute(transaction, sql, this.#naming, sink);
+        if (mayHaveWritten) await raiseRevision(transaction, "sql");
+        return rows;
+      },
+      // How strings end must be what `splitStatements` takes for it.
+      { timeout: 0, signal, settings: { ...textSettings, standard_conforming_strings: "on" } },
+    );
+  }
+
+  async find(name: TableName): Promise<Table | undefined> {
+    return (await findTable(this.#postgres, name, this.#naming))?.table;
+  }
+
+  revision(): Promise<string> {
+    return readRevision(this.#postgres);
+  }
+
+  async problem(): Promise<string | undefined> {
+    return undefined;
+  }
+
+  list(): Promise<readonly ListedTable[]> {
+    return this.#postgres.transaction((transaction) => listTables(transaction, this.#naming), {
+      readOnly: true,
+      isRepeatable: true,
+    });
+  }
+
+  openStage(): Promise<Stage> {
+    return openStage(this.#instance);
+  }
+
+  write(stage: Stage, table: Table, writing: Writing, signal: AbortSignal): Promise<void> {
+    return this.#tables(keyOf(table), async () => {
+      try {
+        await writeTable(this.#postgres, stage, table, writing, this.#naming, signal);
+      } catch (error) {
+        throw signal.aborted ? error : meaningOf(error);
+      }
+    });
+  }
+
+  async query(query: Query, signal: AbortSignal, sink: RowSink): Promise<number> {
+    const statement = soleStatement(query.sql);
+    const run = (limited: AbortSignal): Promise<number> =>
+      this.#postgres.transaction((transaction) => this.#read(transaction, query, statement, sink), {
+        signal: limited,
+        isRepeatable: true,
+        // The server stops it even if this process does not come to it.
+        timeout: query.timeout + 1_000,
+        settings: { ...textSettings, cursor_tuple_fraction: "1" },
+      });
+    return this.#queries(() => inTime(query, signal, run), signal);
+  }
+
+  async close(): Promise<void> {
+    await this.#tables.idle();
+    this.#instance.close();
+    await this.#postgres.close();
+  }
+
+  async #read(transaction: Transaction, query: Query, statement: string, sink: RowSink): Promise<number> {
+    const namespaces = await readNamespaces(transaction);
+    const database = existing(query.database, namespaces);
+    const key = JSON.stringify([query.database.toLowerCase(), statement]);
+    await transaction.run(`SET LOCAL search_path = ${identifier(database)}, pg_temp`);
+    try {
+      if (!this.#checked.has(key)) await checkQuery(transaction, statement, database, namespaces);
+      if (this.#checked.size >= mostChecked) this.#checked.clear();
+      this.#checked.add(key);
+      await transaction.run("SET TRANSACTION READ ONLY");
+      return await readPage(transaction, statement, { offset: query.offset ?? 0, limit: query.limit }, sink);
+    } catch (error) {
+      throw inputError(error) ?? error;
+    }
+  }
+}
 
 /** The schema of the database, which its queries begin in. */
 function existing(name: string, namespaces: readonly string[]): string {

@@ -1,8 +1,7 @@
 import { InputError } from "#errors.ts";
 import type { Transaction } from "#postgres/database.ts";
-import type { Column, ColumnType, ListedTable, Table, TableName } from "#service/engine/engine.ts";
+import type { Column, ColumnType, ListedTable, Naming, Table, TableName } from "#service/engine/engine.ts";
 import { fold, meant, qualified, readNamespaces, soughtPlace } from "./names.ts";
-import type { Naming } from "./names.ts";
 
 /** PostgreSQL's types that loads write, and what a load converts fields to. `varchar(n)` is checked by PostgreSQL. */
 const columnTypes: Readonly<Record<string, ColumnType>> = {

@@ -1,5 +1,6 @@
 import { types } from "pg";
 import type { TextResult } from "#postgres/database.ts";
+import { sixDigits } from "#service/engine/query.ts";
 
 /** What makes a value of JSON (B.15) of PostgreSQL's text. */
 export type Convert = (text: string) => unknown;
@@ -88,9 +89,4 @@ function date(text: string): string | null {
 
 function moment(text: string): string | null {
   return text.endsWith("infinity") ? null : sixDigits(text.replace(" ", "T"));
-}
-
-/** A fraction always has six digits (B.15), so that the texts sort like the times. */
-function sixDigits(text: string): string {
-  return text.replace(/\.\d+/, (fraction) => fraction.padEnd(7, "0"));
 }

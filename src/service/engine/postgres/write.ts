@@ -6,12 +6,11 @@ import { identifier } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { RefusedError } from "#errors.ts";
 import { inputError, isAway, isForeignAway, sqlState } from "#postgres/errors.ts";
-import { TableChangedError } from "#service/engine/engine.ts";
-import type { Column, Stage, Table, Writing } from "#service/engine/engine.ts";
-import { latest } from "#service/engine/stage.ts";
+import { exactType, TableChangedError } from "#service/engine/engine.ts";
+import type { Column, Naming, Stage, Table, Writing } from "#service/engine/engine.ts";
+import { latest, listOf, upsert } from "#service/engine/write.ts";
 import { copyOf } from "./copy.ts";
 import { qualified } from "./names.ts";
-import type { Naming } from "./names.ts";
 import { raiseRevision } from "./revisions.ts";
 import { findTable } from "./tables.ts";
 
@@ -72,7 +71,7 @@ async function writeOnce(
     if (!isDeepStrictEqual(now?.table, table)) throw new TableChangedError(table);
     if (empty) await transaction.run(`DELETE FROM ${target}`);
     const isUpsert = primaryKey.length > 0 && !empty && present.length > 0;
-    const list = columns.map((column) => identifier(column.name)).join(", ");
+    const list = listOf(columns);
     if (isUpsert) await transaction.run(`CREATE TEMPORARY TABLE ${staged} (LIKE ${target}) ON COMMIT DROP`);
     const copied = await interruptible(connection, signal, async () => {
       const result = await connection.raw.stream(
@@ -84,7 +83,7 @@ async function writeOnce(
     });
     const expected = await rows?.();
     if (expected !== undefined && copied !== expected) throw new Error(`${copied} rows instead of ${expected}`);
-    if (isUpsert) await transaction.run(upsert(target, list, table));
+    if (isUpsert) await transaction.run(upsert(table, target, `SELECT ${list} FROM ${staged}`));
     await transaction.rows("INSERT INTO rollcall.loads (load) VALUES ($1)", [load]);
     await raiseRevision(transaction, part);
     if (claim !== undefined) await markWritten(transaction, load, claim);
@@ -124,15 +123,7 @@ async function markWritten(
 const staged = "pg_temp.rollcall_load";
 
 /** A column of the stage in exactly the type that `copyOf` reads: for what a load has parsed, nothing is to do. */
-function typed({ name, type, width = 18, scale = 0 }: Column): string {
-  const exact = type === "DECIMAL" ? `DECIMAL(${width}, ${scale})` : type;
-  return `CAST(${identifier(name)} AS ${exact}) AS ${identifier(name)}`;
-}
-
-function upsert(target: string, list: string, { columns, primaryKey }: Table): string {
-  const others = columns.filter(({ name }) => !primaryKey.includes(name)).map(({ name }) => identifier(name));
-  const update = others.map((name) => `${name} = excluded.${name}`).join(", ");
-  const key = primaryKey.map(identifier).join(", ");
-  return `INSERT INTO ${target} (${list}) SELECT ${list} FROM ${staged}
-    ON CONFLICT (${key}) DO ${update === "" ? "NOTHING" : `UPDATE SET ${update}`}`;
+function typed(column: Column): string {
+  const name = identifier(column.name);
+  return `CAST(${name} AS ${exactType(column)}) AS ${name}`;
 }

@@ -37,7 +37,7 @@ async function openService(): Promise<{
       openLoads({
         records: await openEmbeddedRecords(database),
         folder: place,
-        worker: { find: engine.find, load: (job, signal) => load(job, engine, signal) },
+        worker: { find: (name) => engine.find(name), load: (job, signal) => load(job, engine, signal) },
         expireAfter: 86_400_000,
         maxChunk: 2 ** 20,
         maxCycle: 2 ** 20,

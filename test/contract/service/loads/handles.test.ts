@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import pino from "pino";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import { load } from "#service/loads/commit.ts";
@@ -21,17 +21,18 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
     Object.assign(new Error("too many open files, open"), { code: "EMFILE" }),
     new Error('IO Error: Cannot open file "x.duckdb.wal": Too many open files'),
   ];
-  const openStage = async (): ReturnType<typeof engine.openStage> => {
+  const openStage = engine.openStage.bind(engine);
+  vi.spyOn(engine, "openStage").mockImplementation(async () => {
     const cause = causes.shift();
     if (cause !== undefined) throw cause;
-    return engine.openStage();
-  };
+    return openStage();
+  });
   const database = await openDatabase({ path: join(folder, "service.duckdb"), memory: 2 ** 28, spill: folder });
   const records = await openEmbeddedRecords(database);
   const loads = await openLoads({
     records,
     folder: place,
-    worker: { find: engine.find, load: (job, signal) => load(job, { ...engine, openStage }, signal) },
+    worker: { find: (name) => engine.find(name), load: (job, signal) => load(job, engine, signal) },
     expireAfter: 3_600_000,
     maxChunk: 2 ** 20,
     maxCycle: 2 ** 20,
