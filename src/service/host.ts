@@ -10,6 +10,7 @@ export type { ListedTable as HostedTable, TableName } from "#service/engine/engi
 export type { Preview, PreviewRow } from "#service/loads/preview.ts";
 export type { ChartOptions, PinboardData } from "#service/pinboards/pinboards.ts";
 export type { CallersLoads, FileSample, HostedCycle, HostedLoads } from "#service/server/host-loads.ts";
+export type { Probe } from "#service/server/health-routes.ts";
 export type { LoginResult } from "#service/session/login.ts";
 
 /** Adds routes of other modules to the listener. The service only tells them who is calling. */
