@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, onTestFinished, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import type { Engine } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
@@ -117,7 +117,9 @@ describe("a table that is changed between reading a load and writing it", () => 
       await executed(engine, "d", sql, never);
       return write(...args);
     });
-    onTestFinished(() => void spy.mockRestore());
+    onTestFinished(() => {
+      spy.mockRestore();
+    });
     return engine;
   }
 
