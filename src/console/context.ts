@@ -78,7 +78,7 @@ export interface AppOptions {
   readonly connections: Connections;
   readonly guessFormat: GuessFormat;
   /** The tables and loads of the service whose listener this is; undefined: there is none. */
-  readonly loads: Omit<HostedLoads, "passOn"> | undefined;
+  readonly loads: HostedLoads | undefined;
   readonly accounts: Accounts;
   /** Of the service whose listener has the console. */
   readonly pinboards?: HostPinboards | undefined;
