@@ -4,7 +4,7 @@ import { connectCoordinator, findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
 import { configurationDigest } from "#control/presence.ts";
 import { InputError } from "#errors.ts";
-import type { Coordinator } from "#sync/coordinator/coordinator.ts";
+import type { CommandCoordinator } from "#sync/coordinator/coordinator.ts";
 import type { Context } from "#daemon/context.ts";
 import { localActor } from "#daemon/context.ts";
 import { holdLock } from "#daemon/data-folder.ts";
@@ -21,7 +21,7 @@ const lockTimeout = 15_000;
  */
 export async function withCoordinator<Result>(
   context: Context,
-  work: (coordinator: Coordinator) => Promise<Result>,
+  work: (coordinator: CommandCoordinator) => Promise<Result>,
 ): Promise<Result> {
   const daemon = await findOwnDaemon(context);
   if (daemon !== undefined) return withDaemon(context, daemon, work);
@@ -62,7 +62,7 @@ function findOwnDaemon({ configuration, interruption }: Context): Promise<FoundD
 async function withDaemon<Result>(
   { configuration, interruption, output }: Context,
   daemon: FoundDaemon,
-  work: (coordinator: Coordinator) => Promise<Result>,
+  work: (coordinator: CommandCoordinator) => Promise<Result>,
 ): Promise<Result> {
   const { connection, status } = daemon;
   const { pid, token } = connection.presence;

@@ -11,7 +11,7 @@ import { describeCheck, totalsOf } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Selection } from "#plan/selection.ts";
 import { openStored } from "#plan/stored.ts";
-import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
+import type { Begun, CommandCoordinator } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Report, RunResult } from "#sync/context.ts";
 import { printable, visible } from "#text.ts";
@@ -120,7 +120,7 @@ export async function showStoredPlan(
 /** Waits for a run to end, then shows its plan, unless that is shown already, and how it ended. */
 export async function showRun(
   context: Context,
-  coordinator: Coordinator,
+  coordinator: CommandCoordinator,
   document: RunDocument,
   { begun, isShown }: { readonly begun: Begun; readonly isShown: () => boolean },
 ): Promise<ExitCode> {

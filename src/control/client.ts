@@ -1,13 +1,15 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { command } from "#commands.ts";
+import { InputError, UnavailableError } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
-import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
+import type { Approval, Begun, CommandCoordinator, RunRequest } from "#sync/coordinator/coordinator.ts";
 import { recordOf } from "#state/record.ts";
-import type { RunDocument, RunRecord, Stage, SyncEvent, SyncStatus } from "#state/record.ts";
+import type { RunDocument, RunRecord, Stage, SyncStatus } from "#state/record.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
-import { connectTo, createFollower, NoDaemonError } from "./connection.ts";
-import type { Connection } from "./connection.ts";
+import { Connection, NoDaemonError } from "./connection.ts";
 import { readDaemonPresence } from "./presence.ts";
-import type { RunList, Status } from "./routes.ts";
+import type { RunList, RunUnderWay, Status } from "./routes.ts";
 
 /** A daemon that answers. */
 export interface FoundDaemon {
@@ -24,7 +26,7 @@ export interface FoundDaemon {
 export async function findDaemon(data: string, account: string, signal: AbortSignal): Promise<FoundDaemon | undefined> {
   const presence = await readDaemonPresence(data);
   if (presence === undefined || !isAlive(presence.pid)) return undefined;
-  const connection = connectTo(presence, account);
+  const connection = new Connection(presence, account);
   try {
     const { value } = await connection.request(controlRoutes.status, signal);
     return { connection, status: value as Status };
@@ -43,12 +45,6 @@ export async function reloadDaemon({ connection }: FoundDaemon, signal: AbortSig
   return (value as Pick<Status, "configuration">).configuration.file;
 }
 
-/** A coordinator in another process. */
-export interface RemoteCoordinator extends Coordinator {
-  /** Stops following the daemon. */
-  close(): void;
-}
-
 /** What a remote run reports while it is under way. */
 interface Watcher {
   readonly progress?: (stage: Stage, records?: number) => void;
@@ -62,73 +58,144 @@ export interface RemoteOptions {
   readonly signal: AbortSignal;
 }
 
+/** How long to wait before a run is asked for again, in milliseconds: longer each time. */
+const pauses = [50, 100, 200, 400];
+
+/** Connects to a daemon. */
+export async function connectCoordinator(daemon: FoundDaemon, options: RemoteOptions): Promise<RemoteCoordinator> {
+  const remote = new RemoteCoordinator(daemon, options);
+  await remote.refresh();
+  return remote;
+}
+
 /**
  * A coordinator in another process, over its API. The daemon decides who `by` is, and calls only a watcher's `progress`.
  * `runs` and `syncs` are refreshed at the start and whenever a run that was started here ends. Such a run's `ended` rejects
  * with an `UnavailableError` when the daemon ends first, and with the signal's reason when `signal` is aborted.
  */
-export async function connectCoordinator(daemon: FoundDaemon, options: RemoteOptions): Promise<RemoteCoordinator> {
-  const { data, account, signal } = options;
-  const follower = createFollower(daemon.connection, {
-    again: async (signal) => (await findDaemon(data, account, signal))?.connection,
-    signal,
-  });
-  const request = async (route: Route, body?: object): Promise<unknown> => {
-    const { value } = await follower.connection().request(route, signal, body);
-    return value;
-  };
-  let runs: readonly RunRecord[] = [];
-  let syncs: readonly SyncStatus[] = [];
-  const refresh = async (): Promise<void> => {
-    ({ syncs } = (await request(controlRoutes.status)) as Status);
+export class RemoteCoordinator implements CommandCoordinator {
+  #connection: Connection;
+  readonly #options: RemoteOptions;
+  readonly #closing = new AbortController();
+  readonly #signal: AbortSignal;
+  #runs: readonly RunRecord[] = [];
+  #syncs: readonly SyncStatus[] = [];
+
+  constructor({ connection }: FoundDaemon, options: RemoteOptions) {
+    this.#connection = connection;
+    this.#options = options;
+    this.#signal = AbortSignal.any([options.signal, this.#closing.signal]);
+  }
+
+  begin({ sync, digest, overrides, for: people }: RunRequest, watcher?: Watcher): Promise<Begun> {
+    return this.#begin(ofControl(controlRoutes.run, sync), { digest, overrides, for: people }, watcher);
+  }
+
+  approve(id: string, { digest, overrides, selection, reason }: Approval, watcher?: Watcher): Promise<Begun> {
+    return this.#begin(ofControl(controlRoutes.approve, id), { digest, overrides, reason, ...selection }, watcher);
+  }
+
+  async reject(id: string, { reason }: Parameters<CommandCoordinator["reject"]>[1]): Promise<RunRecord> {
+    const run = recordOf((await this.#request(ofControl(controlRoutes.reject, id), { reason })) as RunDocument);
+    await this.refresh();
+    return run;
+  }
+
+  undo(id: string, _: unknown, watcher?: Watcher): Promise<Begun> {
+    return this.#begin(ofControl(controlRoutes.undo, id), {}, watcher);
+  }
+
+  runs(): readonly RunRecord[] {
+    return this.#runs;
+  }
+
+  syncs(): readonly SyncStatus[] {
+    return this.#syncs;
+  }
+
+  /** Reads the runs and the status of the syncs. */
+  async refresh(): Promise<void> {
+    ({ syncs: this.#syncs } = (await this.#request(controlRoutes.status)) as Status);
     const found: RunRecord[] = [];
     for (let more = true; more;) {
       const before = found.at(-1)?.id;
       const query = before === undefined ? "" : `&before=${encodeURIComponent(before)}`;
       const { method, path } = controlRoutes.runs;
-      const list = (await request({ method, path: `${path}?limit=1000${query}` })) as RunList;
+      const list = (await this.#request({ method, path: `${path}?limit=1000${query}` })) as RunList;
       found.push(...list.runs.map(recordOf));
       ({ more } = list);
     }
-    runs = found;
-  };
-  const begin = async (route: Route, body: object, watcher?: Watcher): Promise<Begun> => {
-    const run = recordOf((await request(route, body)) as RunDocument);
-    const unsubscribe = follower.subscribe((event) => {
-      if (event.type === "stage" && event.id === run.id) watcher?.progress?.(event.stage, event.records);
-    });
-    const end = async (): Promise<RunRecord> => {
-      try {
-        const last = await follower.end(run.id);
-        // The outcome is known already; a daemon that is gone by now does not change it.
-        await refresh().catch(() => undefined);
-        return last;
-      } finally {
-        unsubscribe();
-      }
-    };
-    const ended = end();
+    this.#runs = found;
+  }
+
+  /** Stops following the daemon, which goes on. */
+  close(): void {
+    this.#closing.abort(new UnavailableError("the daemon is no longer followed"));
+  }
+
+  async #request(route: Route, body?: object): Promise<unknown> {
+    const { value } = await this.#connection.request(route, this.#signal, body);
+    return value;
+  }
+
+  async #begin(route: Route, body: object, watcher?: Watcher): Promise<Begun> {
+    const run = recordOf((await this.#request(route, body)) as RunDocument);
+    const ended = this.#end(run.id, watcher);
     // Not every caller waits for it.
     ended.catch(() => undefined);
     return { run, ended };
-  };
-  await refresh();
-  return {
-    begin: ({ sync, digest, overrides, for: people }, watcher?: Watcher) =>
-      begin(ofControl(controlRoutes.run, sync), { digest, overrides, for: people }, watcher),
-    approve: (id, { digest, overrides, selection, reason }, watcher?: Watcher) =>
-      begin(ofControl(controlRoutes.approve, id), { digest, overrides, reason, ...selection }, watcher),
-    reject: async (id, { reason }) => {
-      const run = recordOf((await request(ofControl(controlRoutes.reject, id), { reason })) as RunDocument);
-      await refresh();
-      return run;
-    },
-    undo: (id, _, watcher?: Watcher) => begin(ofControl(controlRoutes.undo, id), {}, watcher),
-    runs: () => runs,
-    syncs: () => syncs,
-    subscribe: (listener: (event: SyncEvent) => void) => follower.subscribe(listener),
-    close: () => {
-      follower.close();
-    },
-  };
+  }
+
+  /** Asks for a run until it has ended, also across a restart of the daemon. */
+  async #end(id: string, watcher: Watcher | undefined): Promise<RunRecord> {
+    let shown: string | undefined;
+    for (let asked = 0; ; asked++) {
+      const { status, value } = await this.#ask(id);
+      if (status === 200) {
+        // The outcome is known already; a daemon that is gone by now does not change it.
+        await this.refresh().catch(() => undefined);
+        return recordOf(value as RunDocument);
+      }
+      const { progress } = value as RunUnderWay;
+      if (progress !== undefined && JSON.stringify(progress) !== shown) {
+        watcher?.progress?.(progress.stage, progress.records);
+        shown = JSON.stringify(progress);
+      }
+      await delay(pauses[asked] ?? pauses.at(-1), undefined, { signal: this.#signal }).catch(() => undefined);
+      if (this.#signal.aborted) throw this.#signal.reason;
+    }
+  }
+
+  async #ask(id: string): ReturnType<Connection["request"]> {
+    for (;;) {
+      try {
+        return await this.#connection.request(ofControl(controlRoutes.end, id), this.#signal);
+      } catch (error) {
+        if (this.#signal.aborted) throw this.#signal.reason;
+        // The daemon does not know the run.
+        if (error instanceof InputError) throw error;
+        if (error instanceof NoDaemonError) await this.#findAgain(id);
+      }
+      await delay(pauses.at(-1), undefined, { signal: this.#signal }).catch(() => undefined);
+    }
+  }
+
+  /** @throws {UnavailableError} when there is no daemon any more */
+  async #findAgain(id: string): Promise<void> {
+    const { data, account } = this.#options;
+    try {
+      const found = await findDaemon(data, account, this.#signal);
+      if (found !== undefined) {
+        this.#connection = found.connection;
+        return;
+      }
+    } catch {
+      // It is there, and does not answer yet.
+      return;
+    }
+    const { pid } = this.#connection.presence;
+    throw new UnavailableError(
+      `the daemon (process ${pid}) ended while run ${id} was running. When it is started again, it finds out how the run ended; then see \`${command("show", id)}\``,
+    );
+  }
 }

@@ -6,7 +6,7 @@ import type { RunRecord } from "#state/record.ts";
 import type { Host } from "./access.ts";
 import { createEventStreams } from "./events.ts";
 import { addControlRoutes } from "./routes.ts";
-import type { ControlContext, ControlOptions, Daemon } from "./routes.ts";
+import type { ControlContext, ControlOptions, Daemon, RunUnderWay } from "./routes.ts";
 
 /** The daemon's own API. */
 export interface Control extends Pick<ControlContext, "daemon" | "track" | "isStopping"> {
@@ -22,6 +22,8 @@ export function createControl(options: ControlOptions): Control {
   const outcomes = createOutcomes((id, run) => {
     events.publish("ended", { id, run: runDocument(run) });
   });
+  /** Of the runs under way. */
+  const progress = new Map<string, RunUnderWay["progress"]>();
   let daemon: Daemon | undefined;
   let isStopping = false;
   const context: ControlContext = {
@@ -37,6 +39,7 @@ export function createControl(options: ControlOptions): Control {
       return beginning.run;
     },
     outcomeOf: (id) => outcomes.of(id),
+    progressOf: (id) => progress.get(id),
   };
   return {
     daemon: context.daemon,
@@ -48,6 +51,8 @@ export function createControl(options: ControlOptions): Control {
     attach: (attached) => {
       daemon = attached;
       attached.coordinator.subscribe((event) => {
+        if (event.type === "stage") progress.set(event.id, { stage: event.stage, records: event.records });
+        if (event.type === "run" && event.run.state !== "running") progress.delete(event.run.id);
         events.publish(event.type, eventDocument(event));
       });
     },

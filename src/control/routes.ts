@@ -6,7 +6,7 @@ import type { Filter } from "#plan/stored.ts";
 import type { ReadAudit } from "#state/audit/list.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
 import { runDocument } from "#state/record.ts";
-import type { Actor, RunDocument, RunRecord, SyncStatus } from "#state/record.ts";
+import type { Actor, RunDocument, RunRecord, Stage, SyncStatus } from "#state/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { authenticate, listeningOf } from "./access.ts";
@@ -55,6 +55,8 @@ export interface ControlContext extends ControlOptions {
   track(beginning: Begun): RunRecord;
   /** The outcome of a run that was started over the API. */
   outcomeOf(id: string): RunRecord | "under way" | undefined;
+  /** How far a run under way is. */
+  progressOf(id: string): RunUnderWay["progress"];
 }
 
 /** What `GET /status` answers. */
@@ -109,7 +111,7 @@ function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events
 function addQueries(
   scope: FastifyInstance,
   host: Host,
-  { version, startedAt, daemon, events, outcomeOf }: ControlContext,
+  { version, startedAt, daemon, events, outcomeOf, progressOf }: ControlContext,
 ): void {
   add(scope, controlRoutes.status, (): Status => {
     const { configuration, coordinator } = daemon();
@@ -125,7 +127,8 @@ function addQueries(
     const run = runOf(daemon().coordinator, request);
     const end = outcomeOf(run.id) ?? run;
     const isUnderWay = end === "under way" || end.state === "running";
-    return reply.code(isUnderWay ? 202 : 200).send(runDocument(isUnderWay ? run : end));
+    if (!isUnderWay) return reply.send(runDocument(end));
+    return reply.code(202).send({ ...runDocument(run), progress: progressOf(run.id) } satisfies RunUnderWay);
   });
   add(scope, controlRoutes.changes, async (request, reply) => {
     const { coordinator, changes } = daemon();
@@ -216,6 +219,12 @@ export function findRun(coordinator: Coordinator, id: string): RunRecord {
 export interface RunList<Run = RunDocument> {
   readonly runs: readonly Run[];
   readonly more: boolean;
+}
+
+/** What `GET /runs/:id/end` answers with 202. */
+export interface RunUnderWay extends RunDocument {
+  /** The stage that it is in, and how many records were read in it; absent: in none yet. */
+  readonly progress?: { readonly stage: Stage; readonly records?: number | undefined } | undefined;
 }
 
 /** A page of the runs, newest first. */

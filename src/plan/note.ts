@@ -74,22 +74,20 @@ export interface LineSubject {
   readonly names: readonly string[];
 }
 
-/** Notes in JSON: the lines, and whom they are about. Absent in what 0.1 stored. */
+/** Notes in JSON: the lines, and whom they are about; absent: nobody, or 0.1 has stored it. */
 export interface NoteDocument {
   readonly notes: readonly string[];
   readonly subjects?: readonly LineSubject[] | undefined;
 }
 
 /** Notes as `--json`, the API, the journal and webhooks have them since 0.2. */
-export function noteDocument(notes: readonly Note[]): Required<NoteDocument> {
-  const subjects = notes.flatMap(({ subjects: named = [], details = [] }) => [
+export function noteDocument(notes: readonly Note[]): NoteDocument {
+  const about = notes.flatMap(({ subjects: named = [], details = [] }) => [
     named.map(({ kind, name }) => ({ kind, names: [name] })),
     ...details.map(({ kind, names = [] }) => (kind === undefined ? [] : [{ kind, names }])),
   ]);
-  return {
-    notes: noteLines(notes),
-    subjects: subjects.flatMap((about, note) => about.map(({ kind, names }) => ({ note, kind, names }))),
-  };
+  const subjects = about.flatMap((each, note) => each.map(({ kind, names }) => ({ note, kind, names })));
+  return { notes: noteLines(notes), ...(subjects.length > 0 && { subjects }) };
 }
 
 /** Reads `noteDocument`. */

@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { connectTo, createFollower } from "#control/connection.ts";
-import type { Connection, Follower } from "#control/connection.ts";
+import { Connection } from "#control/connection.ts";
 import { readDaemonPresence } from "#control/presence.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { RunList } from "#control/routes.ts";
+import type { RunDocument, SyncStatus } from "#state/record.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import { configureCompany, ordinaryCompany, writeCompany } from "./company.ts";
 import type { Inside } from "./life-inside.ts";
@@ -100,27 +100,42 @@ export async function life(args: readonly string[]): Promise<Figure[]> {
 }
 
 async function asFastAsItGoes(most: Most, options: LifeOptions): Promise<Life> {
-  return live("as fast as it goes", options, {}, async ({ change, connection, follower, ended, isOver }) => {
+  return live("as fast as it goes", options, {}, async ({ change, connection, ended, isOver }) => {
     for (let nth = 1; !isOver(most); nth++) {
       await change(nth);
-      const started = await connection.request(ofControl(controlRoutes.run, "all"), new AbortController().signal);
-      await ended(await follower.end((started.value as RunRecord).id));
+      const { signal } = new AbortController();
+      const started = await connection.request(ofControl(controlRoutes.run, "all"), signal);
+      const { id } = started.value as RunDocument;
+      for (let isOver = false; !isOver; await sleep(20)) {
+        const { status, value } = await connection.request(ofControl(controlRoutes.end, id), signal);
+        isOver = status === 200;
+        if (isOver) await ended(value as RunDocument);
+      }
     }
   });
 }
 
 async function bySchedule(most: number, options: LifeOptions): Promise<Life> {
   const settings = { schedule: "* * * * * *" };
-  return live("a slot each second", options, settings, async ({ change, follower, ended, isOver, skipped }) => {
-    const waiting: RunRecord[] = [];
-    follower.subscribe((event) => {
-      if (event.type === "run" && event.run.endedAt !== undefined) waiting.push(event.run);
-      if (event.type === "skipped") skipped();
-    });
-    let changed = performance.now();
+  return live("a slot each second", options, settings, async ({ change, connection, ended, isOver, skipped }) => {
+    const { signal } = new AbortController();
+    const seen = new Set<string>();
+    let [changed, skippedBefore] = [performance.now(), ""];
     for (let nth = 1; !isOver({ seconds: most });) {
-      await sleep(20);
-      for (const run of waiting.splice(0)) {
+      await sleep(200);
+      const recent = await connection.request(
+        { ...controlRoutes.runs, path: `${controlRoutes.runs.path}?limit=20` },
+        signal,
+      );
+      const { value } = await connection.request(controlRoutes.syncs, signal);
+      for (const { at } of (value as { syncs: SyncStatus[] }).syncs.flatMap((each) => each.skipped))
+        if (at > skippedBefore) {
+          skippedBefore = at;
+          skipped();
+        }
+      const { runs } = recent.value as RunList;
+      for (const run of runs.toReversed().filter(({ id, endedAt }) => endedAt !== undefined && !seen.has(id))) {
+        seen.add(run.id);
         // Between two slots: a run that is reading the file then would rather fail.
         if (performance.now() - changed > 10_000) {
           changed = performance.now();
@@ -135,11 +150,10 @@ async function bySchedule(most: number, options: LifeOptions): Promise<Life> {
 /** One process from its start to its end, as whoever has it run sees it. */
 interface Living {
   readonly connection: Connection;
-  readonly follower: Follower;
   /** Changes the source a little. */
   change(nth: number): Promise<void>;
   /** Counts a run, and takes a sample when it is time. */
-  ended(run: RunRecord): Promise<void>;
+  ended(run: RunDocument): Promise<void>;
   skipped(): void;
   isOver(most: Most): boolean;
 }
@@ -167,13 +181,11 @@ async function live(
     });
     await log.close();
     const exit = once(child, "exit");
-    const closing = new AbortController();
     const samples: Sample[] = [];
     const outcomes: Record<string, number> = {};
     const count = (what: string): void => void (outcomes[what] = (outcomes[what] ?? 0) + 1);
     try {
       const connection = await connect(child, folder);
-      const follower = createFollower(connection, { again: async () => undefined, signal: closing.signal });
       const began = performance.now();
       let [runs, times, cpu] = [0, [] as number[], await cpuOfAll(child.pid ?? 0)];
       const look = async (): Promise<void> => {
@@ -188,7 +200,6 @@ async function live(
       };
       await work({
         connection,
-        follower,
         change: (nth) => change(folder, users, nth),
         ended: async ({ id, state, startedAt, endedAt, error }) => {
           if (state !== "applied" && state !== "no change")
@@ -213,7 +224,6 @@ async function live(
     } catch (error) {
       throw new Error((await readFile(join(folder, "log"), "utf8")).slice(-5000), { cause: error });
     } finally {
-      closing.abort();
       child.kill("SIGTERM");
       await exit;
     }
@@ -238,7 +248,7 @@ async function change(folder: string, users: number, nth: number): Promise<void>
 async function connect(child: ChildProcess, folder: string): Promise<Connection> {
   while (child.exitCode === null && child.signalCode === null) {
     const presence = await readDaemonPresence(join(folder, "data")).catch(() => undefined);
-    if (presence?.pid === child.pid && presence !== undefined) return connectTo(presence, "bench");
+    if (presence?.pid === child.pid && presence !== undefined) return new Connection(presence, "bench");
     await sleep(20);
   }
   throw new Error("the process did not start");

@@ -1,21 +1,17 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { connectCoordinator, findDaemon } from "#control/client.ts";
-import type { RemoteCoordinator } from "#control/client.ts";
 import { InputError } from "#errors.ts";
-import type { Begun, RunRequest } from "#sync/coordinator/coordinator.ts";
+import type { CommandCoordinator } from "#sync/coordinator/coordinator.ts";
 import { startControl } from "../support/control.ts";
 import { openManualCoordinator } from "../support/coordinator.ts";
 import type { ManualCoordinator } from "../support/coordinator.ts";
 import { digest, pendingRun } from "../support/runs.ts";
-import type { SyncEvent } from "#state/record.ts";
-
-type Subject = Omit<RemoteCoordinator, "close">;
 
 /** A coordinator in this process and one over HTTP: callers see no difference. */
 const places: Record<
   string,
-  (local: ManualCoordinator) => Promise<{ coordinator: Subject; end: () => Promise<void> }>
+  (local: ManualCoordinator) => Promise<{ coordinator: CommandCoordinator; end: () => Promise<void> }>
 > = {
   "in this process": async (local) => ({ coordinator: local, end: async () => undefined }),
   "over HTTP": async (local) => {
@@ -37,7 +33,7 @@ const by = { name: "kim", from: "command line" };
 
 describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
   let local: ManualCoordinator;
-  let coordinator: Subject;
+  let coordinator: CommandCoordinator;
   let end: () => Promise<void>;
 
   beforeEach(async () => {
@@ -69,8 +65,7 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
   test("a watcher gets the progress of a run", async () => {
     const heard: unknown[] = [];
     const watcher = { progress: (...stage: unknown[]) => void heard.push(stage) };
-    const begun = coordinator.begin as (request: RunRequest, watcher: unknown) => Promise<Begun>;
-    const { run } = await begun({ sync: "staff", cause: "demand", by }, watcher);
+    const { run } = await coordinator.begin({ sync: "staff", cause: "demand", by }, watcher);
     await expect
       .poll(() => {
         local.emit({ type: "stage", id: "another", sync: "staff", stage: "verify" });
@@ -146,22 +141,5 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
     local.end(run.id, { state: "pending" });
     expect((await ended).state).toBe("pending");
     await expect(coordinator.undo("20261121-100000-000001", { by })).rejects.toThrow("applied nothing");
-  });
-
-  test("subscribers get events until they unsubscribe", async () => {
-    const heard: SyncEvent[] = [];
-    const stop = coordinator.subscribe((event) => heard.push(event));
-    const stage: SyncEvent = { type: "stage", id: "x", sync: "staff", stage: "read", records: 7 };
-    await expect
-      .poll(() => {
-        local.emit(stage);
-        return heard;
-      })
-      .toContainEqual(stage);
-    stop();
-    const count = heard.length;
-    local.emit(stage);
-    await delay(100);
-    expect(heard.length).toBe(count);
   });
 });

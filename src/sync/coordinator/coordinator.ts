@@ -31,6 +31,9 @@ export interface Coordinator {
   subscribe(listener: (event: SyncEvent) => void): () => void;
 }
 
+/** What commands use of a coordinator, in their own process or in the daemon. */
+export type CommandCoordinator = Omit<Coordinator, "subscribe">;
+
 /** A run that has begun. */
 export interface Begun {
   /** Its record when it began. */

@@ -119,14 +119,6 @@ describe("a run is followed", () => {
     await next.stop();
   });
 
-  test("without a stream too: then the daemon is asked again and again", async () => {
-    const listeners = await Promise.all(Array.from({ length: 64 }, () => server.request("/control/v1/events")));
-    expect(listeners.map(({ status }) => status)).not.toContain(503);
-    const { run, ended } = await remote.begin({ sync: "staff", cause: "demand", by });
-    coordinator.end(run.id, { state: "applied" });
-    expect((await ended).state).toBe("applied");
-    for (const listener of listeners) await listener.body?.cancel();
-  });
 
   test("until the caller is interrupted; the run goes on", async () => {
     const { run, ended } = await remote.begin({ sync: "staff", cause: "demand", by });
