@@ -1,8 +1,8 @@
 import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
 import { matches } from "./patterns.ts";
-import type { Found } from "./renames.ts";
-import { tables } from "./tables.ts";
+import { findSome } from "./found.ts";
+import type { Found } from "./found.ts";
 
 /** A membership that somebody added in the target. */
 export interface ByHand {
@@ -19,11 +19,8 @@ export interface ByHandFound {
   readonly undecided: number;
 }
 
-/** How many memberships are named. */
-const examples = 20;
-
 /**
- * Makes `added_by_hand` of the memberships in `actual` that neither the sources say nor this sync has given. What it has
+ * Fills `added_by_hand` with the memberships in `actual` that neither the sources say nor this sync has given. What it has
  * given is what the last applied run left in the target (`baseline_target`), of principals and groups that it owned, without
  * what it knew to be by hand (`by_hand`): so a membership that the sources withdraw is taken away. Without a baseline only
  * what was known then is by hand, and whatever else is in principals and groups that it owned counts as given. Runs before
@@ -36,7 +33,6 @@ export async function findByHand(
   groups: readonly string[],
   hasBaseline: boolean,
 ): Promise<number> {
-  await connection.run(`CREATE OR REPLACE TEMP TABLE added_by_hand (${tables.added_by_hand})`);
   if (groups.length === 0) return 0;
   const left = hasBaseline
     ? `SELECT kind, name, unnest(group_names) AS grp FROM baseline_target SEMI JOIN extra_membership USING (kind, name)`
@@ -50,42 +46,37 @@ export async function findByHand(
       WHERE NOT list_has_all(coalesce(s.group_names, []), a.group_names))
     SELECT kind, name, grp FROM extra
     SEMI JOIN (SELECT name FROM ours WHERE kind = 'group') o ON o.name = extra.grp WHERE ${matches("grp", groups)};
-    CREATE OR REPLACE TEMP TABLE given_membership AS
-    SELECT l.kind, l.name, l.grp FROM (${left}) l SEMI JOIN ledger USING (kind, name)
-    SEMI JOIN (SELECT name FROM ledger WHERE kind = 'group') g ON g.name = l.grp
-    ANTI JOIN by_hand USING (kind, name, grp);
-    INSERT INTO added_by_hand FROM extra_membership ANTI JOIN given_membership USING (kind, name, grp)`);
+    INSERT INTO added_by_hand
+    WITH given AS (
+      SELECT l.kind, l.name, l.grp FROM (${left}) l SEMI JOIN ledger USING (kind, name)
+      SEMI JOIN (SELECT name FROM ledger WHERE kind = 'group') g ON g.name = l.grp
+      ANTI JOIN by_hand USING (kind, name, grp))
+    FROM extra_membership ANTI JOIN given USING (kind, name, grp)`);
+  if (hasBaseline) return 0;
   const [row] = await connection.rows<{ given: bigint }>(`
-    SELECT count(*) AS given FROM extra_membership SEMI JOIN given_membership USING (kind, name, grp)
+    SELECT count(*) AS given FROM extra_membership ANTI JOIN added_by_hand USING (kind, name, grp)
     SEMI JOIN assembled USING (kind, name) SEMI JOIN (SELECT name FROM assembled WHERE kind = 'group') s ON s.name = grp`);
-  return hasBaseline ? 0 : Number(row?.given ?? 0);
+  return Number(row?.given ?? 0);
 }
 
 /**
- * Adds to `desired` the memberships that somebody added by hand: makes `kept_by_hand` of `added_by_hand`, by the names that
- * principals and groups will have. Runs in `combine`.
+ * SQL that makes `kept_by_hand` of `added_by_hand`: the memberships that somebody added by hand, by the names that principals and
+ * groups will have. Part of `combine`.
+ * @param wanted a relation `(kind, name, group_names)`: what the sources want
  */
-export async function keepByHand(connection: Connection): Promise<void> {
-  await connection.run(`
-    CREATE TEMP TABLE IF NOT EXISTS added_by_hand (${tables.added_by_hand});
+export function keptByHandOf(wanted: string): string {
+  return `
     CREATE OR REPLACE TEMP TABLE kept_by_hand AS
     WITH placed AS (
       SELECT a.kind, coalesce(p.becomes, a.name) AS name, coalesce(g.becomes, a.grp) AS grp FROM added_by_hand a
       LEFT JOIN renamed p ON p.kind = a.kind AND p.was = a.name LEFT JOIN renamed g ON g.kind = 'group' AND g.was = a.grp)
     SELECT DISTINCT placed.kind, placed.name, placed.grp FROM placed
-    LEFT JOIN desired m ON m.kind = placed.kind AND m.name = placed.name
+    LEFT JOIN ${wanted} m ON m.kind = placed.kind AND m.name = placed.name
     WHERE grp IN (SELECT name FROM remaining_group) AND NOT is_protected('group', grp) AND NOT list_contains(coalesce(m.group_names, []), grp)
-      AND (m.name IS NOT NULL OR (placed.kind, placed.name) IN (SELECT (kind, name) FROM frozen));
-    UPDATE desired SET group_names = list_sort(list_distinct(desired.group_names || k.names))
-    FROM (SELECT kind, name, list(grp) AS names FROM kept_by_hand GROUP BY kind, name) k
-    WHERE k.kind = desired.kind AND k.name = desired.name`);
+      AND (m.name IS NOT NULL OR (placed.kind, placed.name) IN (SELECT (kind, name) FROM frozen))`;
 }
 
 /** The memberships that stay. Runs after `combine`. */
-export async function keptByHand(connection: Connection): Promise<Found<ByHand>> {
-  const [row] = await connection.rows<{ count: bigint }>("SELECT count(*) AS count FROM kept_by_hand");
-  const found = await connection.rows<ByHand>(
-    `SELECT kind, name, grp AS "group" FROM kept_by_hand ORDER BY grp, kind DESC, name LIMIT ${examples}`,
-  );
-  return { count: Number(row?.count ?? 0), examples: found };
+export function keptByHand(connection: Connection): Promise<Found<ByHand>> {
+  return findSome(connection, `SELECT kind, name, grp AS "group" FROM kept_by_hand`, `"group", kind DESC, name`);
 }

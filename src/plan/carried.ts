@@ -1,7 +1,8 @@
 import type { Connection } from "#duckdb/database.ts";
 import { Rows } from "#duckdb/insert.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Found } from "./renames.ts";
+import { findSome, nothing } from "./found.ts";
+import type { Found } from "./found.ts";
 import { tables } from "./tables.ts";
 
 /*
@@ -153,10 +154,6 @@ export async function describeForeign(connection: Connection): Promise<Foreign> 
   const types = await connection.rows<{ type: string; count: number }>(
     "SELECT type, count(*)::INTEGER AS count FROM actual_foreign GROUP BY type ORDER BY count DESC, type",
   );
-  if (types.length === 0) return { types, taken: { count: 0, examples: [] } };
-  const [row] = await connection.rows<{ count: number }>(`SELECT count(*)::INTEGER AS count FROM ${takenNames}`);
-  const examples = await connection.rows<Foreign["taken"]["examples"][number]>(
-    `SELECT kind, name, type FROM ${takenNames} ORDER BY kind DESC, name LIMIT 20`,
-  );
-  return { types, taken: { count: row?.count ?? 0, examples } };
+  if (types.length === 0) return { types, taken: nothing };
+  return { types, taken: await findSome(connection, `SELECT kind, name, type FROM ${takenNames}`, "kind DESC, name") };
 }

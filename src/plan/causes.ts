@@ -80,53 +80,51 @@ const most = 30;
  * @returns the causes, those that explain most first
  */
 export async function findCauses(connection: Connection, options: CauseOptions): Promise<Cause[]> {
-  await createItems(connection);
-  if (options.hasBaseline) {
-    await explainItems(connection, options);
-    await findTogether(connection);
-  } else
-    await connection.run(`
-      CREATE OR REPLACE TEMP TABLE shared (cause VARCHAR, source VARCHAR, attribute VARCHAR, value VARCHAR, of BIGINT);
-      CREATE OR REPLACE TEMP TABLE explained AS
-      SELECT *, 'first' AS cause, NULL::VARCHAR AS source, NULL::VARCHAR AS attribute, NULL::VARCHAR AS was, NULL::VARCHAR AS became
-      FROM item`);
-  await connection.run(`
+  const [found] = await connection.rows<{ moves: number }>(`
+    CREATE OR REPLACE TEMP TABLE explained AS
+    WITH ${items}${
+      options.hasBaseline
+        ? explanation(options)
+        : `
+    SELECT action, kind, name, aspect, grp, 'first' AS cause, NULL::VARCHAR AS source, NULL::VARCHAR AS attribute, NULL::VARCHAR AS was,
+      NULL::VARCHAR AS became, NULL::BIGINT AS of FROM item`
+    };
+    SELECT count(*)::INTEGER AS moves FROM explained WHERE ${isMove}`);
+  if ((found?.moves ?? 0) >= together.records) await connection.run(explainTogether);
+  const rows = await connection.rows<CauseRow>(`
     CREATE OR REPLACE TEMP TABLE drift_item AS
-    SELECT action, kind, name, aspect, grp FROM explained WHERE cause = 'drift'`);
-  const causes = await rollUp(connection);
-  await connection.run(ownTables.map((table) => `DROP TABLE IF EXISTS ${table};`).join(" "));
-  return causes;
+    SELECT action, kind, name, aspect, grp FROM explained WHERE cause = 'drift';
+    ${rollUp};
+    FROM cause ORDER BY length(id), id`);
+  await connection.run("DROP TABLE explained; DROP TABLE keyed; DROP TABLE cause");
+  return rows.map((row) => ({
+    id: row.id,
+    kind: row.kind,
+    source: row.source ?? undefined,
+    attribute: row.attribute ?? undefined,
+    from: row.was ?? undefined,
+    to: row.became ?? undefined,
+    of: row.of === null ? undefined : Number(row.of),
+    users: Number(row.users),
+    groups: Number(row.groups),
+    example: { kind: row.example_kind, name: row.example },
+  }));
 }
 
-/** The tables that only this file knows, in the order they are made. */
-const ownTables = [
-  "item",
-  "concerned",
-  "stood",
-  "judged",
-  "evidence",
-  "explained",
-  "arrival",
-  "fact",
-  "shared",
-  "keyed",
-  "ranked",
-  "cause",
-] as const;
+/** An SQL condition on a row of `explained`: the principal came or left, since its record did. */
+const isMove = "cause IN ('new', 'gone') AND aspect = 'existence'";
 
 /**
- * Makes `item (action, kind, name, aspect, grp, was, wanted)`: a row for the creation or deletion of a principal
+ * SQL of `item (action, kind, name, aspect, grp, was, wanted)`, for a WITH: a row for the creation or deletion of a principal
  * (`existence`), for each attribute that is changed, and for each membership (`joined`, `left`).
  */
-async function createItems(connection: Connection): Promise<void> {
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE item AS
-    WITH side AS MATERIALIZED (FROM change_sides)
-    SELECT action, kind, name, 'existence' AS aspect, NULL::VARCHAR AS grp, NULL::VARCHAR AS was, NULL::VARCHAR AS wanted
-    FROM side WHERE action <> 'update'
-    ${attributeItems("displayName", "display_name")} ${attributeItems("description", "description")} ${attributeItems("mail", "mail")}
-    ${membershipItems("joined", "after", "before")} ${membershipItems("left", "before", "after")}`);
-}
+const items = `
+    side AS (FROM change_pair),
+    item AS (
+      SELECT action, kind, name, 'existence' AS aspect, NULL::VARCHAR AS grp, NULL::VARCHAR AS was, NULL::VARCHAR AS wanted
+      FROM side WHERE action <> 'update'
+      ${attributeItems("displayName", "display_name")} ${attributeItems("description", "description")} ${attributeItems("mail", "mail")}
+      ${membershipItems("joined", "after", "before")} ${membershipItems("left", "before", "after")})`;
 
 /** SQL of the rows of `item` for one attribute. */
 function attributeItems(aspect: string, column: string): string {
@@ -195,13 +193,13 @@ function pointerIn(column: string): string {
   return `'/' || replace(replace(${column}, '~', '~0'), '/', '~1')`;
 }
 
-/** Makes `explained`: the rows of `item` with `cause`, `source`, `attribute`, and what the value `was` and `became`. */
-async function explainItems(connection: Connection, options: CauseOptions): Promise<void> {
-  const { changedKeys, hasGrace } = options;
-  const hasChanged = changedKeys.length > 0;
-  const isFor = (...prefixes: readonly string[]): boolean =>
-    changedKeys.some((key) => prefixes.some((prefix) => key.includes(prefix)));
-  const scopeChanged = isFor(
+/**
+ * SQL of the rows of `item` with `cause`, `source`, `attribute`, and what the value `was` and `became`; the end of a WITH. `of` is
+ * for `explainTogether`.
+ */
+function explanation(options: CauseOptions): string {
+  const { changedKeys } = options;
+  const scopeChanged = haveChanged(changedKeys, [
     "include",
     "exclude",
     ".join",
@@ -212,76 +210,121 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     "tables.",
     ...scopeKeys,
     "users.nested",
-  );
-  const lists = [...groupAttributes].map(literal).join(", ");
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE concerned AS
-    WITH involved AS (SELECT DISTINCT kind, name FROM item)
-    SELECT o.kind, o.name, o.source, o.source_id, r.scope AS is_scope, r.name AS is_name, r.attributes AS is_said,
-      b.scope AS was_scope, b.name AS was_name, ${ifValid("b.attributes")} AS was_said
-    FROM (
-      SELECT kind, name, source, source_id FROM assembled_origin SEMI JOIN involved USING (kind, name)
-      UNION
-      SELECT kind, name, source, source_id FROM ledger SEMI JOIN involved USING (kind, name)) o
-    LEFT JOIN record r USING (kind, source, source_id) LEFT JOIN baseline_record b USING (kind, source, source_id);
-    CREATE OR REPLACE TEMP TABLE stood AS
-    SELECT kind, name, min(source) AS source, bool_and(was_scope IS NULL) AS is_new, bool_or(was_scope IN ('excluded', 'unlisted')) AS was_out,
-      bool_or(was_scope = 'quarantined') AS was_doubted, bool_or(was_scope = 'in' AND was_name = name) AS was_it,
-      bool_or(was_scope = 'in' AND was_name <> name) AS was_other, bool_or(is_scope = 'in' AND is_name <> name) AS is_other,
-      bool_or(is_scope IN ('excluded', 'unlisted')) AS is_out, bool_and(is_scope IS NULL) AS is_gone, bool_or(source = ${literal(ownSource)}) AS is_own,
-      bool_or(was_scope = 'left out') AS was_left
-    FROM concerned GROUP BY kind, name;
-    CREATE OR REPLACE TEMP TABLE judged AS
-    SELECT i.*, s.source AS of_source,
-      CASE
-        WHEN i.aspect = 'existence' AND i.action = 'create' THEN CASE
-          WHEN t.name IS NOT NULL THEN 'drift'
-          WHEN s.is_own OR s.name IS NULL THEN 'configuration'
-          WHEN s.was_left THEN 'left out'
-          WHEN s.was_other THEN 'rename'
-          WHEN s.was_out THEN 'into scope'
-          WHEN s.was_doubted THEN 'cleared'
-          WHEN s.is_new THEN 'new'
-          WHEN ${hasChanged} THEN 'configuration'
-          ELSE 'other' END
-        WHEN i.aspect = 'existence' THEN CASE
-          WHEN t.name IS NULL THEN 'drift'
-          WHEN s.is_other THEN 'rename'
-          WHEN s.is_own THEN 'configuration'
-          WHEN s.is_out THEN 'out of scope'
-          WHEN ${hasGrace} AND l.name IS NOT NULL THEN 'grace'
-          WHEN s.was_left THEN 'left out'
-          WHEN s.is_gone AND s.was_it THEN 'gone'
-          WHEN ${hasChanged} THEN 'configuration'
-          WHEN s.is_gone THEN 'gone'
-          ELSE 'other' END
-        WHEN i.aspect IN ('joined', 'left') THEN CASE
-          WHEN t.name IS NOT NULL AND list_contains(t.group_names, i.grp) = (i.aspect = 'joined') THEN 'drift'
-          WHEN g.name IS NOT NULL THEN 'of group'
+  ]);
+  return `,
+    involved AS (SELECT DISTINCT kind, name FROM item),
+    ${concerned},
+    ${judged(options)},
+    ${evidence(options)},
+    often AS (SELECT source, attribute, core, count(*) AS times FROM evidence GROUP BY ALL),
+    best AS (
+      SELECT e.* FROM evidence e
+      JOIN often o ON o.source = e.source AND o.attribute = e.attribute AND o.core IS NOT DISTINCT FROM e.core
+      QUALIFY row_number() OVER (PARTITION BY e.action, e.kind, e.name, e.aspect, e.grp ORDER BY o.times DESC, e.attribute) = 1),
+    alone AS (
+      SELECT j.action, j.kind, j.name, j.aspect, j.grp,
+        CASE
+          WHEN j.guess IN ('attribute', 'rename') AND b.attribute IS NULL THEN ${changedKeys.length > 0 ? "'configuration'" : "'other'"}
+          WHEN j.guess IN ('into scope', 'out of scope') AND b.attribute IS NULL AND ${scopeChanged} THEN 'configuration'
+          ELSE j.guess END AS cause,
+        coalesce(b.source, j.of_source) AS source,
+        CASE WHEN j.guess = 'drift' THEN CASE WHEN j.aspect IN ('joined', 'left') THEN 'memberships' ELSE j.aspect END
+          WHEN j.guess = 'membership' THEN j.grp ELSE b.attribute END AS attribute,
+        CASE WHEN j.guess = 'drift' THEN j.wanted ELSE b.core.was END AS was_part,
+        CASE WHEN j.guess = 'drift' THEN j.was ELSE b.core.became END AS became_part
+      FROM judged j LEFT JOIN best b ON b.action = j.action AND b.kind = j.kind AND b.name = j.name AND b.aspect = j.aspect
+        AND b.grp IS NOT DISTINCT FROM j.grp)
+    SELECT a.action, a.kind, a.name, a.aspect, a.grp,
+      coalesce(g.cause, a.cause) AS cause, coalesce(g.source, a.source) AS source,
+      CASE coalesce(g.cause, a.cause) WHEN 'configuration' THEN ${literal(changedKeys.join(", "))}
+        ELSE coalesce(g.attribute, a.attribute) END AS attribute,
+      coalesce(g.was_part, a.was_part) AS was, coalesce(g.became_part, a.became_part) AS became,
+      NULL::BIGINT AS of
+    FROM alone a LEFT JOIN alone g ON g.kind = 'group' AND g.aspect = 'existence' AND g.name = ${onlyIf("a.cause = 'of group'", "a.grp")}`;
+}
+
+/** Whether the configuration has changed under a key that contains one of these. */
+function haveChanged(changedKeys: readonly string[], parts: readonly string[]): boolean {
+  return changedKeys.some((key) => parts.some((part) => key.includes(part)));
+}
+
+/** SQL of the records that principals with changes are made of or were made of, and of what they say together. */
+const concerned = `concerned AS (
+      SELECT o.kind, o.name, o.source, o.source_id, r.scope AS is_scope, r.name AS is_name, r.attributes AS is_said,
+        b.scope AS was_scope, b.name AS was_name, ${ifValid("b.attributes")} AS was_said
+      FROM (
+        SELECT kind, name, source, source_id FROM assembled_origin SEMI JOIN involved USING (kind, name)
+        UNION
+        SELECT kind, name, source, source_id FROM ledger SEMI JOIN involved USING (kind, name)) o
+      LEFT JOIN record r USING (kind, source, source_id) LEFT JOIN baseline_record b USING (kind, source, source_id)),
+    stood AS (
+      SELECT kind, name, min(source) AS source, bool_and(was_scope IS NULL) AS is_new, bool_or(was_scope IN ('excluded', 'unlisted')) AS was_out,
+        bool_or(was_scope = 'quarantined') AS was_doubted, bool_or(was_scope = 'in' AND was_name = name) AS was_it,
+        bool_or(was_scope = 'in' AND was_name <> name) AS was_other, bool_or(is_scope = 'in' AND is_name <> name) AS is_other,
+        bool_or(is_scope IN ('excluded', 'unlisted')) AS is_out, bool_and(is_scope IS NULL) AS is_gone, bool_or(source = ${literal(ownSource)}) AS is_own,
+        bool_or(was_scope = 'left out') AS was_left
+      FROM concerned GROUP BY kind, name)`;
+
+/** SQL of the rows of `item` with a `guess`: their cause, as far as principals and their records tell. */
+function judged({ changedKeys, hasGrace }: CauseOptions): string {
+  const hasChanged = changedKeys.length > 0;
+  const listsChanged = haveChanged(changedKeys, ["defaultGroups", "staticGroups", "groupsFromRules", "keepManual"]);
+  return `judged AS (
+      SELECT i.*, s.source AS of_source,
+        CASE
+          WHEN i.aspect = 'existence' AND i.action = 'create' THEN CASE
+            WHEN t.name IS NOT NULL THEN 'drift'
+            WHEN s.is_own OR s.name IS NULL THEN 'configuration'
+            WHEN s.was_left THEN 'left out'
+            WHEN s.was_other THEN 'rename'
+            WHEN s.was_out THEN 'into scope'
+            WHEN s.was_doubted THEN 'cleared'
+            WHEN s.is_new THEN 'new'
+            WHEN ${hasChanged} THEN 'configuration'
+            ELSE 'other' END
+          WHEN i.aspect = 'existence' THEN CASE
+            WHEN t.name IS NULL THEN 'drift'
+            WHEN s.is_other THEN 'rename'
+            WHEN s.is_own THEN 'configuration'
+            WHEN s.is_out THEN 'out of scope'
+            WHEN ${hasGrace} AND l.name IS NOT NULL THEN 'grace'
+            WHEN s.was_left THEN 'left out'
+            WHEN s.is_gone AND s.was_it THEN 'gone'
+            WHEN ${hasChanged} THEN 'configuration'
+            WHEN s.is_gone THEN 'gone'
+            ELSE 'other' END
+          WHEN i.aspect IN ('joined', 'left') THEN CASE
+            WHEN t.name IS NOT NULL AND list_contains(t.group_names, i.grp) = (i.aspect = 'joined') THEN 'drift'
+            WHEN g.name IS NOT NULL THEN 'of group'
+            WHEN s.was_left THEN 'left out'
+            WHEN t.name IS NULL AND s.is_new THEN 'new'
+            WHEN t.name IS NULL AND s.was_out THEN 'into scope'
+            WHEN n.grp IS NOT NULL OR p.grp IS NOT NULL THEN 'attribute'
+            WHEN ${listsChanged} AND s.was_it THEN 'configuration'
+            ELSE 'membership' END
+          WHEN t.name IS NOT NULL AND i.wanted IS NOT DISTINCT FROM
+            CASE i.aspect WHEN 'displayName' THEN t.display_name WHEN 'description' THEN t.description ELSE t.mail END THEN 'drift'
           WHEN s.was_left THEN 'left out'
           WHEN t.name IS NULL AND s.is_new THEN 'new'
           WHEN t.name IS NULL AND s.was_out THEN 'into scope'
-          WHEN n.grp IS NOT NULL OR p.grp IS NOT NULL THEN 'attribute'
-          WHEN ${isFor("defaultGroups", "staticGroups", "groupsFromRules", "keepManual")} AND s.was_it THEN 'configuration'
-          ELSE 'membership' END
-        WHEN t.name IS NOT NULL AND i.wanted IS NOT DISTINCT FROM
-          CASE i.aspect WHEN 'displayName' THEN t.display_name WHEN 'description' THEN t.description ELSE t.mail END THEN 'drift'
-        WHEN s.was_left THEN 'left out'
-        WHEN t.name IS NULL AND s.is_new THEN 'new'
-        WHEN t.name IS NULL AND s.was_out THEN 'into scope'
-        ELSE 'attribute' END AS guess
-    FROM item i
-    LEFT JOIN stood s ON s.kind = i.kind AND s.name = i.name
-    LEFT JOIN baseline_target t ON t.kind = i.kind AND t.name = i.name
-    LEFT JOIN leaving_since l ON l.kind = i.kind AND l.name = i.name
-    LEFT JOIN (
-      SELECT name FROM changes WHERE kind = 'group' AND action <> 'update' AND name NOT IN (
-        SELECT name FROM assembled_origin WHERE kind = 'group' AND source = ${literal(ruleSource)}
-        UNION SELECT name FROM ledger WHERE kind = 'group' AND source = ${literal(ruleSource)})) g ON g.name = i.grp
-    LEFT JOIN rule_membership n ON n.kind = i.kind AND n.name = i.name AND n.grp = ${onlyIf("i.aspect = 'joined'", "i.grp")}
-    LEFT JOIN baseline_membership p ON p.kind = i.kind AND p.name = i.name AND p.grp = ${onlyIf("i.aspect = 'left'", "i.grp")};
-    CREATE OR REPLACE TEMP TABLE evidence AS
-    WITH asked AS (
+          ELSE 'attribute' END AS guess
+      FROM item i
+      LEFT JOIN stood s ON s.kind = i.kind AND s.name = i.name
+      LEFT JOIN baseline_target t ON t.kind = i.kind AND t.name = i.name
+      LEFT JOIN leaving_since l ON l.kind = i.kind AND l.name = i.name
+      LEFT JOIN (
+        SELECT name FROM changes WHERE kind = 'group' AND action <> 'update' AND name NOT IN (
+          SELECT name FROM assembled_origin WHERE kind = 'group' AND source = ${literal(ruleSource)}
+          UNION SELECT name FROM ledger WHERE kind = 'group' AND source = ${literal(ruleSource)})) g ON g.name = i.grp
+      LEFT JOIN rule_membership n ON n.kind = i.kind AND n.name = i.name AND n.grp = ${onlyIf("i.aspect = 'joined'", "i.grp")}
+      LEFT JOIN baseline_membership p ON p.kind = i.kind AND p.name = i.name AND p.grp = ${onlyIf("i.aspect = 'left'", "i.grp")})`;
+}
+
+/** SQL of what records say otherwise now than at the last run, where that decides about an item: the part that differs. */
+function evidence(options: CauseOptions): string {
+  const lists = [...groupAttributes].map(literal).join(", ");
+  return `
+    asked AS (
       SELECT j.action, j.kind, j.name, j.aspect, j.grp, c.source, c.was_said, c.is_said, relevant.attribute, relevant.pointer,
         coalesce(was_scope = 'unlisted', false) OR coalesce(is_scope = 'unlisted', false) AS is_unlisted
       FROM judged j
@@ -312,38 +355,14 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
       SELECT *, ${partsOf("was")} AS a, ${partsOf("became")} AS b FROM said WHERE was IS DISTINCT FROM became),
     headed AS MATERIALIZED (SELECT *, ${sameParts("a", "b")} AS head FROM part),
     tailed AS MATERIALIZED (
-      SELECT *, least(${sameParts("list_reverse(a)", "list_reverse(b)")}, len(a) - head, len(b) - head) AS tail FROM headed)
-    SELECT action, kind, name, aspect, grp, source, attribute,
-      CASE WHEN was IS NULL OR became IS NULL OR was = '' OR became = '' THEN struct_pack(was := was, became := became)
-        ELSE struct_pack(was := ${middleOf("a")}, became := ${middleOf("b")}) END AS core
-    FROM tailed
-    UNION ALL
-    SELECT action, kind, name, aspect, grp, source, attribute, struct_pack(was := was, became := became) FROM membership;
-    CREATE OR REPLACE TEMP TABLE explained AS
-    WITH often AS (SELECT source, attribute, core, count(*) AS times FROM evidence GROUP BY ALL),
-    best AS (
-      SELECT e.* FROM evidence e
-      JOIN often o ON o.source = e.source AND o.attribute = e.attribute AND o.core IS NOT DISTINCT FROM e.core
-      QUALIFY row_number() OVER (PARTITION BY e.action, e.kind, e.name, e.aspect, e.grp ORDER BY o.times DESC, e.attribute) = 1),
-    alone AS (
-      SELECT j.action, j.kind, j.name, j.aspect, j.grp, j.was, j.wanted,
-        CASE
-          WHEN j.guess IN ('attribute', 'rename') AND b.attribute IS NULL THEN ${hasChanged ? "'configuration'" : "'other'"}
-          WHEN j.guess IN ('into scope', 'out of scope') AND b.attribute IS NULL AND ${scopeChanged} THEN 'configuration'
-          ELSE j.guess END AS cause,
-        coalesce(b.source, j.of_source) AS source,
-        CASE WHEN j.guess = 'drift' THEN CASE WHEN j.aspect IN ('joined', 'left') THEN 'memberships' ELSE j.aspect END
-          WHEN j.guess = 'membership' THEN j.grp ELSE b.attribute END AS attribute,
-        CASE WHEN j.guess = 'drift' THEN j.wanted ELSE b.core.was END AS was_part,
-        CASE WHEN j.guess = 'drift' THEN j.was ELSE b.core.became END AS became_part
-      FROM judged j LEFT JOIN best b ON b.action = j.action AND b.kind = j.kind AND b.name = j.name AND b.aspect = j.aspect
-        AND b.grp IS NOT DISTINCT FROM j.grp)
-    SELECT a.action, a.kind, a.name, a.aspect, a.grp, a.was AS target_has, a.wanted,
-      coalesce(g.cause, a.cause) AS cause, coalesce(g.source, a.source) AS source,
-      CASE coalesce(g.cause, a.cause) WHEN 'configuration' THEN ${literal(changedKeys.join(", "))}
-        ELSE coalesce(g.attribute, a.attribute) END AS attribute,
-      coalesce(g.was_part, a.was_part) AS was, coalesce(g.became_part, a.became_part) AS became
-    FROM alone a LEFT JOIN alone g ON g.kind = 'group' AND g.aspect = 'existence' AND g.name = ${onlyIf("a.cause = 'of group'", "a.grp")}`);
+      SELECT *, least(${sameParts("list_reverse(a)", "list_reverse(b)")}, len(a) - head, len(b) - head) AS tail FROM headed),
+    evidence AS (
+      SELECT action, kind, name, aspect, grp, source, attribute,
+        CASE WHEN was IS NULL OR became IS NULL OR was = '' OR became = '' THEN struct_pack(was := was, became := became)
+          ELSE struct_pack(was := ${middleOf("a")}, became := ${middleOf("b")}) END AS core
+      FROM tailed
+      UNION ALL
+      SELECT action, kind, name, aspect, grp, source, attribute, struct_pack(was := was, became := became) FROM membership)`;
 }
 
 /** SQL: JSON that the last run stored; NULL where it is not valid, as it was of a lone surrogate in releases before 0.2. */
@@ -351,54 +370,54 @@ function ifValid(json: string): string {
   return String.raw`CASE WHEN contains(${json}, '\ud') THEN CASE WHEN json_valid(${json}) THEN ${json} END ELSE ${json} END`;
 }
 
+const valueOfAttribute = `json_extract_string(attributes, ${pointerIn("attribute")})`;
+
+/** SQL of the DN above a record, and all above that. */
+const containers = String.raw`regexp_extract_all(container, '(?:[^,\\]|\\.)+')`;
+const dns = `
+      unnest(list_transform(generate_series(1, len(${containers})), lambda i: array_to_string(list_slice(${containers}, i, len(${containers})), ',')))`;
+
+/** SQL of all records that there are, or were. */
+const population = `(
+      SELECT 'new' AS cause, * FROM record WHERE scope = 'in'
+      UNION ALL SELECT 'gone', * REPLACE (${ifValid("attributes")} AS attributes) FROM baseline_record WHERE scope = 'in')`;
+
 /**
- * Completes `explained` for records that came or left together: the attribute and value that they have in common with
- * hardly any other record, or the DN above them. Makes `shared (cause, source, attribute, value, of)`.
+ * SQL that completes `explained` for records that came or left together: the attribute and value that they have in common with
+ * hardly any other record, or the DN above them; and how many have that.
  */
-async function findTogether(connection: Connection): Promise<void> {
-  const value = `json_extract_string(attributes, ${pointerIn("attribute")})`;
-  // The DN above a record, and all above that.
-  const containers = String.raw`regexp_extract_all(container, '(?:[^,\\]|\\.)+')`;
-  const dns = `
-    unnest(list_transform(generate_series(1, len(${containers})), lambda i: array_to_string(list_slice(${containers}, i, len(${containers})), ',')))`;
-  await connection.run(`
-    CREATE OR REPLACE TEMP VIEW population AS
-    SELECT 'new' AS cause, * FROM record WHERE scope = 'in'
-    UNION ALL SELECT 'gone', * REPLACE (${ifValid("attributes")} AS attributes) FROM baseline_record WHERE scope = 'in';
-    CREATE OR REPLACE TEMP TABLE arrival AS
-    SELECT p.* FROM population p
-    SEMI JOIN (FROM explained WHERE cause IN ('new', 'gone') AND aspect = 'existence') e USING (cause, kind, name);
-    CREATE OR REPLACE TEMP TABLE fact AS
-    SELECT cause, kind, name, source, attribute, value FROM (
-      SELECT *, ${value} AS value FROM (SELECT *, unnest(json_keys(attributes)) AS attribute FROM arrival))
-    WHERE value <> '' AND attribute NOT IN (${[...groupAttributes].map(literal).join(", ")})
-    UNION ALL
-    SELECT cause, kind, name, source, 'dn', ${dns} FROM arrival WHERE container IS NOT NULL;
-    CREATE OR REPLACE TEMP TABLE shared AS
-    WITH candidate AS MATERIALIZED (
-      SELECT cause, source, attribute, value, count(*) AS records FROM fact GROUP BY ALL HAVING records >= ${together.records}),
-    asked AS MATERIALIZED (SELECT DISTINCT cause, source, attribute FROM candidate),
-    valued AS (
-      SELECT cause, source, attribute, ${value} AS value FROM population JOIN asked USING (cause, source)),
-    placed AS (
-      SELECT cause, source, 'dn' AS attribute, ${dns} AS value, entries FROM (
-        SELECT cause, source, container, count(*) AS entries FROM population SEMI JOIN asked USING (cause, source)
-        WHERE container IS NOT NULL GROUP BY ALL)),
-    total AS (
-      SELECT cause, source, attribute, value, count(*) AS of FROM valued GROUP BY ALL
-      UNION ALL
-      SELECT cause, source, attribute, value, sum(entries) FROM placed GROUP BY ALL)
-    SELECT cause, source, attribute, value, records, sum(of)::BIGINT AS of FROM candidate JOIN total USING (cause, source, attribute, value)
-    GROUP BY ALL HAVING records >= ${together.share} * sum(of);
-    UPDATE explained SET source = best.source, attribute = best.attribute,
+const explainTogether = `
+    UPDATE explained SET source = best.source, attribute = best.attribute, of = best.of,
       was = CASE explained.cause WHEN 'gone' THEN best.value END, became = CASE explained.cause WHEN 'new' THEN best.value END
     FROM (
-      SELECT f.* FROM fact f JOIN shared s USING (cause, source, attribute, value)
+      WITH arrival AS (FROM ${population} SEMI JOIN (FROM explained WHERE ${isMove}) USING (cause, kind, name)),
+      fact AS (
+        SELECT cause, kind, name, source, attribute, value FROM (
+          SELECT *, ${valueOfAttribute} AS value FROM (SELECT *, unnest(json_keys(attributes)) AS attribute FROM arrival))
+        WHERE value <> '' AND attribute NOT IN (${[...groupAttributes].map(literal).join(", ")})
+        UNION ALL
+        SELECT cause, kind, name, source, 'dn', ${dns} FROM arrival WHERE container IS NOT NULL),
+      candidate AS (
+        SELECT cause, source, attribute, value, count(*) AS records FROM fact GROUP BY ALL HAVING records >= ${together.records}),
+      asked AS (SELECT DISTINCT cause, source, attribute FROM candidate),
+      valued AS (
+        SELECT cause, source, attribute, ${valueOfAttribute} AS value FROM ${population} JOIN asked USING (cause, source)),
+      placed AS (
+        SELECT cause, source, 'dn' AS attribute, ${dns} AS value, entries FROM (
+          SELECT cause, source, container, count(*) AS entries FROM ${population} SEMI JOIN asked USING (cause, source)
+          WHERE container IS NOT NULL GROUP BY ALL)),
+      total AS (
+        SELECT cause, source, attribute, value, count(*) AS of FROM valued GROUP BY ALL
+        UNION ALL
+        SELECT cause, source, attribute, value, sum(entries) FROM placed GROUP BY ALL),
+      shared AS (
+        SELECT cause, source, attribute, value, records, sum(of)::BIGINT AS of
+        FROM candidate JOIN total USING (cause, source, attribute, value)
+        GROUP BY ALL HAVING records >= ${together.share} * sum(of))
+      SELECT f.*, s.of FROM fact f JOIN shared s USING (cause, source, attribute, value)
       QUALIFY row_number() OVER (
         PARTITION BY f.cause, f.kind, f.name ORDER BY s.records DESC, f.attribute = 'dn' DESC, length(f.value) DESC, f.attribute) = 1) best
-    WHERE best.cause = explained.cause AND best.kind = explained.kind AND best.name = explained.name;
-    DROP VIEW population`);
-}
+    WHERE best.cause = explained.cause AND best.kind = explained.kind AND best.name = explained.name`;
 
 /** SQL of the names of groups at `pointer` in what a record said. */
 function groupsAt(said: string): string {
@@ -421,6 +440,56 @@ function middleOf(parts: string): string {
   return `array_to_string(list_slice(${parts}, head + 1, len(${parts}) - tail), '')`;
 }
 
+/**
+ * SQL that makes `change_cause` of `explained`, and `cause`, the list of causes. Values that only one change has are rolled up to
+ * the attribute, and so are small groups.
+ */
+const rollUp = `
+    CREATE OR REPLACE TEMP TABLE keyed AS
+    WITH fitted AS (
+      SELECT kind, name, cause,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership', 'new', 'gone') THEN attribute END AS attribute,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN was END AS was,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN became END AS became,
+        CASE WHEN cause IN ('first', 'configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE source END AS source, of
+      FROM explained),
+    -- Grouped: a window that counts what is different is much slower where there are many items.
+    sized AS (
+      SELECT cause, source, attribute, was, became, count(*) AS size
+      FROM (SELECT DISTINCT cause, source, attribute, was, became, kind, name FROM fitted)
+      GROUP BY cause, source, attribute, was, became),
+    counted AS (SELECT *, count(*) OVER (PARTITION BY cause, source, attribute) AS values FROM sized),
+    rolled AS (
+      SELECT f.kind, f.name, f.cause, f.source, f.of,
+        CASE WHEN c.size >= ${fewest} OR f.cause NOT IN ('membership', 'new', 'gone') THEN f.attribute END AS attribute,
+        CASE WHEN c.size >= ${fewest} OR (c.values = 1 AND f.cause NOT IN ('new', 'gone')) THEN f.was END AS was,
+        CASE WHEN c.size >= ${fewest} OR (c.values = 1 AND f.cause NOT IN ('new', 'gone')) THEN f.became END AS became
+      FROM fitted f JOIN counted c ON c.cause = f.cause AND ${isSame("c", "f")}),
+    large AS (
+      SELECT cause, source, attribute, was, became FROM rolled GROUP BY cause, source, attribute, was, became
+      QUALIFY row_number() OVER (ORDER BY count(DISTINCT (kind, name)) DESC) <= ${most})
+    SELECT r.kind, r.name, coalesce(l.cause, 'other') AS cause, l.source, l.attribute, l.was, l.became,
+      CASE WHEN l.attribute IS NOT NULL AND coalesce(l.was, l.became) IS NOT NULL THEN r.of END AS of
+    FROM rolled r LEFT JOIN large l ON l.cause = r.cause AND ${isSame("l", "r")};
+    CREATE OR REPLACE TEMP TABLE cause AS
+    SELECT 'c' || row_number() OVER (
+        ORDER BY count(DISTINCT (kind, name)) DESC, cause, source, attribute, was, became) AS id,
+      cause AS kind, source, attribute, was, became,
+      count(DISTINCT name) FILTER (kind = 'user') AS users, count(DISTINCT name) FILTER (kind = 'group') AS groups,
+      min_by(name, (kind, name)) AS example, min_by(kind, (kind, name)) AS example_kind, any_value(of) AS of
+    FROM keyed GROUP BY cause, source, attribute, was, became;
+    CREATE OR REPLACE TEMP TABLE change_cause AS
+    SELECT k.kind, k.name, list(DISTINCT c.id ORDER BY c.id) AS causes FROM keyed k
+    JOIN cause c ON c.kind = k.cause AND ${isSame("c", "k")}
+    GROUP BY k.kind, k.name`;
+
+/** An SQL condition: two rows have the same source, attribute and values. */
+function isSame(a: string, b: string): string {
+  return ["source", "attribute", "was", "became"]
+    .map((column) => `${a}.${column} IS NOT DISTINCT FROM ${b}.${column}`)
+    .join(" AND ");
+}
+
 interface CauseRow {
   readonly id: string;
   readonly kind: CauseKind;
@@ -433,70 +502,6 @@ interface CauseRow {
   readonly groups: bigint;
   readonly example: string;
   readonly example_kind: Kind;
-}
-
-/**
- * Makes `change_cause` of `explained`, and the list of causes. Values that only one
- * change has are rolled up to the attribute, and so are small groups.
- */
-async function rollUp(connection: Connection): Promise<Cause[]> {
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE keyed AS
-    WITH fitted AS MATERIALIZED (
-      SELECT action, kind, name, aspect, grp, cause, source,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership', 'new', 'gone') THEN attribute END AS attribute,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN was END AS was,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN became END AS became,
-        CASE WHEN cause IN ('first', 'configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE source END AS of_source
-      FROM explained),
-    -- Grouped: a window that counts what is different is much slower where there are many items.
-    sized AS (
-      SELECT cause, of_source, attribute, was, became, count(*) AS size
-      FROM (SELECT DISTINCT cause, of_source, attribute, was, became, kind, name FROM fitted)
-      GROUP BY cause, of_source, attribute, was, became),
-    counted AS (SELECT *, count(*) OVER (PARTITION BY cause, of_source, attribute) AS values FROM sized)
-    SELECT f.action, f.kind, f.name, f.aspect, f.grp, f.cause, f.of_source AS source,
-      CASE WHEN c.size >= ${fewest} OR f.cause NOT IN ('membership', 'new', 'gone') THEN f.attribute END AS attribute,
-      CASE WHEN c.size >= ${fewest} OR (c.values = 1 AND f.cause NOT IN ('new', 'gone')) THEN f.was END AS was,
-      CASE WHEN c.size >= ${fewest} OR (c.values = 1 AND f.cause NOT IN ('new', 'gone')) THEN f.became END AS became
-    FROM fitted f JOIN counted c ON c.cause = f.cause AND c.of_source IS NOT DISTINCT FROM f.of_source
-      AND c.attribute IS NOT DISTINCT FROM f.attribute AND c.was IS NOT DISTINCT FROM f.was
-      AND c.became IS NOT DISTINCT FROM f.became;
-    CREATE OR REPLACE TEMP TABLE ranked AS
-    SELECT cause, source, attribute, was, became, row_number() OVER (ORDER BY count(DISTINCT (kind, name)) DESC) > ${most} AS is_small
-    FROM keyed GROUP BY cause, source, attribute, was, became;
-    UPDATE keyed SET cause = 'other', source = NULL, attribute = NULL, was = NULL, became = NULL FROM ranked r
-    WHERE r.is_small AND r.cause = keyed.cause AND r.source IS NOT DISTINCT FROM keyed.source
-      AND r.attribute IS NOT DISTINCT FROM keyed.attribute AND r.was IS NOT DISTINCT FROM keyed.was
-      AND r.became IS NOT DISTINCT FROM keyed.became;
-    CREATE OR REPLACE TEMP TABLE cause AS
-    SELECT 'c' || row_number() OVER (
-        ORDER BY count(DISTINCT (kind, name)) DESC, cause, source, attribute, was, became) AS id,
-      cause AS kind, source, attribute, was, became,
-      count(DISTINCT name) FILTER (kind = 'user') AS users, count(DISTINCT name) FILTER (kind = 'group') AS groups,
-      min_by(name, (kind, name)) AS example, min_by(kind, (kind, name)) AS example_kind, any_value(of) AS of
-    FROM (
-      SELECT k.*, s.of FROM keyed k LEFT JOIN shared s ON s.cause = k.cause AND s.source = k.source
-        AND s.attribute = k.attribute AND s.value = coalesce(k.was, k.became))
-    GROUP BY cause, source, attribute, was, became;
-    CREATE OR REPLACE TEMP TABLE change_cause AS
-    SELECT k.kind, k.name, list(DISTINCT c.id ORDER BY c.id) AS causes FROM keyed k
-    JOIN cause c ON c.kind = k.cause AND c.source IS NOT DISTINCT FROM k.source AND c.attribute IS NOT DISTINCT FROM k.attribute
-      AND c.was IS NOT DISTINCT FROM k.was AND c.became IS NOT DISTINCT FROM k.became
-    GROUP BY k.kind, k.name`);
-  const rows = await connection.rows<CauseRow>("FROM cause ORDER BY length(id), id");
-  return rows.map((row) => ({
-    id: row.id,
-    kind: row.kind,
-    source: row.source ?? undefined,
-    attribute: row.attribute ?? undefined,
-    from: row.was ?? undefined,
-    to: row.became ?? undefined,
-    of: row.of === null ? undefined : Number(row.of),
-    users: Number(row.users),
-    groups: Number(row.groups),
-    example: { kind: row.example_kind, name: row.example },
-  }));
 }
 
 /** The cause in words: `department changed from "Sales" to "Revenue" (corp)`. */

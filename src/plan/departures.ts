@@ -1,9 +1,12 @@
 import type { Kind } from "#principals/principal.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { keepOccupied } from "./rule-groups.ts";
-import { findRenames, holdRenames } from "./renames.ts";
-import type { Found, NamePolicies, Rename, ReusedName } from "./renames.ts";
+import { findSome, nothing } from "./found.ts";
+import type { Found } from "./found.ts";
+import { findRenames, holdRenames, unchangedNames } from "./renames.ts";
+import type { NamePolicies, Rename, ReusedName } from "./renames.ts";
+import { isRuleGroup, keepOccupied } from "./rule-groups.ts";
+import { tables } from "./tables.ts";
 
 /** When principals leave the target, and which never do. */
 export interface DepartureRules extends NamePolicies {
@@ -62,9 +65,6 @@ export function leavingCounts({ leaving }: Departures): LeavingCounts | undefine
   return { users: count - groups, groups, first: first.on, days };
 }
 
-/** The most examples of each. */
-const examples = 20;
-
 /** How many of the days on which somebody leaves are told, the soonest. */
 const daysTold = 60;
 
@@ -79,110 +79,102 @@ const day = 86_400_000;
  * @param now in epoch milliseconds
  */
 export async function depart(connection: Connection, rules: DepartureRules, now: number): Promise<Departures> {
-  await findRenames(connection);
-  await connection.run(`
+  const [found] = await connection.rows<{ unmatched: boolean; doomed: boolean; made: boolean }>(`
+    CREATE OR REPLACE TEMP VIEW assembled_origin AS
+    SELECT kind, name, source, source_id FROM assembled UNION ALL SELECT kind, name, source, source_id FROM contributor;
+    CREATE OR REPLACE TEMP TABLE unmatched AS
+    FROM (FROM ledger ANTI JOIN assembled_origin USING (kind, name, source, source_id)) SEMI JOIN actual USING (kind, name);
     CREATE OR REPLACE TEMP TABLE doomed AS
-    SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)`);
-  await keepAdministrators(connection, rules.administrators);
-  await keepForeignMembers(connection);
-  const { renames, reused, adoptable } = await holdRenames(connection, rules, examples);
-  await keepLastMembers(connection);
+    FROM absent ANTI JOIN frozen USING (kind, name);
+    CREATE OR REPLACE TEMP TABLE adoptable (${tables.adoptable});
+    CREATE OR REPLACE TEMP TABLE gone (${tables.gone});
+    SELECT EXISTS (FROM unmatched) AS unmatched, EXISTS (FROM doomed) AS doomed,
+      EXISTS (FROM doomed SEMI JOIN (FROM ledger WHERE ${isRuleGroup}) USING (kind, name) WHERE kind = 'group') AS made`);
+  // In most runs, no name has changed and nobody has left: then there is nothing to decide.
+  const { unmatched = false, doomed = false, made = false } = found ?? {};
+  const areRenamed = unmatched && (await findRenames(connection));
+  if (doomed) await connection.run(keepThoseNeeded(rules.administrators));
+  const names = areRenamed ? await holdRenames(connection, rules) : unchangedNames;
+  if (!doomed) return { ...names, kept: nothing, leaving: { ...nothing, groups: 0, days: [] } };
+  const leave = (kind: Kind): string =>
+    `INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE kind = '${kind}' AND since + ${rules.after} > ${now}`;
   await connection.run(`
-    CREATE OR REPLACE TEMP TABLE gone AS
-    SELECT d.kind, d.name, coalesce(l.since, ${now}) AS since FROM doomed d LEFT JOIN leaving_since l USING (kind, name)
+    ${keepLastMembers};
+    INSERT INTO gone
+    SELECT d.kind, d.name, coalesce(l.since, ${now}) FROM doomed d LEFT JOIN leaving_since l USING (kind, name)
     ANTI JOIN frozen f ON f.kind = d.kind AND f.name = d.name
     ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name;
-    INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE kind = 'user' AND since + ${rules.after} > ${now}`);
-  await keepOccupied(connection);
-  await connection.run(`
-    DELETE FROM gone WHERE (kind, name) NOT IN (SELECT (kind, name) FROM doomed);
-    INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE kind = 'group' AND since + ${rules.after} > ${now}`);
-  return {
-    renames,
-    reused,
-    adoptable,
-    kept: await keptOnes(connection),
-    leaving: await leavingOnes(connection, rules.after),
-  };
+    ${leave("user")}`);
+  if (made) await keepOccupied(connection);
+  await connection.run(leave("group"));
+  return { ...names, kept: await keptOnes(connection), leaving: await leavingOnes(connection, rules.after) };
 }
 
-/** Freezes the groups, the groups in them, and their members. */
-async function keepAdministrators(connection: Connection, groups: readonly string[]): Promise<void> {
-  if (groups.length === 0) return;
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE privileged AS
+/**
+ * SQL that freezes the groups that administer, the groups in them, and their members; and the groups of principals of other
+ * types, which go back as they came, with their memberships.
+ */
+function keepThoseNeeded(administrators: readonly string[]): string {
+  return `
+    INSERT INTO frozen
     WITH RECURSIVE nesting AS (
       SELECT name, unnest(group_names) AS g FROM actual WHERE kind = 'group'
       UNION ALL SELECT name, unnest(group_names) FROM actual_foreign WHERE coalesce(kind, 'group') = 'group'),
-    closure(name) AS (
-      SELECT unnest([${groups.map(literal).join(", ")}]) UNION SELECT n.name FROM nesting n JOIN closure c ON n.g = c.name)
-    SELECT name FROM closure;
-    INSERT INTO frozen
-    SELECT d.kind, d.name, 'administrator' FROM doomed d JOIN actual a USING (kind, name)
-    WHERE (d.kind = 'group' AND d.name IN (FROM privileged))
-      OR list_has_any(a.group_names, (SELECT coalesce(list(name), []) FROM privileged))`);
+    privileged(name) AS (
+      SELECT unnest([${administrators.map(literal).join(", ")}]::VARCHAR[])
+      UNION SELECT n.name FROM nesting n JOIN privileged p ON n.g = p.name),
+    administrator AS (
+      SELECT d.kind, d.name FROM doomed d JOIN actual a USING (kind, name)
+      WHERE (d.kind = 'group' AND d.name IN (FROM privileged))
+        OR list_has_any(a.group_names, (SELECT coalesce(list(name), []) FROM privileged)))
+    SELECT kind, name, 'administrator' FROM administrator
+    UNION ALL
+    SELECT kind, name, 'foreign member' FROM doomed ANTI JOIN administrator USING (kind, name)
+    WHERE kind = 'group' AND name IN (SELECT unnest(group_names) FROM actual_foreign)`;
 }
 
-/** Freezes the groups of principals of other types: these go back as they came, with their memberships. */
-async function keepForeignMembers(connection: Connection): Promise<void> {
-  await connection.run(`
+/** SQL: where a protected group would lose its last members, all of them stay. There is no reason to choose one. */
+const keepLastMembers = `
     INSERT INTO frozen
-    SELECT kind, name, 'foreign member' FROM doomed ANTI JOIN frozen USING (kind, name)
-    WHERE kind = 'group' AND name IN (SELECT unnest(group_names) FROM actual_foreign)`);
-}
-
-/** Where a protected group would lose its last members, all of them stay: there is no reason to choose one. */
-async function keepLastMembers(connection: Connection): Promise<void> {
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE leaver AS
-    SELECT d.* FROM doomed d ANTI JOIN frozen f USING (kind, name)
-    ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name`);
-  const [any] = await connection.rows("SELECT true FROM leaver LIMIT 1");
-  if (any === undefined) return;
-  await connection.run(`
-    INSERT INTO frozen
-    WITH guarded AS (SELECT list(name) AS names FROM actual WHERE kind = 'group' AND is_protected(kind, name)),
+    WITH leaver AS (
+      SELECT d.* FROM doomed d ANTI JOIN frozen f USING (kind, name)
+      ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name),
+    guarded AS (
+      SELECT DISTINCT g FROM (SELECT unnest(group_names) AS g FROM actual SEMI JOIN leaver USING (kind, name))
+      SEMI JOIN (SELECT name AS g FROM actual WHERE kind = 'group' AND is_protected(kind, name)) USING (g)),
     member AS (
-      SELECT kind, name, unnest(list_intersect(group_names, names)) AS g FROM actual, guarded
-      WHERE list_has_any(group_names, names)
-      UNION ALL
-      SELECT type, name, unnest(list_intersect(group_names, names)) FROM actual_foreign, guarded
-      WHERE list_has_any(group_names, names)),
+      FROM (
+        SELECT kind, name, unnest(group_names) AS g FROM actual
+        UNION ALL SELECT type, name, unnest(group_names) FROM actual_foreign)
+      SEMI JOIN guarded USING (g)),
     emptied AS (
       SELECT g FROM member LEFT JOIN leaver l USING (kind, name) GROUP BY g HAVING count(*) = count(l.name))
-    SELECT DISTINCT m.kind, m.name, 'last member' FROM member m SEMI JOIN emptied USING (g)`);
-}
+    SELECT DISTINCT m.kind, m.name, 'last member' FROM member m SEMI JOIN emptied USING (g)`;
 
-async function keptOnes(connection: Connection): Promise<Found<Kept>> {
-  return found(
+function keptOnes(connection: Connection): Promise<Found<Kept>> {
+  return findSome(
     connection,
     "SELECT kind, name, reason AS because FROM frozen WHERE reason IN ('administrator', 'last member', 'foreign member')",
+    "kind DESC, name",
   );
 }
 
 async function leavingOnes(connection: Connection, after: number): Promise<Departures["leaving"]> {
-  const [groups] = await connection.rows<{ count: bigint }>(
-    "SELECT count(*) AS count FROM frozen WHERE reason = 'leaving' AND kind = 'group'",
-  );
   const leaving = `SELECT g.kind, g.name, (g.since + ${after})::DOUBLE AS day FROM gone g JOIN frozen f USING (kind, name) WHERE f.reason = 'leaving'`;
-  const { count, examples } = await found<{ kind: Kind; name: string; day: number }>(connection, leaving, "day, ");
-  const days = await connection.rows<{ day: number; users: bigint; groups: bigint }>(`
-    SELECT floor(day / ${day}) * ${day} AS day, count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups
+  const { count, examples } = await findSome<{ kind: Kind; name: string; day: number }>(
+    connection,
+    leaving,
+    "day, kind DESC, name",
+  );
+  if (count === 0) return { count, groups: 0, examples: [], days: [] };
+  const days = await connection.rows<{ day: number; users: number; groups: number; all_groups: number }>(`
+    SELECT floor(day / ${day}) * ${day} AS day, count(*) FILTER (kind = 'user')::INTEGER AS users,
+      count(*) FILTER (kind = 'group')::INTEGER AS groups, (sum(groups) OVER ())::INTEGER AS all_groups
     FROM (${leaving}) GROUP BY 1 ORDER BY 1 LIMIT ${daysTold}`);
   return {
     count,
-    groups: Number(groups?.count ?? 0),
+    groups: days[0]?.all_groups ?? 0,
     examples: examples.map(({ kind, name, day }) => ({ kind, name, on: new Date(day).toISOString() })),
-    days: days.map(({ day, users, groups }) => ({
-      day: new Date(day).toISOString().slice(0, 10),
-      users: Number(users),
-      groups: Number(groups),
-    })),
+    days: days.map(({ day, users, groups }) => ({ day: new Date(day).toISOString().slice(0, 10), users, groups })),
   };
-}
-
-async function found<Item extends object>(connection: Connection, query: string, order = ""): Promise<Found<Item>> {
-  const [row] = await connection.rows<{ count: bigint }>(`SELECT count(*) AS count FROM (${query})`);
-  const items = await connection.rows<Item>(`${query} ORDER BY ${order}kind DESC, name LIMIT ${examples}`);
-  return { count: Number(row?.count ?? 0), examples: items };
 }

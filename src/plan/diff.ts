@@ -30,7 +30,7 @@ export interface ChangeRow {
  * as long as it is used.
  */
 export async function createPlan(connection: Connection): Promise<Plan> {
-  await connection.run(`
+  const [found] = await connection.rows<Memberships & { digest: string; counts: readonly CountRow[] }>(`
     CREATE OR REPLACE TEMP TABLE change_pair AS
     SELECT ${changeColumns}, CASE WHEN a.name IS NOT NULL THEN ${sideOf("a")} END AS before, CASE WHEN d.name IS NOT NULL THEN ${sideOf("d")} END AS after
     FROM ${differing("actual", "desired")};
@@ -39,10 +39,46 @@ export async function createPlan(connection: Connection): Promise<Plan> {
     CREATE TEMP TABLE IF NOT EXISTS adoptable (${tables.adoptable});
     CREATE OR REPLACE TEMP VIEW change_sides AS
     SELECT p.action, p.kind, p.name, p.before, p.after, w.causes
-    FROM change_pair p LEFT JOIN change_cause w ON w.kind = p.kind AND w.name = p.name`);
-  const [counts, digest] = [await countChanges(connection), await digestOf(connection)];
-  return { digest, counts, changes: (only) => readChanges(connection, only) };
+    FROM change_pair p LEFT JOIN change_cause w ON w.kind = p.kind AND w.name = p.name;
+    SELECT * FROM (${digest}), (${memberships("change_pair")}), (${counts})`);
+  if (found === undefined) throw new Error("an aggregate returned no row");
+  const of = (kind: Kind): KindCounts => {
+    const count = (what: CountRow["what"]): number =>
+      found.counts.find((row) => row.kind === kind && row.what === what)?.size ?? 0;
+    return {
+      before: count("before"),
+      after: count("after"),
+      create: count("create"),
+      update: count("update"),
+      delete: count("delete"),
+    };
+  };
+  return {
+    digest: found.digest,
+    counts: { users: of("user"), groups: of("group"), ...membershipsOf(found) },
+    changes: (only) => readChanges(connection, only),
+  };
 }
+
+/** SHA-256 over the sorted SHA-256 of each change and of each name that can be adopted, so that their order does not matter. */
+const digest = `
+    SELECT sha256(coalesce(string_agg(line, '' ORDER BY line), '')) AS digest
+    FROM (
+      SELECT sha256(to_json(struct_pack(action, kind, before, after))::VARCHAR) AS line FROM change_pair
+      UNION ALL SELECT sha256(to_json(struct_pack(kind, name, source, was_id, is_id))::VARCHAR) FROM adoptable)`;
+
+/** How many principals of a kind there are before and after, or of how many something becomes. */
+interface CountRow {
+  readonly kind: Kind;
+  readonly what: "before" | "after" | Action;
+  readonly size: number;
+}
+
+const counts = `
+    SELECT coalesce(list({'kind': kind, 'what': what, 'size': size}), []) AS counts FROM (
+      SELECT kind, 'before' AS what, count(*)::DOUBLE AS size FROM actual GROUP BY kind
+      UNION ALL SELECT kind, 'after', count(*) FROM desired GROUP BY kind
+      UNION ALL SELECT kind, action, count(*) FROM changes GROUP BY kind, action)`;
 
 /**
  * The changes in `change_sides`.
@@ -80,43 +116,23 @@ export function principalOf(kind: Kind, row: PrincipalRow): Principal {
   };
 }
 
-/** SHA-256 over the sorted SHA-256 of each change and of each name that can be adopted, so that their order does not matter. */
-async function digestOf(connection: Connection): Promise<string> {
-  const [row] = await connection.rows<{ digest: string }>(`
-    SELECT sha256(coalesce(string_agg(line, '' ORDER BY line), '')) AS digest
-    FROM (
-      SELECT sha256(to_json(struct_pack(action, kind, before, after))::VARCHAR) AS line FROM change_sides
-      UNION ALL SELECT sha256(to_json(struct_pack(kind, name, source, was_id, is_id))::VARCHAR) FROM adoptable)`);
-  if (row === undefined) throw new Error("an aggregate returned no row");
-  return row.digest;
+interface Memberships {
+  readonly added: bigint | null;
+  readonly removed: bigint | null;
 }
 
-async function countChanges(connection: Connection): Promise<Counts> {
-  const kinds = await connection.rows<Record<"before" | "after" | Action, bigint> & { kind: Kind }>(`
-    SELECT k.kind,
-      (SELECT count(*) FROM actual a WHERE a.kind = k.kind) AS before,
-      (SELECT count(*) FROM desired d WHERE d.kind = k.kind) AS after,
-      (SELECT count(*) FROM changes c WHERE c.kind = k.kind AND c.action = 'create') AS create,
-      (SELECT count(*) FROM changes c WHERE c.kind = k.kind AND c.action = 'update') AS update,
-      (SELECT count(*) FROM changes c WHERE c.kind = k.kind AND c.action = 'delete') AS delete
-    FROM (VALUES ('user'), ('group')) k(kind)`);
-  const memberships = await countMemberships(connection);
-  const of = (kind: Kind): KindCounts => {
-    const row = kinds.find((each) => each.kind === kind);
-    const count = (column: "before" | "after" | Action): number => Number(row?.[column] ?? 0);
-    return {
-      before: count("before"),
-      after: count("after"),
-      create: count("create"),
-      update: count("update"),
-      delete: count("delete"),
-    };
-  };
-  return {
-    users: of("user"),
-    groups: of("group"),
-    ...memberships,
-  };
+/** SQL of how many memberships change. @param changed a relation with `before` and `after` */
+function memberships(changed: string): string {
+  return `
+    SELECT sum(len(coalesce(after.group_names, [])) - common)::BIGINT AS added,
+      sum(len(coalesce(before.group_names, [])) - common)::BIGINT AS removed
+    FROM (
+      SELECT before, after, coalesce(len(list_intersect(before.group_names, after.group_names)), 0) AS common
+      FROM ${changed})`;
+}
+
+function membershipsOf({ added, removed }: Memberships): Pick<Counts, "membershipsAdded" | "membershipsRemoved"> {
+  return { membershipsAdded: Number(added ?? 0), membershipsRemoved: Number(removed ?? 0) };
 }
 
 /**
@@ -125,15 +141,10 @@ async function countChanges(connection: Connection): Promise<Counts> {
  */
 export async function countMemberships(
   connection: Connection,
-  which = "true",
+  which: string,
 ): Promise<Pick<Counts, "membershipsAdded" | "membershipsRemoved">> {
-  const [row] = await connection.rows<{ added: bigint | null; removed: bigint | null }>(`
-    SELECT sum(len(coalesce(after.group_names, [])) - common)::BIGINT AS added,
-      sum(len(coalesce(before.group_names, [])) - common)::BIGINT AS removed
-    FROM (
-      SELECT before, after, coalesce(len(list_intersect(before.group_names, after.group_names)), 0) AS common
-      FROM change_sides WHERE ${which})`);
-  return { membershipsAdded: Number(row?.added ?? 0), membershipsRemoved: Number(row?.removed ?? 0) };
+  const [row] = await connection.rows<Memberships>(memberships(`change_sides WHERE ${which}`));
+  return membershipsOf(row ?? { added: null, removed: null });
 }
 
 /** Compares two relations as sets of principals: the one diff of the daemon and of the service. */

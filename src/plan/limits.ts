@@ -1,8 +1,6 @@
 import { ownSource, ruleSource } from "#principals/tables.ts";
-import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import type { HeldNames } from "./renames.ts";
-import { tables } from "./tables.ts";
+import type { Action } from "./change.ts";
 
 /** The limits on what a plan does; they are added up over 24 hours. */
 export const measures = [
@@ -152,65 +150,12 @@ export interface Amount {
   readonly base: number;
 }
 
-/**
- * Measures the plan: users and groups separately; memberships and attributes of those that stay. The base is what the
- * sync manages in the target, that is everything except what is protected or unmanaged.
- */
-export async function measure(connection: Connection): Promise<Amount[]> {
-  await measureGroups(connection);
-  const rows = await connection.rows<{ measure: Measure; of: string; amount: bigint; base: bigint }>(`
-    WITH base AS (
-      SELECT a.kind, len(a.group_names) AS memberships, (a.description IS NOT NULL)::INT + (a.mail IS NOT NULL)::INT AS attributes
-      FROM actual a ANTI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('protected', 'unmanaged')) f USING (kind, name)),
-    updated AS (
-      SELECT before.group_names AS was, after.group_names AS will,
-        (before.description IS NOT NULL AND after.description IS NULL)::INT + (before.mail IS NOT NULL AND after.mail IS NULL)::INT AS blanked
-      FROM change_sides WHERE action = 'update'),
-    lost AS (
-      SELECT coalesce(sum(len(was) - len(list_intersect(was, will))), 0)::BIGINT AS n FROM updated)
-    SELECT m.measure, k.of, (SELECT count(*) FROM changes c WHERE c.kind = k.kind AND c.action = m.action) AS amount,
-      (SELECT count(*) FROM base b WHERE b.kind = k.kind) AS base
-    FROM (VALUES ('deletes', 'delete'), ('updates', 'update'), ('creates', 'create')) m(measure, action),
-      (VALUES ('user', 'users'), ('group', 'groups')) k(kind, of)
-    UNION ALL SELECT 'membershipsLost', 'memberships', (SELECT n FROM lost), (SELECT coalesce(sum(memberships), 0)::BIGINT FROM base)
-    UNION ALL SELECT 'emptied', 'groups', (SELECT count(*) FROM group_loss WHERE remaining = 0), (SELECT count(*) FROM base WHERE kind = 'group')
-    UNION ALL SELECT 'blanked', 'attributes', (SELECT coalesce(sum(blanked), 0)::BIGINT FROM updated),
-      (SELECT coalesce(sum(attributes), 0)::BIGINT FROM base)`);
-  return rows.map(({ measure, of, amount, base }) => ({ measure, of, amount: Number(amount), base: Number(base) }));
-}
-
-/**
- * Makes `group_loss` of the groups that stay and lose members, except those that are protected or unmanaged. `lost` counts
- * members that stay in the target, `gone` all.
- */
-async function measureGroups(connection: Connection): Promise<void> {
-  await connection.run(`
-    CREATE TABLE IF NOT EXISTS actual_foreign (${tables.actual_foreign});
-    CREATE TEMP TABLE IF NOT EXISTS lost_recently (${tables.lost_recently});
-    CREATE OR REPLACE TEMP TABLE group_loss (${tables.group_loss})`);
-  // Most runs take nothing away.
-  const [any] = await connection.rows("SELECT true FROM changes WHERE action <> 'create' LIMIT 1");
-  if (any === undefined) return;
-  await connection.run(`
-    INSERT INTO group_loss
-    WITH side AS MATERIALIZED (
-      SELECT action, coalesce(before.group_names, []) AS was, coalesce(after.group_names, []) AS will FROM change_sides),
-    left_group AS (
-      SELECT action, unnest(list_filter(was, lambda g: NOT list_contains(will, g))) AS name FROM side),
-    joined AS (
-      SELECT name, count(*) AS n
-      FROM (SELECT unnest(list_filter(will, lambda g: NOT list_contains(was, g))) AS name FROM side) GROUP BY name),
-    losing AS (
-      SELECT name, count(*) AS gone, count(*) FILTER (action = 'update') AS lost FROM left_group
-      SEMI JOIN (SELECT name FROM desired WHERE kind = 'group') d USING (name)
-      ANTI JOIN (SELECT name FROM frozen WHERE kind = 'group' AND reason IN ('protected', 'unmanaged')) f USING (name)
-      GROUP BY name),
-    member AS (
-      SELECT name, count(*) AS members FROM (
-        SELECT unnest(group_names) AS name FROM actual UNION ALL SELECT unnest(group_names) FROM actual_foreign)
-      SEMI JOIN losing USING (name) GROUP BY name)
-    SELECT name, members, losing.lost, coalesce(r.lost, 0)::BIGINT AS earlier, members - gone + coalesce(j.n, 0) AS remaining, false AS beyond
-    FROM losing JOIN member USING (name) LEFT JOIN joined j USING (name) LEFT JOIN lost_recently r USING (name)`);
+/** How many principals of a kind keep their state because their names are held. */
+export interface HeldNames {
+  readonly of: "users" | "groups";
+  readonly held: number;
+  /** How many the sync manages in the target. */
+  readonly base: number;
 }
 
 /** The groups that the limits on single groups are about: how many, and the first few. */
@@ -219,86 +164,188 @@ export interface GroupLosses {
   readonly emptied: { readonly count: number; readonly examples: readonly LosingGroup[] };
 }
 
-/** Marks in `group_loss` the groups that lose more than any group may. Runs after `measure`. */
-export async function findGroupLosses(connection: Connection, limits: Limits): Promise<GroupLosses> {
-  const bound = limits["membershipsLost.perGroup"];
-  if (bound !== undefined) {
-    const { count, percent, floor = limits.floor, per } = bound;
-    const earlier = per === "day" ? "earlier" : "0";
-    const whole = `(members + ${earlier})`;
-    const bounds = [
-      ...(count === undefined ? [] : [String(count)]),
-      ...(percent === undefined ? [] : [`greatest(${floor}, floor(${whole} * ${percent} / 100 + 1e-9))`]),
-    ];
-    if (per === "run") await connection.run("UPDATE group_loss SET earlier = 0");
-    if (bounds.length > 0)
-      await connection.run(
-        `UPDATE group_loss SET beyond = lost > 0 AND lost + ${earlier} > least(${bounds.join(", ")})`,
-      );
-  }
-  return {
-    beyond: await groupsWhere(
-      connection,
-      "beyond",
-      "(lost + earlier)::DOUBLE AS lost, (members + earlier)::DOUBLE AS members",
+/** What a plan does, as far as there are limits on it. */
+export interface Measured {
+  readonly amounts: readonly Amount[];
+  readonly groups: GroupLosses;
+  readonly heldNames: readonly HeldNames[];
+}
+
+/** What the plan does with the principals of a kind, and what there is of them in the target. */
+interface KindRow extends Record<Action, number> {
+  readonly kind: "user" | "group";
+  readonly is_there: boolean;
+  /** Of what the sync manages: principals, their memberships and attributes. */
+  readonly base: number;
+  readonly memberships: number;
+  readonly attributes: number;
+  readonly held: number;
+  readonly memberships_lost: number;
+  readonly blanked: number;
+  /** Groups, the same in each row. */
+  readonly beyond: number;
+  readonly emptied: number;
+}
+
+/**
+ * Measures the plan: users and groups separately; memberships and attributes of those that stay. The base is what the
+ * sync manages in the target, that is everything except what is protected or unmanaged. Makes `group_loss`. Runs after
+ * `createPlan`.
+ */
+export async function measure(connection: Connection, limits: Limits): Promise<Measured> {
+  const rows = await connection.rows<KindRow>(`
+    ${groupLosses(limits)};
+    WITH base AS (
+      SELECT kind, count(*) FILTER (counts) AS base, sum(len(group_names)) FILTER (counts) AS memberships,
+        sum((description IS NOT NULL)::INT + (mail IS NOT NULL)::INT) FILTER (counts) AS attributes,
+        count(*) FILTER (reason IN ('renamed', 'reused')) AS held
+      FROM (
+        SELECT a.*, f.reason, f.reason IS NULL OR f.reason NOT IN ('protected', 'unmanaged') AS counts
+        FROM actual a LEFT JOIN frozen f USING (kind, name))
+      GROUP BY kind),
+    changed AS (
+      SELECT kind, count(*) FILTER (action = 'create') AS "create", count(*) FILTER (action = 'update') AS "update",
+        count(*) FILTER (action = 'delete') AS "delete",
+        sum(len(before.group_names) - len(list_intersect(before.group_names, after.group_names))) FILTER (action = 'update') AS memberships_lost,
+        sum((before.description IS NOT NULL AND after.description IS NULL)::INT + (before.mail IS NOT NULL AND after.mail IS NULL)::INT)
+          FILTER (action = 'update') AS blanked
+      FROM change_pair GROUP BY kind)
+    SELECT k.kind, b.kind IS NOT NULL AS is_there,
+      ${["base", "memberships", "attributes", "held", "create", "update", "delete", "memberships_lost", "blanked"]
+        .map((column) => `coalesce("${column}", 0)::DOUBLE AS "${column}"`)
+        .join(", ")},
+      (SELECT count(*) FROM group_loss WHERE beyond)::DOUBLE AS beyond,
+      (SELECT count(*) FROM group_loss WHERE remaining = 0)::DOUBLE AS emptied
+    FROM (VALUES ('user'), ('group')) k(kind) LEFT JOIN base b USING (kind) LEFT JOIN changed c USING (kind)
+    ORDER BY k.kind DESC`);
+  const sum = (of: (row: KindRow) => number): number => rows.reduce((all, row) => all + of(row), 0);
+  const [{ beyond, emptied } = { beyond: 0, emptied: 0 }] = rows;
+  const actions = [
+    ["deletes", "delete"],
+    ["updates", "update"],
+    ["creates", "create"],
+  ] as const;
+  const amounts: Amount[] = [
+    ...rows.flatMap((row) =>
+      actions.map(([measure, action]) => ({ measure, of: `${row.kind}s`, amount: row[action], base: row.base })),
     ),
-    emptied: await groupsWhere(connection, "remaining = 0", "members::DOUBLE AS lost, members::DOUBLE AS members"),
+    {
+      measure: "membershipsLost",
+      of: "memberships",
+      amount: sum((row) => row.memberships_lost),
+      base: sum((row) => row.memberships),
+    },
+    { measure: "emptied", of: "groups", amount: emptied, base: rows.find(({ kind }) => kind === "group")?.base ?? 0 },
+    { measure: "blanked", of: "attributes", amount: sum((row) => row.blanked), base: sum((row) => row.attributes) },
+  ];
+  return {
+    amounts,
+    groups: {
+      beyond: await groupsWhere(connection, "beyond", beyond, "lost + earlier AS lost, members + earlier AS members"),
+      emptied: await groupsWhere(connection, "remaining = 0", emptied, "members AS lost, members"),
+    },
+    heldNames: rows
+      .filter((row) => row.is_there)
+      .map(({ kind, held, base }): HeldNames => ({ of: `${kind}s`, held, base })),
   };
+}
+
+/**
+ * SQL that makes `group_loss` of the groups that stay and lose members, except those that are protected or unmanaged. `lost`
+ * counts members that stay in the target, `gone` all.
+ */
+function groupLosses({ "membershipsLost.perGroup": bound, floor: usual }: Limits): string {
+  const { count, percent, floor = usual } = bound ?? {};
+  const most = [
+    ...(count === undefined ? [] : [String(count)]),
+    ...(percent === undefined ? [] : [`greatest(${floor}, floor((members + earlier) * ${percent} / 100 + 1e-9))`]),
+  ];
+  return `
+    CREATE OR REPLACE TEMP TABLE group_loss AS
+    WITH side AS (
+      SELECT action, coalesce(before.group_names, []) AS was, coalesce(after.group_names, []) AS will FROM change_pair),
+    left_group AS (
+      SELECT action, unnest(list_filter(was, lambda g: NOT list_contains(will, g))) AS name FROM side),
+    losing AS (
+      SELECT name, count(*) AS gone, count(*) FILTER (action = 'update') AS lost FROM left_group
+      SEMI JOIN (SELECT name FROM desired WHERE kind = 'group') d USING (name)
+      ANTI JOIN (SELECT name FROM frozen WHERE kind = 'group' AND reason IN ('protected', 'unmanaged')) f USING (name)
+      GROUP BY name),
+    joined AS (
+      SELECT name, count(*) AS n
+      FROM (SELECT unnest(list_filter(will, lambda g: NOT list_contains(was, g))) AS name FROM side)
+      SEMI JOIN losing USING (name) GROUP BY name),
+    member AS (
+      SELECT name, count(*) AS members FROM (
+        SELECT unnest(group_names) AS name FROM actual UNION ALL SELECT unnest(group_names) FROM actual_foreign)
+      SEMI JOIN losing USING (name) GROUP BY name),
+    loss AS (
+      SELECT name, members, losing.lost, ${bound?.per === "run" ? "0::BIGINT" : "coalesce(r.lost, 0)::BIGINT"} AS earlier,
+        members - gone + coalesce(j.n, 0) AS remaining
+      FROM losing JOIN member USING (name) LEFT JOIN joined j USING (name) LEFT JOIN lost_recently r USING (name))
+    SELECT *, ${most.length === 0 ? "false" : `lost > 0 AND lost + earlier > least(${most.join(", ")})`} AS beyond FROM loss`;
 }
 
 /** How many groups a limit names. */
 const groupsNamed = 10;
 
-async function groupsWhere(connection: Connection, condition: string, columns: string): Promise<GroupLosses["beyond"]> {
-  const [row] = await connection.rows<{ count: bigint }>(`SELECT count(*) AS count FROM group_loss WHERE ${condition}`);
-  const count = Number(row?.count ?? 0);
+/** The first groups in `group_loss` that meet a condition. */
+async function groupsWhere(
+  connection: Connection,
+  condition: string,
+  count: number,
+  columns: string,
+): Promise<GroupLosses["beyond"]> {
   if (count === 0) return { count, examples: [] };
-  const examples = await connection.rows<LosingGroup>(
-    `SELECT name, ${columns} FROM group_loss WHERE ${condition} ORDER BY lost DESC, name LIMIT ${groupsNamed}`,
-  );
+  const examples = await connection.rows<LosingGroup>(`
+    SELECT name, lost::DOUBLE AS lost, members::DOUBLE AS members FROM (SELECT name, ${columns} FROM group_loss WHERE ${condition})
+    ORDER BY lost DESC, name LIMIT ${groupsNamed}`);
   return { count, examples };
 }
 
-/**
- * How many records of each source are in scope. Quarantined ones count: unknown is not absent.
- * @param sources those that were read
- */
-export async function sizesOf(connection: Connection, sources: readonly string[]): Promise<SourceSize[]> {
-  const rows = await connection.rows<{ source: string; kind: "user" | "group"; size: bigint; quarantined: bigint }>(`
-    SELECT source, kind, count(*) AS size, count(*) FILTER (doubtful) AS quarantined
-    FROM (SELECT source, kind, false AS doubtful FROM assembled
-      UNION ALL SELECT source, kind, false FROM contributor
-      UNION ALL SELECT source, kind, true FROM quarantined)
-    GROUP BY source, kind`);
-  return sources.flatMap((source) =>
-    (["user", "group"] as const).map((kind) => {
-      const row = rows.find((each) => each.source === source && each.kind === kind);
-      return { source, kind, size: Number(row?.size ?? 0), quarantined: Number(row?.quarantined ?? 0) };
-    }),
-  );
+/** How much the sources have in scope. */
+export interface Scope {
+  readonly sizes: readonly SourceSize[];
+  /** How many principals they make, without the groups of configuration and rules. Absent where a source could not be read. */
+  readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
 }
 
-const notRead = [ownSource, ruleSource].map(literal).join(", ");
-
-/** How many principals the sources make, quarantined ones included; without the groups of configuration and rules. */
-export async function scopeOf(connection: Connection): Promise<{ users: number; groups: number }> {
-  const [row] = await connection.rows<{ users: bigint; groups: bigint }>(`
-    SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups
-    FROM (SELECT kind FROM assembled WHERE source NOT IN (${notRead})
-      UNION ALL SELECT kind FROM quarantined WHERE source NOT IN (${notRead}))`);
-  return { users: Number(row?.users ?? 0), groups: Number(row?.groups ?? 0) };
+/**
+ * How many records of each source are in scope, and how many principals all make. Quarantined ones count: unknown is not absent.
+ * @param unread names of sources that could not be read: nothing is concluded from how little they have
+ */
+export async function scopeOf(
+  connection: Connection,
+  sources: readonly { readonly name: string }[],
+  unread: readonly string[],
+): Promise<Scope> {
+  const rows = await connection.rows<Required<SourceSize> & { principals: number }>(`
+    SELECT source, kind, count(*)::DOUBLE AS size, count(*) FILTER (what = 'quarantined')::DOUBLE AS quarantined,
+      count(*) FILTER (what <> 'further')::DOUBLE AS principals
+    FROM (SELECT source, kind, 'made' AS what FROM assembled
+      UNION ALL SELECT source, kind, 'further' FROM contributor
+      UNION ALL SELECT source, kind, 'quarantined' FROM quarantined)
+    GROUP BY source, kind`);
+  const principals = (kind: "user" | "group"): number =>
+    rows
+      .filter((each) => each.kind === kind && each.source !== ownSource && each.source !== ruleSource)
+      .reduce((sum, each) => sum + each.principals, 0);
+  return {
+    sizes: sources
+      .filter(({ name }) => !unread.includes(name))
+      .flatMap(({ name: source }) =>
+        (["user", "group"] as const).map((kind) => {
+          const { size = 0, quarantined = 0 } = rows.find((each) => each.source === source && each.kind === kind) ?? {};
+          return { source, kind, size, quarantined };
+        }),
+      ),
+    inScope: unread.length === 0 ? { users: principals("user"), groups: principals("group") } : undefined,
+  };
 }
 
 /** What limits are checked against. */
-export interface Facts {
+export interface Facts extends Partial<Measured>, Scope {
   readonly amounts: readonly Amount[];
-  readonly sizes: readonly SourceSize[];
-  /** Users and groups in scope, quarantined ones included; absent where a source could not be read. */
-  readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
-  /** Absent: not looked at. */
-  readonly groups?: GroupLosses | undefined;
-  /** Absent: not looked at. */
-  readonly heldNames?: readonly HeldNames[] | undefined;
   /** How many principals somebody has changed in the target, where that holds a run. */
   readonly drift?: number | undefined;
   readonly history: Pick<History, "applied" | "reads">;

@@ -4,9 +4,9 @@ import { withoutHidden } from "#principals/quarantine.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { foreignGroups, takenNames } from "./carried.ts";
-import { keepByHand } from "./by-hand.ts";
+import { keptByHandOf } from "./by-hand.ts";
 import { matches } from "./patterns.ts";
-import { leaveOutEmpty } from "./rule-groups.ts";
+import { isRuleGroup } from "./rule-groups.ts";
 import { tables } from "./tables.ts";
 
 /** What a sync must not touch. */
@@ -32,7 +32,8 @@ export interface Frozen {
 }
 
 /**
- * Finds what must not be touched: makes `frozen`, `held_back` and an empty `renamed`, for `depart` and `combine`.
+ * Finds what must not be touched: makes `absent`, `frozen` and `held_back`, and empty `renamed` and `added_by_hand`, for `depart` and
+ * `combine`.
  *
  * A principal of the target is frozen when its name is protected, its record is quarantined (unknown is not absent), or
  * it is unmanaged. While a quarantined record cannot be told apart, it could be any principal of its kind that the
@@ -49,43 +50,39 @@ export async function freeze(
   protection: Protection,
   unread: readonly string[] = [],
 ): Promise<void> {
-  await connection.run(`CREATE TABLE IF NOT EXISTS actual_foreign (${tables.actual_foreign})`);
-  const fromUnread = `SELECT * FROM ledger WHERE source IN (${["''", ...unread.map(literal)].join(", ")})`;
+  const hasUnread = unread.length > 0;
+  const fromUnread = `SELECT kind, name FROM ledger WHERE source IN (${["''", ...unread.map(literal)].join(", ")})`;
   await connection.run(`
     CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS
       CASE k WHEN 'user' THEN ${matches("n", protection.users)} ELSE ${matches("n", protection.groups)} END;
-    CREATE OR REPLACE TEMP TABLE in_doubt AS
-    SELECT kind, name FROM quarantined WHERE name IS NOT NULL
-    UNION SELECT l.kind, l.name FROM ledger l JOIN quarantined q USING (kind, source, source_id)
-    -- An id with an invisible character is unknown, not absent.
-    UNION SELECT l.kind, l.name FROM ledger l
-    JOIN (SELECT kind, source, source_id AS id, ${withoutHidden("source_id")} AS source_id FROM quarantined) q USING (kind, source, source_id)
-    ANTI JOIN assembled s ON s.kind = l.kind AND s.source = l.source AND s.source_id = l.source_id
-    WHERE q.id <> l.source_id;
+    CREATE OR REPLACE TEMP TABLE absent AS SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name);
     CREATE OR REPLACE TEMP TABLE frozen AS
-    SELECT kind, name, 'protected' AS reason FROM actual WHERE is_protected(kind, name);
-    INSERT INTO frozen
-    SELECT a.kind, a.name, 'quarantined' FROM actual a SEMI JOIN in_doubt USING (kind, name) ANTI JOIN frozen USING (kind, name);
-    INSERT INTO frozen
-    SELECT a.kind, a.name, 'unread' FROM actual a SEMI JOIN (${fromUnread}) USING (kind, name) ANTI JOIN frozen USING (kind, name);
-    CREATE OR REPLACE TEMP TABLE unidentified AS
-    SELECT DISTINCT q.kind FROM quarantined q ANTI JOIN ledger l USING (kind, source, source_id) WHERE q.name IS NULL
-    ${unread.length === 0 ? "" : "UNION SELECT unnest(['user', 'group'])"};
-    INSERT INTO frozen
-    WITH absent AS MATERIALIZED (
-      SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)),
+    WITH in_doubt AS (
+      SELECT kind, name FROM quarantined WHERE name IS NOT NULL
+      UNION SELECT l.kind, l.name FROM ledger l JOIN quarantined q USING (kind, source, source_id)
+      -- An id with an invisible character is unknown, not absent.
+      UNION SELECT l.kind, l.name FROM ledger l
+      JOIN (SELECT kind, source, source_id AS id, ${withoutHidden("source_id")} AS source_id FROM quarantined) q USING (kind, source, source_id)
+      ANTI JOIN assembled s ON s.kind = l.kind AND s.source = l.source AND s.source_id = l.source_id
+      WHERE q.id <> l.source_id),
+    unidentified AS (
+      SELECT DISTINCT q.kind FROM quarantined q ANTI JOIN ledger l USING (kind, source, source_id) WHERE q.name IS NULL
+      ${hasUnread ? "UNION SELECT unnest(['user', 'group'])" : ""}),
     owned AS (SELECT DISTINCT kind, name, true AS is_owned FROM ledger SEMI JOIN absent USING (kind, name)),
-    a AS (SELECT kind, name, coalesce(is_owned, false) AS is_owned FROM absent LEFT JOIN owned USING (kind, name))
-    SELECT a.kind, a.name,
-      CASE WHEN ${unmanaged(protection)} THEN 'unmanaged' ELSE '${unread.length === 0 ? "quarantined" : "unread"}' END
-    FROM a WHERE ${unmanaged(protection)} OR (a.kind IN (FROM unidentified) AND NOT a.is_owned);
+    a AS (SELECT kind, name, coalesce(is_owned, false) AS is_owned FROM absent LEFT JOIN owned USING (kind, name)),
+    found AS (
+      SELECT kind, name, 1 AS place, 'protected' AS reason FROM actual WHERE is_protected(kind, name)
+      UNION ALL SELECT kind, name, 2, 'quarantined' FROM actual SEMI JOIN in_doubt USING (kind, name)
+      ${hasUnread ? `UNION ALL SELECT kind, name, 3, 'unread' FROM actual SEMI JOIN (${fromUnread}) USING (kind, name)` : ""}
+      UNION ALL
+      SELECT a.kind, a.name, 4, CASE WHEN ${unmanaged(protection)} THEN 'unmanaged' ELSE '${hasUnread ? "unread" : "quarantined"}' END
+      FROM a WHERE ${unmanaged(protection)} OR (a.kind IN (FROM unidentified) AND NOT a.is_owned))
+    SELECT kind, name, min_by(reason, place) AS reason FROM found GROUP BY kind, name;
     CREATE OR REPLACE TEMP TABLE held_back AS
-    SELECT s.kind, s.name FROM assembled s
-    SEMI JOIN (
-      SELECT o.kind, o.source, o.source_id FROM ledger o JOIN frozen f USING (kind, name) WHERE f.reason = 'unread'
-    ) unread ON unread.kind = s.kind AND unread.source = s.source AND unread.source_id = s.source_id;
-    INSERT INTO held_back SELECT kind, name FROM (${takenNames}) ANTI JOIN held_back USING (kind, name);
-    CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed})`);
+    SELECT kind, name FROM ${takenNames}
+    ${hasUnread ? `UNION SELECT s.kind, s.name FROM assembled s SEMI JOIN (FROM ledger SEMI JOIN (FROM frozen WHERE reason = 'unread') USING (kind, name)) o USING (kind, source, source_id)` : ""};
+    CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed});
+    CREATE OR REPLACE TEMP TABLE added_by_hand (${tables.added_by_hand})`);
 }
 
 /**
@@ -98,49 +95,87 @@ export async function freeze(
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
 export async function combine(connection: Connection): Promise<Frozen> {
-  await connection.run(`
-    CREATE OR REPLACE TABLE desired AS
-    SELECT s.kind, s.name, s.display_name, s.description, s.mail, s.group_names
-    FROM assembled s ANTI JOIN frozen f USING (kind, name) ANTI JOIN held_back h USING (kind, name)
+  const [made] = await connection.rows(`
+    CREATE OR REPLACE TEMP VIEW wanted AS
+    SELECT s.* FROM assembled s ANTI JOIN frozen f USING (kind, name) ANTI JOIN held_back h USING (kind, name)
     WHERE NOT is_protected(s.kind, s.name);
-    UPDATE desired SET
-      display_name = CASE WHEN ${isKept("displayName")} THEN coalesce(nullif(a.display_name, ''), desired.display_name) ELSE desired.display_name END,
-      description = CASE WHEN ${isKept("description")} THEN a.description ELSE desired.description END,
-      mail = CASE WHEN ${isKept("mail")} THEN a.mail ELSE desired.mail END
-    FROM assembled s JOIN actual a USING (kind, name)
-    WHERE s.kept > 0 AND s.kind = desired.kind AND s.name = desired.name;
+    FROM (${createdByRules}) LIMIT 1`);
+  const [found] = await connection.rows<Record<keyof Frozen, number> & { unknown: boolean }>(`
+    ${made === undefined ? "" : holdEmptyBack}
     CREATE OR REPLACE TEMP TABLE remaining_group AS
-    SELECT name FROM desired WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups}`);
-  await leaveOutEmpty(connection);
-  await keepByHand(connection);
-  await keepMembershipsOfFrozenGroups(connection);
-  await refuseUnknownGroups(connection);
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE managed AS SELECT kind, name FROM desired;
-    INSERT INTO desired
-    WITH carried AS (SELECT a.* FROM actual a SEMI JOIN frozen f USING (kind, name)),
-    kept AS (
-      SELECT kind, name, list_sort(list(g)) AS group_names
-      FROM (SELECT kind, name, unnest(group_names) AS g FROM carried) m
-      SEMI JOIN remaining_group r ON r.name = m.g GROUP BY kind, name)
-    SELECT c.kind, c.name, c.display_name, c.description, c.mail, coalesce(k.group_names, [])
-    FROM carried c LEFT JOIN kept k USING (kind, name)`);
-  const [counts] = await connection.rows<Record<keyof Frozen, bigint>>(`
+    SELECT name FROM wanted WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups};
+    CREATE OR REPLACE TEMP TABLE protected_group AS
+    SELECT name FROM actual WHERE kind = 'group' AND is_protected(kind, name)
+    UNION SELECT name FROM assembled WHERE kind = 'group' AND is_protected(kind, name)
+    UNION SELECT name FROM held_back WHERE kind = 'group';
+    CREATE OR REPLACE TEMP TABLE odd_membership AS
+    SELECT kind, name, g, g IN (SELECT name FROM protected_group) AS is_protected
+    FROM (SELECT kind, name, unnest(group_names) AS g FROM wanted)
+    ANTI JOIN (SELECT name AS g FROM remaining_group ANTI JOIN protected_group USING (name)) ordinary USING (g);
+    ${keptByHandOf("wanted")};
+    ${desired};
+    CREATE OR REPLACE TEMP TABLE managed AS SELECT kind, name FROM desired ANTI JOIN frozen USING (kind, name);
     SELECT
-      count(*) FILTER (reason = 'protected') AS protected,
-      count(*) FILTER (reason = 'quarantined') AS quarantined,
-      count(*) FILTER (reason = 'unmanaged') AS unmanaged,
-      count(*) FILTER (reason = 'unread') AS unread,
-      (SELECT count(*) FROM assembled s WHERE is_protected(s.kind, s.name)) AS withheld
+      count(*) FILTER (reason = 'protected')::INTEGER AS protected,
+      count(*) FILTER (reason = 'quarantined')::INTEGER AS quarantined,
+      count(*) FILTER (reason = 'unmanaged')::INTEGER AS unmanaged,
+      count(*) FILTER (reason = 'unread')::INTEGER AS unread,
+      (SELECT count(*)::INTEGER FROM assembled s WHERE is_protected(s.kind, s.name)) AS withheld,
+      EXISTS (FROM odd_membership WHERE NOT is_protected) AS unknown
     FROM frozen`);
-  return {
-    protected: Number(counts?.protected ?? 0),
-    quarantined: Number(counts?.quarantined ?? 0),
-    unmanaged: Number(counts?.unmanaged ?? 0),
-    unread: Number(counts?.unread ?? 0),
-    withheld: Number(counts?.withheld ?? 0),
-  };
+  if (found === undefined) throw new Error("an aggregate returned no row");
+  const { unknown, ...frozen } = found;
+  if (unknown) throw await unknownGroups(connection);
+  return frozen;
 }
+
+/** SQL of the groups that rules would make. */
+const createdByRules = `
+    SELECT name FROM assembled WHERE ${isRuleGroup} AND name NOT IN (SELECT name FROM actual WHERE kind = 'group')`;
+
+/** SQL: those that nobody would be in are not created. */
+const holdEmptyBack = `
+    INSERT INTO held_back
+    SELECT 'group', name FROM (${createdByRules}) WHERE name NOT IN (SELECT unnest(group_names) FROM wanted);`;
+
+/**
+ * SQL that makes `desired` of `wanted` and of what is frozen: with the attributes of the target that stay, memberships that
+ * somebody added by hand and those in frozen groups, without new ones in protected groups.
+ */
+const desired = `
+    CREATE OR REPLACE TABLE desired AS
+    WITH in_target AS (FROM actual SEMI JOIN (FROM assembled WHERE kept > 0) USING (kind, name)),
+    membership AS (
+      SELECT kind, name, list(g) FILTER (is_dropped) AS dropped, list(g) FILTER (NOT is_dropped) AS added
+      FROM (
+        SELECT kind, name, g, true AS is_dropped FROM odd_membership WHERE is_protected
+        UNION ALL
+        SELECT kind, name, grp, false FROM kept_by_hand ANTI JOIN protected_group p ON p.name = grp
+        UNION ALL
+        SELECT kind, name, g, false
+        FROM (
+          SELECT kind, name, unnest(group_names) AS g FROM actual
+          UNION ALL
+          SELECT r.kind, r.becomes, unnest(b.group_names) FROM renamed r JOIN actual b ON b.kind = r.kind AND b.name = r.was)
+        SEMI JOIN (SELECT name AS g FROM frozen WHERE kind = 'group' UNION ${foreignGroups}) USING (g))
+      GROUP BY kind, name),
+    carried AS (FROM actual SEMI JOIN frozen USING (kind, name)),
+    carried_membership AS (
+      SELECT kind, name, list(g ORDER BY g) AS names
+      FROM (SELECT kind, name, unnest(group_names) AS g FROM carried)
+      SEMI JOIN (SELECT name AS g FROM remaining_group) USING (g) GROUP BY kind, name)
+    SELECT s.kind, s.name,
+      CASE WHEN ${isKept("displayName")} THEN coalesce(nullif(a.display_name, ''), s.display_name) ELSE s.display_name END AS display_name,
+      CASE WHEN a.name IS NOT NULL AND ${isKept("description")} THEN a.description ELSE s.description END AS description,
+      CASE WHEN a.name IS NOT NULL AND ${isKept("mail")} THEN a.mail ELSE s.mail END AS mail,
+      CASE WHEN m.name IS NULL THEN s.group_names
+        ELSE list_sort(list_distinct(
+          list_filter(s.group_names, lambda g: NOT list_contains(coalesce(m.dropped, []), g)) || coalesce(m.added, []))) END AS group_names
+    FROM wanted s
+    LEFT JOIN in_target a ON a.kind = s.kind AND a.name = s.name LEFT JOIN membership m ON m.kind = s.kind AND m.name = s.name
+    UNION ALL
+    SELECT c.kind, c.name, c.display_name, c.description, c.mail, coalesce(m.names, [])
+    FROM carried c LEFT JOIN carried_membership m USING (kind, name)`;
 
 /**
  * An SQL condition: the principal `a`, which is in the target and not in the sources, is not for the sync to delete.
@@ -157,34 +192,8 @@ function isKept(attribute: keyof typeof keptBits): string {
   return `(s.kept & ${keptBits[attribute]}) > 0`;
 }
 
-/** In `desired`: adds memberships in frozen groups, and drops new ones in protected groups. */
-async function keepMembershipsOfFrozenGroups(connection: Connection): Promise<void> {
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE kept_membership AS
-    SELECT a.kind, a.name, list(a.g) AS kept
-    FROM (
-      SELECT kind, name, unnest(group_names) AS g FROM actual
-      UNION ALL
-      SELECT r.kind, r.becomes, unnest(b.group_names) FROM renamed r JOIN actual b ON b.kind = r.kind AND b.name = r.was) a
-    SEMI JOIN (
-      SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups}) f ON f.name = a.g
-    GROUP BY a.kind, a.name;
-    CREATE OR REPLACE TEMP TABLE protected_group AS
-    SELECT name FROM actual WHERE kind = 'group' AND is_protected(kind, name)
-    UNION SELECT name FROM assembled WHERE kind = 'group' AND is_protected(kind, name)
-    UNION SELECT name FROM held_back WHERE kind = 'group';
-    CREATE OR REPLACE TEMP TABLE dropped_membership AS
-    SELECT m.kind, m.name, list(m.g) AS dropped
-    FROM (SELECT kind, name, unnest(group_names) AS g FROM desired) m
-    SEMI JOIN protected_group p ON p.name = m.g
-    GROUP BY m.kind, m.name;
-    UPDATE desired SET group_names = list_filter(desired.group_names, lambda g: NOT list_contains(d.dropped, g))
-    FROM dropped_membership d WHERE d.kind = desired.kind AND d.name = desired.name;
-    UPDATE desired SET group_names = list_sort(list_distinct(desired.group_names || k.kept))
-    FROM kept_membership k WHERE k.kind = desired.kind AND k.name = desired.name`);
-}
-
-async function refuseUnknownGroups(connection: Connection): Promise<void> {
+/** The rules put somebody into groups that neither the sources nor the target have. */
+async function unknownGroups(connection: Connection): Promise<InputError> {
   const unknown = await connection.rows<{
     group_name: string;
     kind: string;
@@ -193,12 +202,9 @@ async function refuseUnknownGroups(connection: Connection): Promise<void> {
     others: bigint;
   }>(`
     SELECT m.g AS group_name, any_value(m.kind) AS kind, min(m.name) AS name, any_value(s.origin) AS origin, count(*) - 1 AS others
-    FROM (SELECT kind, name, unnest(group_names) AS g FROM desired) m
-    ANTI JOIN remaining_group r ON r.name = m.g
-    JOIN assembled s ON s.kind = m.kind AND s.name = m.name
+    FROM (FROM odd_membership WHERE NOT is_protected) m JOIN assembled s ON s.kind = m.kind AND s.name = m.name
     GROUP BY m.g ORDER BY m.g LIMIT 20`);
-  if (unknown.length === 0) return;
-  throw new InputError("the rules put principals into groups that neither the sources nor the target have", {
+  return new InputError("the rules put principals into groups that neither the sources nor the target have", {
     problems: [
       ...unknown.map(
         (row) =>

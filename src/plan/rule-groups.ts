@@ -1,13 +1,11 @@
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { ruleSource } from "#principals/tables.ts";
-import type { Found } from "./renames.ts";
-import { tables } from "./tables.ts";
+import { findSome } from "./found.ts";
+import type { Found } from "./found.ts";
 
-const isRuleGroup = `source = ${literal(ruleSource)}`;
-
-/** How many groups are named. */
-const examples = 20;
+/** An SQL condition: rules make the group. */
+export const isRuleGroup = `source = ${literal(ruleSource)}`;
 
 /**
  * Adds the groups that rules make (`rule_group`) to `assembled`, owned like any other. One that the target has already and
@@ -31,23 +29,20 @@ export async function addRuleGroups(
     DELETE FROM record WHERE ${isRuleGroup};
     INSERT INTO assembled
     SELECT 'group', name, display_name, description, NULL, [], ${literal(ruleSource)}, name, origin, 0
-    FROM rule_group WHERE name NOT IN (${notOwned})`);
-  if (keepAttributes)
-    await connection.run(`
-      INSERT INTO record (kind, name, source, source_id, scope, attributes)
-      SELECT kind, name, source, source_id, 'in', '{}' FROM assembled WHERE ${isRuleGroup}`);
-  const [found] = await connection.rows<{ count: bigint }>(`SELECT count(*) AS count FROM (${notOwned})`);
-  const names = await connection.rows<{ name: string }>(`${notOwned} ORDER BY r.name LIMIT ${examples}`);
-  return { count: Number(found?.count ?? 0), examples: names.map(({ name }) => name) };
+    FROM rule_group WHERE name NOT IN (${notOwned});
+    INSERT INTO record (kind, name, source, source_id, scope, attributes)
+    SELECT kind, name, source, source_id, 'in', '{}' FROM assembled WHERE ${isRuleGroup} AND ${keepAttributes}`);
+  const { count, examples } = await findSome<{ name: string }>(connection, notOwned, "name");
+  return { count, examples: examples.map(({ name }) => name) };
 }
 
 /**
  * Keeps the groups that rules have made and make no more, while somebody is in them whose memberships stay: who is
- * quarantined, leaving or not managed by the sync, or was added by hand. They are no longer `doomed` then. Runs in `depart`.
+ * quarantined, leaving or not managed by the sync, or was added by hand. They are no longer `doomed` or `gone` then. Runs in
+ * `depart`.
  */
 export async function keepOccupied(connection: Connection): Promise<void> {
   await connection.run(`
-    CREATE TEMP TABLE IF NOT EXISTS added_by_hand (${tables.added_by_hand});
     CREATE OR REPLACE TEMP TABLE occupied AS
     WITH RECURSIVE candidate AS (
       SELECT list(name) AS names FROM doomed
@@ -64,16 +59,6 @@ export async function keepOccupied(connection: Connection): Promise<void> {
     INSERT INTO assembled
     SELECT kind, name, display_name, description, mail, group_names, ${literal(ruleSource)}, name, 'somebody is still in it', 0
     FROM occupied;
-    DELETE FROM doomed WHERE kind = 'group' AND name IN (SELECT name FROM occupied)`);
-}
-
-/** Takes groups out of `desired` that rules would make, and nobody would be in. Runs in `combine`. */
-export async function leaveOutEmpty(connection: Connection): Promise<void> {
-  const created = `
-    SELECT name FROM assembled WHERE ${isRuleGroup} AND name NOT IN (SELECT name FROM actual WHERE kind = 'group')`;
-  const [any] = await connection.rows(`${created} LIMIT 1`);
-  if (any === undefined) return;
-  await connection.run(`
-    DELETE FROM desired WHERE kind = 'group' AND name IN (${created})
-      AND name NOT IN (SELECT unnest(group_names) FROM desired)`);
+    DELETE FROM doomed WHERE kind = 'group' AND name IN (SELECT name FROM occupied);
+    DELETE FROM gone WHERE kind = 'group' AND name IN (SELECT name FROM occupied)`);
 }

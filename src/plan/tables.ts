@@ -35,12 +35,10 @@ export const tables = {
   /** The target's own fields of users and groups, as members of a JSON object. Made by `readPrincipals`, read by `writePrincipals`. */
   actual_extra: `${identity}, fields VARCHAR`,
 
+  /** What is in the target and not in the sources. Made by `freeze`, read by `depart`. */
+  absent: identity,
   /** Who keeps the target's state, and why. Made by `freeze`, extended by `depart`, read by `combine`, limits and notes. */
   frozen: `${identity}, reason VARCHAR`,
-  /** What is quarantined, by its name in the target. `freeze` only. */
-  in_doubt: identity,
-  /** The kinds of which a quarantined record could be anyone. `freeze` only. */
-  unidentified: "kind VARCHAR",
   /** Principals of the sources that are neither created nor changed. Made by `freeze`, extended by `depart`, read by `combine`. */
   held_back: identity,
   /** The renames that are applied. Made by `freeze`, filled by `depart`, read by `combine`. */
@@ -63,38 +61,30 @@ export const tables = {
   adoptable: `${identity}, source VARCHAR, was_id VARCHAR, is_id VARCHAR`,
   /** Who would leave the target. Made by `depart`, read by it and `holdRenames`. */
   doomed: identity,
-  /** Groups that carry the administration privilege, and all groups in them. `depart` only, where such groups are named. */
-  privileged: "name VARCHAR",
   /** The rows of `move` whose old name nobody has any more. `holdRenames` only. */
   rename: "kind VARCHAR, was VARCHAR, becomes VARCHAR, source VARCHAR, source_id VARCHAR",
-  /** Where a rename or a reused name is held. `holdRenames` only. */
-  hold_seed: `${identity}, reason VARCHAR`,
   /** Everyone whose name depends on one that is held. `holdRenames` only. */
   held_name: `${identity}, reason VARCHAR`,
   /** Groups that rules make no more and somebody is still in. `keepOccupied` only. */
   occupied: principalDdl,
-  /** The part of `doomed` that nothing keeps yet. `depart` only. */
-  leaver: identity,
   /** Who is not in the sources, since when (epoch milliseconds). Made by `depart`, read by notes and the ledger. */
   gone: `${identity}, since BIGINT`,
 
   /** Memberships of the target that the sources do not say, in groups of the sync where they may stay. `findByHand` only. */
   extra_membership: `${identity}, grp VARCHAR`,
-  /** Memberships that the sync has given. `findByHand` only. */
-  given_membership: `${identity}, grp VARCHAR`,
-  /** The others. Made by `findByHand`, read by `keepOccupied` and `combine`. */
+  /** Those that somebody has added. Made by `freeze`, filled by `findByHand`, read by `keepOccupied` and `combine`. */
   added_by_hand: `${identity}, grp VARCHAR`,
   /** Those that stay. Made by `combine`, read by notes, `explain` and the ledger. */
   kept_by_hand: `${identity}, grp VARCHAR`,
 
+  /** What the sources want of users and groups that are neither frozen nor held back. A view. `combine` only. */
+  wanted: assembledTables.assembled,
   /** The names of the groups that there will be. `combine` only. */
   remaining_group: "name VARCHAR",
-  /** Memberships in frozen groups, which stay. `combine` only. */
-  kept_membership: `${identity}, kept VARCHAR[]`,
   /** The groups that nobody joins. `combine` only. */
   protected_group: "name VARCHAR",
-  /** New memberships in protected groups, which are dropped. `combine` only. */
-  dropped_membership: `${identity}, dropped VARCHAR[]`,
+  /** Memberships in `wanted` that nobody gets, because the group is protected or there is none. `combine` only. */
+  odd_membership: `${identity}, g VARCHAR, is_protected BOOLEAN`,
   /** The target as it will be: the list that is sent. Made by `combine`, narrowed by `withhold` and `narrow`. */
   desired: principalDdl,
   /** What of it the sync decides on. Made by `combine`, narrowed with `desired`, read by the ledger. */
@@ -111,8 +101,8 @@ export const tables = {
 
   /**
    * The groups that stay and lose members: how many they have, how many of those who stay leave them now and did in the 24
-   * hours before, how many they will have, and whether that is more than a group may lose. Made by `measure` and
-   * `findGroupLosses`, read by `withhold` and the ledger.
+   * hours before, how many they will have, and whether that is more than a group may lose. Made by `measure`,
+   * read by `withhold` and the ledger.
    */
   group_loss: "name VARCHAR, members BIGINT, lost BIGINT, earlier BIGINT, remaining BIGINT, beyond BOOLEAN",
 
@@ -159,9 +149,6 @@ export const tables = {
   /** What did not arrive. Made by `createChanges`, read by the verification. */
   missing: change,
 } as const satisfies Record<string, string>;
-
-/** A relation of the workbench. */
-export type Table = keyof typeof tables;
 
 /** A relation with `principalColumns`. `principals` is the one of an export. */
 export type PrincipalTable = "actual" | "desired" | "arrived" | "principals";

@@ -38,7 +38,7 @@ export function useConnection(): () => Connection {
 }
 
 /** Where one statement of several begins. */
-const beginnings = /;\s*(?=(?:CREATE|INSERT|UPDATE|DELETE|DROP)\b)/;
+const beginnings = /;\s*(?=(?:CREATE|INSERT|UPDATE|DELETE|DROP|SELECT|FROM|WITH)\b)/;
 
 /** A step of a plan that DuckDB explains. */
 interface Step {
@@ -60,17 +60,21 @@ export function refusingSlowJoins(connection: Connection): Connection {
     if (rows.some(({ explain_value: plan }) => (JSON.parse(plan) as Step[]).some(isSlow)))
       throw new Error(`a join without a hash table:\n${sql}`);
   };
+  const runExplained = async (statements: readonly string[]): Promise<void> => {
+    for (const statement of statements) {
+      await explain(statement);
+      await connection.run(statement);
+    }
+  };
   return {
     ...connection,
-    run: async (sql) => {
-      for (const statement of sql.split(beginnings)) {
-        await explain(statement);
-        await connection.run(statement);
-      }
-    },
+    run: (sql) => runExplained(sql.split(beginnings)),
     rows: async (sql) => {
-      await explain(sql);
-      return connection.rows(sql);
+      const statements = sql.split(beginnings);
+      const last = statements.pop() ?? "";
+      await runExplained(statements);
+      await explain(last);
+      return connection.rows(last);
     },
     batches: async function* (sql) {
       await explain(sql);

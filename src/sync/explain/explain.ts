@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { messageOf } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { scopeOf } from "#plan/limits.ts";
 import type { History } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
 import type { Judged, Observer } from "#principals/stage.ts";
@@ -18,7 +19,7 @@ import type { Interruption } from "#sync/interruption.ts";
 import { readJournal } from "#state/folder/journal.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
-import { planWithinLimits, scopeOfSources, withExpectations } from "#sync/planning/limits.ts";
+import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { folded, nearestNames, recordsCalled } from "#sync/planning/people.ts";
 import { differenceOf, foreignCalled, outcomesOf } from "./outcome.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
@@ -152,7 +153,7 @@ async function withWaits(
     },
   );
   const { digest } = await createPlan(connection);
-  const scope = await scopeOfSources(connection, sync, unread);
+  const scope = await scopeOf(connection, sync.sources, unread);
   const limited = await planWithinLimits(connection, sync, { scope, history, overrides: [] });
   const { checks, waiting } = await withExpectations(connection, sync, limited, { overrides: [], signal });
   const { action } = sync.limits;

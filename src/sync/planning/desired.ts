@@ -9,7 +9,8 @@ import { combine, freeze } from "#plan/protect.ts";
 import type { Frozen } from "#plan/protect.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
 import type { ByHandFound } from "#plan/by-hand.ts";
-import type { Found } from "#plan/renames.ts";
+import { nothing } from "#plan/found.ts";
+import type { Found } from "#plan/found.ts";
 import { addRuleGroups } from "#plan/rule-groups.ts";
 import { interruptible, literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -138,7 +139,10 @@ export async function makeDesired(
   await useThreads(connection);
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
-  const notOwned = await addRuleGroups(connection, sync.protection, options.keepAttributes === true);
+  const hasRuleGroups = sync.rules.groupOfRule !== undefined || known !== undefined;
+  const notOwned = hasRuleGroups
+    ? await addRuleGroups(connection, sync.protection, options.keepAttributes === true)
+    : nothing;
   await freeze(connection, sync.protection, unread);
   const undecided = await findByHand(connection, sync.keepManual, options.baseline !== undefined);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
@@ -151,7 +155,7 @@ export async function makeDesired(
     departures,
     cutLists: await withoutChance(connection, assembly.cutLists ?? []),
     notOwned,
-    byHand: { kept: await keptByHand(connection), undecided },
+    byHand: { kept: sync.keepManual.length === 0 ? nothing : await keptByHand(connection), undecided },
     unchangedSince: known?.since,
     counts,
   };
@@ -161,10 +165,14 @@ export async function makeDesired(
 async function withoutChance(connection: Connection, found: readonly CutLists[]): Promise<readonly CutLists[]> {
   const kept: CutLists[] = [];
   for (const each of found) {
+    if (each.groups > 1) {
+      kept.push(each);
+      continue;
+    }
     const [before] = await connection.rows<{ count: bigint }>(
       `SELECT count(*) AS count FROM actual WHERE list_contains(group_names, ${literal(each.names[0] ?? "")})`,
     );
-    if (each.groups > 1 || Number(before?.count ?? 0) > each.size) kept.push(each);
+    if (Number(before?.count ?? 0) > each.size) kept.push(each);
   }
   return kept;
 }

@@ -3,29 +3,22 @@ import { HeldError } from "#errors.ts";
 import { shortDigest } from "#plan/change.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { checkLimits, findGroupLosses, measure, scopeOf, sizesOf } from "#plan/limits.ts";
+import { checkLimits, measure } from "#plan/limits.ts";
 import { evaluateExpectations, limitChecksOf } from "#plan/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { DriftLeft } from "#plan/drift.ts";
 import type { Note } from "#plan/note.ts";
-import type { Amount, Facts, LimitCheck, Measure, Overridable, SourceCounts, SourceSize } from "#plan/limits.ts";
+import type { Amount, Facts, LimitCheck, Measure, Overridable, Scope, SourceCounts } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
-import { adoptNames, countHeldNames } from "#plan/renames.ts";
+import { adoptNames } from "#plan/renames.ts";
 import { describeCheck, nameLimits } from "#plan/render/shared.ts";
 import { tables } from "#plan/tables.ts";
 import { pluralize } from "#text.ts";
 import { concernsWhole, waitingFor, withhold } from "#plan/selection.ts";
 import type { SourceRead } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
-
-/** How much the sources have in scope. */
-export interface Scope {
-  readonly sizes: readonly SourceSize[];
-  /** Absent where a source could not be read. */
-  readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
-}
 
 /** A plan that was checked against the limits of its sync. */
 export interface LimitedPlan {
@@ -41,20 +34,6 @@ export interface LimitedPlan {
 }
 
 /**
- * What the sources of a sync have in scope.
- * @param unread names of sources that could not be read: nothing is concluded from how little they have
- */
-export async function scopeOfSources(
-  connection: Connection,
-  { sources }: Sync,
-  unread: readonly string[],
-): Promise<Scope> {
-  const read = sources.map(({ name }) => name).filter((name) => !unread.includes(name));
-  const sizes = await sizesOf(connection, read);
-  return { sizes, inScope: unread.length === 0 ? await scopeOf(connection) : undefined };
-}
-
-/**
  * Plans the difference between `actual` and `desired`, and checks it against the limits. With `apply-the-rest` the
  * changes that tripped limits count are taken out of `desired`, and the plan is what is left.
  */
@@ -64,14 +43,10 @@ export async function planWithinLimits(
   options: Pick<Facts, "history" | "overrides" | "drift"> & { readonly scope: Scope },
 ): Promise<LimitedPlan> {
   const { scope, history, overrides, drift } = options;
-  const judge = async (connection: Connection): Promise<Pick<LimitedPlan, "amounts" | "checks">> => {
-    const amounts = await measure(connection);
-    const groups = await findGroupLosses(connection, limits);
-    const heldNames = await countHeldNames(connection);
-    return {
-      amounts,
-      checks: checkLimits(limits, { amounts, groups, heldNames, ...scope, history, overrides, drift }),
-    };
+  const judge = async (): Promise<Pick<LimitedPlan, "amounts" | "checks">> => {
+    const measured = await measure(connection, limits);
+    const checks = checkLimits(limits, { ...measured, ...scope, history, overrides, drift });
+    return { amounts: measured.amounts, checks };
   };
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
@@ -79,13 +54,13 @@ export async function planWithinLimits(
     CREATE TEMP TABLE IF NOT EXISTS drift_wanted (${tables.drift_wanted})`);
   const plan = await createPlan(connection);
   const adopted = overrides.includes("heldNames") ? await adoptNames(connection) : 0;
-  const { amounts, checks } = await judge(connection);
+  const { amounts, checks } = await judge();
   const waiting = limits.action === "hold" ? new Set<Measure>() : new Set(waitingFor(checks));
   if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope, adopted };
   await connection.run("CREATE OR REPLACE TEMP TABLE whole AS FROM change_sides");
   await withhold(connection, waiting);
   let rest = await createPlan(connection);
-  let left = await judge(connection);
+  let left = await judge();
   // Where those who would join a group are not created, it may be empty now; or a group that came back with its members.
   let emptied: LimitCheck | undefined;
   for (let found = emptiedIn(left.checks); found !== undefined; found = emptiedIn(left.checks)) {
@@ -93,7 +68,7 @@ export async function planWithinLimits(
     waiting.add("emptied");
     await withhold(connection, new Set<Measure>(["emptied"]));
     rest = await createPlan(connection);
-    left = await judge(connection);
+    left = await judge();
   }
   await findLeftOut(connection, "whole");
   const found = checks.map((check) => (check.limit === "emptied" && !check.tripped ? (emptied ?? check) : check));

@@ -7,14 +7,15 @@ import { createPlan } from "#plan/diff.ts";
 import { leaveDrift } from "#plan/drift.ts";
 import type { DriftLeft } from "#plan/drift.ts";
 import { changes } from "#plan/change.ts";
-import type { History } from "#plan/limits.ts";
+import { scopeOf } from "#plan/limits.ts";
+import type { History, Scope } from "#plan/limits.ts";
 import type { SourceRead } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { differingKeys } from "#values.ts";
 import { makeDesired, read } from "./desired.ts";
 import type { Desired, DesiredOptions, Reading } from "./desired.ts";
-import { findLeftOut, planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
-import type { Planned, Scope } from "./limits.ts";
+import { findLeftOut, planWithinLimits, withExpectations } from "./limits.ts";
+import type { Planned } from "./limits.ts";
 import { adoptedNotes, detailsAbout, notesForSome, notesOf } from "./notes.ts";
 import { findPeople, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
@@ -90,7 +91,7 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
   const desired = await makeDesired(sync, workbench, asked, reading);
   await options.made?.();
   const unread = desired.assembly.unread.map(({ name }) => name);
-  const scope = await scopeOfSources(connection, sync, unread);
+  const scope = await scopeOf(connection, sync.sources, unread);
   const explain = async (): Promise<readonly Cause[]> =>
     findCauses(connection, {
       reads: sync.rules.reads(),

@@ -230,6 +230,7 @@ async function runBefore(company: Company): Promise<void> {
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
     CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
+    CREATE OR REPLACE TABLE actual_foreign (${tables.actual_foreign});
     CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
     CREATE OR REPLACE TEMP TABLE drift_left (${tables.drift_left});
     CREATE OR REPLACE TEMP TABLE drift_wanted (${tables.drift_wanted});

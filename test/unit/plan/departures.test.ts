@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { depart, leavingCounts } from "#plan/departures.ts";
 import type { DepartureRules } from "#plan/departures.ts";
-import { countHeldNames } from "#plan/renames.ts";
+import { createPlan } from "#plan/diff.ts";
+import { measure } from "#plan/limits.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
@@ -44,6 +45,7 @@ async function play({ sources, target, owns = [], leavingSince = [], rules = {},
     ALTER TABLE assembled ADD COLUMN origin VARCHAR DEFAULT 'people.csv:2'; ALTER TABLE assembled ADD COLUMN kept UTINYINT DEFAULT 0;
     CREATE OR REPLACE TABLE quarantined (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR);
     CREATE OR REPLACE TABLE contributor (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR);
+    CREATE OR REPLACE TABLE record (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR);
     CREATE OR REPLACE TEMP TABLE ledger (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR);
     CREATE OR REPLACE TEMP TABLE leaving_since (kind VARCHAR, name VARCHAR, since BIGINT)`);
   for (const [id, [kind, name]] of sources)
@@ -290,7 +292,9 @@ describe("a known name with another record", () => {
       owns: owned,
     });
     expect(departures).toMatchObject({ reused: { count: 2 }, adoptable: 2 });
-    expect(await countHeldNames(connection())).toEqual([{ of: "users", held: 2, base: 3 }]);
+    await createPlan(connection());
+    const { heldNames } = await measure(connection(), { sources: {}, floor: 10, action: "hold" });
+    expect(heldNames).toEqual([{ of: "users", held: 2, base: 3 }]);
     const names = "SELECT name, was_id, is_id FROM adoptable ORDER BY name";
     expect(await connection().rows(names)).toEqual([
       { name: "a", was_id: "1", is_id: "7" },

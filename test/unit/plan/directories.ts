@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { identifier } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Change } from "#plan/change.ts";
+import { tables } from "#plan/tables.ts";
 import type { Principal } from "#principals/principal.ts";
 import { principalDdl } from "#principals/tables.ts";
 
@@ -53,7 +54,10 @@ export function byCodePoint(a: string, b: string): number {
 
 /** Makes a table of principals in the order given. */
 export async function fill(connection: Connection, table: string, principals: readonly Principal[]): Promise<void> {
-  await connection.run(`CREATE OR REPLACE TABLE ${identifier(table)} (${principalDdl})`);
+  await connection.run(`
+    CREATE OR REPLACE TABLE ${identifier(table)} (${principalDdl});
+    CREATE TABLE IF NOT EXISTS actual_foreign (${tables.actual_foreign});
+    CREATE TEMP TABLE IF NOT EXISTS lost_recently (${tables.lost_recently})`);
   if (principals.length === 0) return;
   // One statement for all: properties fill thousands of tables.
   const row = `(?, ?, ?, ?, ?, from_json(?::JSON, '["VARCHAR"]'))`;

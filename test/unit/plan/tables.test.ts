@@ -91,10 +91,12 @@ test("every relation of the pipeline has its declared columns", async () => {
   await expectDeclared(assembledTables);
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE ledger (${ledger}); CREATE OR REPLACE TEMP TABLE leaving_since (${leavingSince});
-    INSERT INTO ledger VALUES ('user', 'eve', 'hr', 'ada'), ('user', 'zoe', 'hr', 'zoe');
+    CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently}); CREATE OR REPLACE TABLE actual_foreign (${tables.actual_foreign});
+    INSERT INTO ledger VALUES ('user', 'eve', 'hr', 'ada'), ('user', 'zoe', 'hr', 'zoe'), ('group', 'made', '(rules)', 'made');
     CREATE OR REPLACE TABLE actual (${actual}); CREATE OR REPLACE TABLE arrived (${arrived});
     CREATE OR REPLACE TABLE actual_extra (${tables.actual_extra}); CREATE OR REPLACE TABLE arrived_extra (${tables.arrived_extra}); CREATE OR REPLACE TABLE arrived_foreign (${arrivedForeign});
-    INSERT INTO actual VALUES ('user', 'eve', 'Eve', NULL, NULL, []), ('user', 'zoe', 'Zoe', NULL, NULL, [])`);
+    INSERT INTO actual VALUES
+      ('user', 'eve', 'Eve', NULL, NULL, []), ('user', 'zoe', 'Zoe', NULL, NULL, []), ('group', 'made', 'Made', NULL, NULL, [])`);
   await addRuleGroups(connection(), { manage: "owned" }, true);
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
   await connection().run(`CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand})`);
@@ -102,11 +104,11 @@ test("every relation of the pipeline has its declared columns", async () => {
   await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: ["admins"] }, 0);
   await combine(connection());
   await createPlan(connection());
-  await measure(connection());
+  await measure(connection(), { sources: {}, floor: 10, action: "hold" });
   await withhold(connection(), new Set(["creates", "deletes", "emptied"]));
   await narrow(connection(), { only: ["create"] });
   await narrowTo(connection(), [{ kind: "user", name: "ada" }]);
-  await measure(connection());
+  await measure(connection(), { sources: {}, floor: 10, action: "hold" });
   await createChanges(connection(), { actual: "arrived", desired: "desired", into: "missing" });
   await loadBaseline(connection(), "/nowhere", "staff");
   await findCauses(connection(), { reads: rules.reads(), hasBaseline: true, hasGrace: false, changedKeys: [] });
