@@ -12,8 +12,8 @@ import { filesOf, openStoredChanges } from "#daemon/stored-changes.ts";
 import { exactly, relatively } from "#times.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { historyOf, isApplied, momentOf } from "#sync/history.ts";
-import type { HistoryEntry } from "#sync/history.ts";
+import { historyOf, isApplied, momentOf } from "#sync/explain/history.ts";
+import type { HistoryEntry } from "#sync/explain/history.ts";
 import { causeOf, decisionWords, stateOf, toneStyles, tones } from "#state/run-text.ts";
 import { knownRuns } from "./known-runs.ts";
 

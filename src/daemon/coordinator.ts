@@ -1,7 +1,7 @@
 import type { Configuration } from "#config/configuration.ts";
-import { openCoordinator } from "#sync/coordinator/open.ts";
+import { openCoordinator } from "#sync/coordinator/local.ts";
 import type { CoordinatorOptions, SyncSettings } from "#sync/coordinator/context.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Context } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 import { openSync, placeOf } from "./wiring.ts";

@@ -5,7 +5,7 @@ import { openNotifications } from "#daemon/notifications.ts";
 import type { Notifications } from "#daemon/notifications.ts";
 import type { Records } from "#daemon/records.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Actor, SyncState } from "#state/record.ts";
 import { createScheduler, standingOf } from "#daemon/scheduler.ts";
 import type { ScheduledSync, Scheduler, ScheduleState } from "#daemon/scheduler.ts";

@@ -4,7 +4,7 @@ import { createQueue } from "#queue.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { storedChanges } from "#plan/stored.ts";
 import { messageOf } from "#errors.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { openHeartbeat } from "#notify/heartbeat.ts";
 import { openNotifier } from "#notify/notifier.ts";
 import type { NotifierOptions } from "#notify/notifier.ts";

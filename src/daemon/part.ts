@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { firstLineOf } from "#errors.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { leadership } from "#state/postgres/nodes.ts";
 import type { SharedState } from "#state/postgres/store.ts";
 import type { SyncEvent } from "#state/record.ts";

@@ -7,13 +7,13 @@ import { errorDocument, UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { redactAll } from "#redact.ts";
 import { createQueue } from "#queue.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { explain } from "#sync/explain/explain.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
-import { historyOf } from "#sync/history.ts";
-import type { HistoryEntry } from "#sync/history.ts";
-import { createListings } from "#sync/listing.ts";
-import type { ListedPrincipal, Listing, Listings } from "#sync/listing.ts";
+import { historyOf } from "#sync/explain/history.ts";
+import type { HistoryEntry } from "#sync/explain/history.ts";
+import { createListings } from "#sync/explain/listing.ts";
+import type { ListedPrincipal, Listing, Listings } from "#sync/explain/listing.ts";
 
 /** Whether somebody is a user or a group. */
 export type Kind = ListedPrincipal["kind"];

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { RollcallError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { RunRecord } from "#state/record.ts";
 import { withCoordinatorIn } from "../support/rollcall/local-coordinator.ts";
 import type { Wrapping } from "../support/rollcall/local-coordinator.ts";

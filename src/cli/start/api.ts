@@ -10,7 +10,7 @@ import type { ControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import type { Head } from "#state/audit/entry.ts";
 import { InputError, UnavailableError } from "#errors.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { exists } from "#files/disk.ts";
 import type { Actor } from "#state/record.ts";
 import { quarantinedRecords } from "#state/quarantined.ts";

@@ -1,6 +1,6 @@
 import type { Kind } from "#daemon/people.ts";
 import type { ErrorDocument } from "#errors.ts";
-import type { Excerpt, ListedPrincipal } from "#sync/listing.ts";
+import type { Excerpt, ListedPrincipal } from "#sync/explain/listing.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { empty, name, notice, when } from "#console/components.ts";
 import { exactValue, html } from "#console/html.ts";

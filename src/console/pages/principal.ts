@@ -1,8 +1,8 @@
-import { isApplied, momentOf } from "#sync/history.ts";
-import type { HistoryEntry } from "#sync/history.ts";
+import { isApplied, momentOf } from "#sync/explain/history.ts";
+import type { HistoryEntry } from "#sync/explain/history.ts";
 import { foreignLines, outcomeLines, recordLines } from "#sync/explain/text.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
-import type { Excerpt, ListedDetails } from "#sync/listing.ts";
+import type { Excerpt, ListedDetails } from "#sync/explain/listing.ts";
 import { decisionWords } from "#state/run-text.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { empty, facts, name, notice, state, when } from "#console/components.ts";

@@ -9,7 +9,7 @@ import { holdLock } from "#daemon/data-folder.ts";
 import { openOutput } from "#daemon/output.ts";
 import { openRecords } from "#daemon/records.ts";
 import { loadConfiguration } from "#config/load.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { RunRequest, Watcher } from "#sync/coordinator/coordinator.ts";
 import { isOverdue, reportOverdue } from "#daemon/scheduler.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { expect } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { readJournal } from "#state/folder/journal.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { RunRecord } from "#state/record.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import { withCoordinatorIn } from "./local-coordinator.ts";

@@ -7,8 +7,8 @@ import { openRecords } from "#daemon/records.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import type { Audit } from "#state/folder/audit.ts";
-import { openCoordinator } from "#sync/coordinator/open.ts";
-import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import { openCoordinator } from "#sync/coordinator/local.ts";
+import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Journal } from "#state/folder/journal.ts";
 import type { Target } from "#sync/ports.ts";
 

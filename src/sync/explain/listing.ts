@@ -12,7 +12,7 @@ import { createQueue } from "#queue.ts";
 import { pathsToGroups } from "#sync/explain/outcome.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import { folded } from "#sync/planning/people.ts";
-import type { Target } from "./ports.ts";
+import type { Target } from "#sync/ports.ts";
 
 /** A user or group of a target, as a list shows it. */
 export interface ListedPrincipal {

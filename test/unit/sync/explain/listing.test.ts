@@ -4,12 +4,12 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Principal } from "#principals/principal.ts";
-import { createListings } from "#sync/listing.ts";
-import type { Listing } from "#sync/listing.ts";
+import { createListings } from "#sync/explain/listing.ts";
+import type { Listing } from "#sync/explain/listing.ts";
 import type { Target } from "#sync/ports.ts";
 import { principalTypes } from "#wire/administration.ts";
-import { cases } from "../../support/random.ts";
-import { directory } from "../plan/directories.ts";
+import { cases } from "../../../support/random.ts";
+import { directory } from "../../plan/directories.ts";
 
 let folder: string;
 beforeAll(async () => {

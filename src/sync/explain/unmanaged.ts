@@ -2,11 +2,11 @@ import { join } from "node:path";
 import { takenNames } from "#plan/carried.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
-import { inWorkbench } from "./interruption.ts";
-import type { Interruption } from "./interruption.ts";
+import { inWorkbench } from "#sync/interruption.ts";
+import type { Interruption } from "#sync/interruption.ts";
 import { openLedger, readOthers } from "#state/ledger/ledger.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
-import type { Sync } from "./sync.ts";
+import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 
 /**
