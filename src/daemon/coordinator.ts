@@ -1,7 +1,6 @@
 import type { Configuration } from "#config/configuration.ts";
-import { openCoordinator } from "#sync/coordinator/local.ts";
+import { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { CoordinatorOptions, SyncSettings } from "#sync/coordinator/context.ts";
-import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Context } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 import { openSync, placeOf } from "./wiring.ts";
@@ -21,7 +20,7 @@ export async function openLocalCoordinator(
   const { configuration, interruption } = current();
   const { memory } = configuration;
   const folder = daemonFolder(configuration);
-  const coordinator = openCoordinator({
+  const coordinator = new LocalCoordinator({
     ...options,
     folder,
     memory,

@@ -1,3 +1,4 @@
+import type { Workbench } from "#duckdb/workbench.ts";
 import { messageOf } from "#errors.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import type { Note } from "#plan/note.ts";
@@ -5,7 +6,8 @@ import type { AuditEntry } from "#state/audit/entry.ts";
 import { hasReadAll, hasSucceeded, isOpen, withPart } from "#state/record.ts";
 import type { RunRecord, Stage, StageRecord, SyncState } from "#state/record.ts";
 import { run as runSync } from "#sync/run.ts";
-import type { RunOptions } from "#sync/context.ts";
+import type { Report, RunOptions } from "#sync/context.ts";
+import type { Planned } from "#sync/planning/limits.ts";
 import { SlotTakenError } from "#state/postgres/journal.ts";
 import type { Sync } from "#sync/sync.ts";
 import { interruptionOf, push, timestamp, writeAudit } from "./context.ts";
@@ -95,102 +97,40 @@ async function recoverAndExecute(
 async function execute(
   context: Context,
   began: RunRecord,
-  { storeAs, approvalExpires, notes: remarks = [], ...options }: ExecuteOptions,
+  options: ExecuteOptions,
   watcher: Watcher,
 ): Promise<RunRecord> {
-  const { now, emit, journal, store, folder, memory, shared } = context;
   const interruption = interruptionOf(context);
-  let run = began;
-  const stages = recordStages(now, began.stages);
-  const warnings: Note[] = [];
-  const update = (change: Partial<RunRecord>): void => {
-    run = { ...run, ...change, stages: stages.stages() };
-  };
-  const end = (): { readonly at: string; readonly expiresAt: string } => {
-    stages.end();
-    update({ notes: [...run.notes, ...warnings] });
-    const at = now();
-    return { at: new Date(at).toISOString(), expiresAt: new Date(at + approvalExpires).toISOString() };
-  };
+  const recording = new Recording(context, began, options, watcher);
   let sync: Sync | undefined;
+  let ended: RunRecord;
   try {
     interruption.stop.throwIfAborted();
-    sync = await context.open(run.sync);
-    const result = await runSync(sync, {
-      ...options,
-      id: run.id,
-      undoes: run.undoes !== undefined,
-      for: run.for,
-      apply: true,
-      folder,
-      memory,
-      interruption,
-      now: now(),
-      progress: (stage, records) => {
-        stages.progress(stage, records);
-        update({});
-        if (records === undefined) journal.note(run);
-        emit({ type: "stage", id: run.id, sync: run.sync, stage, records });
-        watcher.progress?.(stage, records);
-      },
-      warn: (message) => {
-        if (warnings.length < mostWarnings) warnings.push({ text: message });
-        watcher.warn?.(message);
-      },
-      report: async (report) => {
-        const { plan, limits, waiting, departures, quarantined, causes, expectations, sources } = report;
-        const leaving = departures === undefined ? run.leaving : leavingCounts(departures);
-        const notes = [...report.notes, ...remarks];
-        update({
-          digest: plan.digest,
-          counts: plan.counts,
-          limits,
-          waiting,
-          notes,
-          leaving,
-          causes,
-          expectations,
-          quarantined: quarantined ?? run.quarantined,
-          sources: sources ?? run.sources,
-        });
-        await watcher.report?.({ ...report, notes });
-      },
-      store:
-        storeAs === undefined
-          ? undefined
-          : async ({ connection }, planned) => {
-              const seal = await store.save(storeAs, connection, planned);
-              update({ kept: true, ...(storeAs === run.id ? { seal } : { partSeal: seal }) });
-            },
-      storeQuarantined: async ({ connection }) => {
-        if (!hasReadAll(run)) return;
-        // Without them the notes still have the most frequent causes.
-        await store.saveQuarantined(run.id, connection).catch((error: unknown) => {
-          warnings.push({ text: `the quarantined records cannot be stored: ${messageOf(error)}` });
-        });
-      },
-      saved: shared && ((what) => push(context, run.sync, [what])),
-      applying: async () => {
-        await context.applying?.(run.sync);
-        await push(context, run.sync, ["exports"]);
-        update({ sentAt: timestamp(context) });
-        await journal.put(run);
-      },
-      sending: shared?.node.check,
-    });
-    const { at, expiresAt } = end();
-    run = endedWith(run, result, at, expiresAt);
+    sync = await context.open(began.sync);
+    const result = await runSync(sync, { ...recording.runOptions(), interruption });
+    ended = recording.end((run, at, expiresAt) => endedWith(run, result, at, expiresAt));
   } catch (error) {
-    const { at, expiresAt } = end();
-    run = endedByError(run, error, at, expiresAt);
+    ended = recording.end((run, at, expiresAt) => endedByError(run, error, at, expiresAt));
     // A pending run keeps the whole plan, even after a partial approval failed.
-    if (isOpen(run) && began.expiresAt !== undefined) run = { ...run, ...planOf(began) };
-    if (run.sentAt !== undefined && run.state === "failed") run = await findOutcome(context, run, storeAs ?? run.id);
+    if (isOpen(ended) && began.expiresAt !== undefined) ended = { ...ended, ...planOf(began) };
+    if (ended.sentAt !== undefined && ended.state === "failed")
+      ended = await findOutcome(context, ended, options.storeAs ?? ended.id);
   } finally {
     await sync?.target.close();
   }
+  const run = await followUp(context, ended, options.storeAs);
+  return finish(context, run).catch((error: unknown) => {
+    const lost = endNotWritten(run, error, timestamp(context));
+    context.emit({ type: "run", run: lost });
+    return lost;
+  });
+}
+
+/** What a run that was applied leads to: only the part that was approved stays stored, and the export. */
+async function followUp(context: Context, ended: RunRecord, storeAs: string | undefined): Promise<RunRecord> {
+  let run = ended;
   if (run.state === "applied" && storeAs !== undefined && storeAs !== run.id) {
-    await store.replaceByPart(run.id);
+    await context.store.replaceByPart(run.id);
     run = withPart(run);
   }
   if (hasSucceeded(run)) {
@@ -199,52 +139,163 @@ async function execute(
     // Without this record, the next run exports again.
     await push(context, run.sync, ["exports"]).catch(() => undefined);
   }
-  return finish(context, run).catch((error: unknown) => {
-    const lost = endNotWritten(run, error, timestamp(context));
-    emit({ type: "run", run: lost });
-    return lost;
-  });
+  return run;
 }
 
 function planOf({ digest, counts, limits, expectations, waiting, notes, kept }: RunRecord): Partial<RunRecord> {
   return { digest, counts, limits, expectations, waiting, notes, kept };
 }
 
-/** Records when the stages of a run begin and end. */
-interface StageRecorder {
-  /** A stage begins; or, with `records`, that many have been read in it so far. */
-  progress(stage: Stage, records?: number): void;
-  /** The stages so far; the last one may not have ended. */
-  stages(): readonly StageRecord[];
-  /** Ends the current stage. */
-  end(): void;
+/** The record of a run that is under way: of what the run tells, and tells the watcher, too. */
+class Recording {
+  readonly #context: Context;
+  readonly #options: ExecuteOptions;
+  readonly #watcher: Watcher;
+  readonly #stages: StageRecorder;
+  readonly #warnings: Note[] = [];
+  #run: RunRecord;
+
+  constructor(context: Context, began: RunRecord, options: ExecuteOptions, watcher: Watcher) {
+    this.#context = context;
+    this.#options = options;
+    this.#watcher = watcher;
+    this.#stages = new StageRecorder(context.now, began.stages);
+    this.#run = began;
+  }
+
+  /** What the run is to do, and whom it tells. */
+  runOptions(): Omit<RunOptions, "interruption"> {
+    const { folder, memory, shared, now } = this.#context;
+    const { approval, digest, overrides, planner, storeAs } = this.#options;
+    const { id, sync, undoes, for: people } = this.#run;
+    return {
+      id,
+      undoes: undoes !== undefined,
+      for: people,
+      apply: true,
+      approval,
+      digest,
+      overrides,
+      planner,
+      folder,
+      memory,
+      now: now(),
+      progress: (stage, records) => this.#progress(stage, records),
+      warn: (message) => this.#warn(message),
+      report: (report) => this.#report(report),
+      store: storeAs === undefined ? undefined : (workbench, planned) => this.#store(storeAs, workbench, planned),
+      storeQuarantined: (workbench) => this.#storeQuarantined(workbench),
+      saved: shared && ((what) => push(this.#context, sync, [what])),
+      applying: () => this.#applying(),
+      sending: shared?.node.check,
+    };
+  }
+
+  /** The record with its end. @param by makes it, of the moment and of when an approval expires, ISO 8601 */
+  end(by: (run: RunRecord, at: string, expiresAt: string) => RunRecord): RunRecord {
+    this.#stages.end();
+    this.#update({ notes: [...this.#run.notes, ...this.#warnings] });
+    const at = this.#context.now();
+    const expiresAt = new Date(at + this.#options.approvalExpires).toISOString();
+    return by(this.#run, new Date(at).toISOString(), expiresAt);
+  }
+
+  #update(change: Partial<RunRecord>): void {
+    this.#run = { ...this.#run, ...change, stages: this.#stages.stages() };
+  }
+
+  #progress(stage: Stage, records?: number): void {
+    this.#stages.progress(stage, records);
+    this.#update({});
+    const { id, sync } = this.#run;
+    if (records === undefined) this.#context.journal.note(this.#run);
+    this.#context.emit({ type: "stage", id, sync, stage, records });
+    this.#watcher.progress?.(stage, records);
+  }
+
+  #warn(message: string): void {
+    if (this.#warnings.length < mostWarnings) this.#warnings.push({ text: message });
+    this.#watcher.warn?.(message);
+  }
+
+  async #report(report: Report): Promise<void> {
+    const { plan, limits, waiting, departures, quarantined, causes, expectations, sources } = report;
+    const notes = [...report.notes, ...(this.#options.notes ?? [])];
+    this.#update({
+      digest: plan.digest,
+      counts: plan.counts,
+      limits,
+      waiting,
+      notes,
+      leaving: departures === undefined ? this.#run.leaving : leavingCounts(departures),
+      causes,
+      expectations,
+      quarantined: quarantined ?? this.#run.quarantined,
+      sources: sources ?? this.#run.sources,
+    });
+    await this.#watcher.report?.({ ...report, notes });
+  }
+
+  async #store(name: string, { connection }: Workbench, planned: Planned): Promise<void> {
+    const seal = await this.#context.store.save(name, connection, planned);
+    this.#update({ kept: true, ...(name === this.#run.id ? { seal } : { partSeal: seal }) });
+  }
+
+  async #storeQuarantined({ connection }: Workbench): Promise<void> {
+    if (!hasReadAll(this.#run)) return;
+    // Without them the notes still have the most frequent causes.
+    await this.#context.store.saveQuarantined(this.#run.id, connection).catch((error: unknown) => {
+      this.#warnings.push({ text: `the quarantined records cannot be stored: ${messageOf(error)}` });
+    });
+  }
+
+  async #applying(): Promise<void> {
+    const { sync } = this.#run;
+    await this.#context.applying?.(sync);
+    await push(this.#context, sync, ["exports"]);
+    this.#update({ sentAt: timestamp(this.#context) });
+    await this.#context.journal.put(this.#run);
+  }
 }
 
-/**
- * @param now the time, in epoch milliseconds
- * @param before the stages of an earlier attempt
- */
-export function recordStages(now: () => number, before: readonly StageRecord[] = []): StageRecorder {
-  const done: StageRecord[] = [...before];
-  let current: { readonly stage: Stage; readonly began: number; records?: number } | undefined;
-  const record = (milliseconds?: number): StageRecord[] => {
-    if (current === undefined) return [];
-    const { stage, began, records } = current;
+/** Records when the stages of a run begin and end. */
+export class StageRecorder {
+  readonly #now: () => number;
+  readonly #done: StageRecord[];
+  #current: { readonly stage: Stage; readonly began: number; records?: number } | undefined;
+
+  /**
+   * @param now the time, in epoch milliseconds
+   * @param before the stages of an earlier attempt
+   */
+  constructor(now: () => number, before: readonly StageRecord[] = []) {
+    this.#now = now;
+    this.#done = [...before];
+  }
+
+  /** A stage begins; or, with `records`, that many have been read in it so far. */
+  progress(stage: Stage, records?: number): void {
+    if (this.#current?.stage !== stage) {
+      this.end();
+      this.#current = { stage, began: this.#now() };
+    }
+    if (records !== undefined) this.#current.records = records;
+  }
+
+  /** The stages so far; the last one may not have ended. */
+  stages(): readonly StageRecord[] {
+    return [...this.#done, ...this.#record()];
+  }
+
+  /** Ends the current stage. */
+  end(): void {
+    if (this.#current !== undefined) this.#done.push(...this.#record(this.#now() - this.#current.began));
+    this.#current = undefined;
+  }
+
+  #record(milliseconds?: number): StageRecord[] {
+    if (this.#current === undefined) return [];
+    const { stage, began, records } = this.#current;
     return [{ stage, startedAt: new Date(began).toISOString(), milliseconds, records }];
-  };
-  const end = (): void => {
-    if (current !== undefined) done.push(...record(now() - current.began));
-    current = undefined;
-  };
-  return {
-    progress: (stage, records) => {
-      if (current?.stage !== stage) {
-        end();
-        current = { stage, began: now() };
-      }
-      if (records !== undefined) current.records = records;
-    },
-    stages: () => [...done, ...record()],
-    end,
-  };
+  }
 }

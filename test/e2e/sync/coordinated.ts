@@ -2,9 +2,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach } from "vitest";
 import { openAudit } from "#state/folder/audit.ts";
-import { openCoordinator } from "#sync/coordinator/local.ts";
+import { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { CoordinatorOptions, SyncSettings } from "#sync/coordinator/context.ts";
-import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Approval } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#state/folder/journal.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
@@ -44,7 +43,7 @@ export async function coordinated(
   let ahead = 0;
   const events: SyncEvent[] = [];
   const never = new AbortController().signal;
-  const coordinator = openCoordinator({
+  const coordinator = new LocalCoordinator({
     folder,
     memory: 256 * 1024 * 1024,
     interruption: { stop: never, abandon: never },

@@ -92,8 +92,10 @@ export async function openOffice(ldap: string, service: string, start: number): 
     statusOf: () => ({ overdue: isOverdue(watched(), memory, now) }),
   });
   const memory: ScheduleState = {
-    state: coordinator.state,
-    emit: coordinator.emit,
+    state: (name) => coordinator.state(name),
+    emit: (event) => {
+      coordinator.emit(event);
+    },
     note: (name, patch) => {
       void coordinator.change(name, (state) => {
         const entries = Object.entries({ ...state, ...patch }).filter(([, value]) => value !== undefined);

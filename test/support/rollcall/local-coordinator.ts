@@ -7,8 +7,7 @@ import { openRecords } from "#daemon/records.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import type { Audit } from "#state/folder/audit.ts";
-import { openCoordinator } from "#sync/coordinator/local.ts";
-import type { LocalCoordinator } from "#sync/coordinator/local.ts";
+import { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Journal } from "#state/folder/journal.ts";
 import type { Target } from "#sync/ports.ts";
 
@@ -46,7 +45,7 @@ export async function withCoordinatorIn<Result>(
   const embedded = { access: () => Promise.reject(new Error("the target is elsewhere")), close: async () => {} };
   const lock = await holdLock(configuration);
   const { journal, audit, close } = await openRecords(configuration, log);
-  const coordinator = openCoordinator({
+  const coordinator = new LocalCoordinator({
     folder: daemonFolder(configuration),
     memory: 64 * 1024 * 1024,
     journal: wrapping.journal(journal),

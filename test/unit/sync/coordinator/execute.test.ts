@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { recordStages } from "#sync/coordinator/execute.ts";
+import { StageRecorder } from "#sync/coordinator/execute.ts";
 
 test("stages with their times and records; a running or aborted one has no end", () => {
   let now = Date.parse("2026-11-21T10:00:00Z");
   const before = [{ stage: "read", startedAt: "2026-11-20T10:00:00.000Z", milliseconds: 3 }] as const;
-  const recorder = recordStages(() => now, before);
+  const recorder = new StageRecorder(() => now, before);
   expect(recorder.stages()).toEqual(before);
   recorder.progress("read");
   now += 250;
