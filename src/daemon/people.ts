@@ -12,8 +12,8 @@ import { explain } from "#sync/explain/explain.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import { historyOf } from "#sync/explain/history.ts";
 import type { HistoryEntry } from "#sync/explain/history.ts";
-import { createListings } from "#sync/explain/listing.ts";
-import type { ListedPrincipal, Listing, Listings } from "#sync/explain/listing.ts";
+import { Listings } from "#sync/explain/listing.ts";
+import type { ListedPrincipal, Listing } from "#sync/explain/listing.ts";
 
 /** Whether somebody is a user or a group. */
 export type Kind = ListedPrincipal["kind"];
@@ -74,7 +74,7 @@ export class People {
     read: (listing: Listing) => Promise<Result>,
   ): Promise<Result | undefined> {
     const { current, embedded, coordinator } = this.#options;
-    this.#listings ??= createListings({
+    this.#listings ??= new Listings({
       folder: daemonFolder(current()),
       state: () => readableState(current(), planState),
       memory: current().memory,

@@ -1,15 +1,10 @@
 import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
-import type { Cause } from "#plan/causes.ts";
-import type { Counts, Plan } from "#plan/change.ts";
-import type { Departures } from "#plan/departures.ts";
-import type { DriftLeft } from "#plan/drift.ts";
-import type { ExpectationCheck } from "#plan/expectations.ts";
+import type { Counts } from "#plan/change.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
-import type { Note } from "#plan/note.ts";
 import { redact } from "#redact.ts";
-import type { SourceRead, Stage } from "#state/record.ts";
+import type { Stage } from "#state/record.ts";
 import type { Interruption, Watch } from "./interruption.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import type { Ledger } from "#state/ledger/ledger.ts";
@@ -63,26 +58,13 @@ export interface RunOptions {
 export type ApprovalPolicy = "required" | "automatic" | "automatic-within-limits";
 
 /** What a run would change. `plan` can be read only while `report` is running. */
-export interface Report {
+export interface Report extends Pick<
+  Planned,
+  "plan" | "waiting" | "notes" | "causes" | "drift" | "expectations" | "departures" | "quarantined" | "sources"
+> {
   readonly sync: string;
   readonly target: string;
-  readonly plan: Plan;
   readonly limits: readonly LimitCheck[];
-  /** What limits leave out of the plan. */
-  readonly waiting: readonly Measure[];
-  readonly notes: readonly Note[];
-  /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
-  readonly causes?: readonly Cause[] | undefined;
-  /** What stays as somebody made it in the target. */
-  readonly drift?: DriftLeft | undefined;
-  /** What the sync expects of the target, and what the plan makes of it. Absent: nothing. */
-  readonly expectations?: readonly ExpectationCheck[] | undefined;
-  /** Who leaves later or never. Absent for a stored plan. */
-  readonly departures?: Departures | undefined;
-  /** How many records are quarantined. Absent for a stored plan. */
-  readonly quarantined?: number | undefined;
-  /** What was found in each source. Absent for a stored plan. */
-  readonly sources?: readonly SourceRead[] | undefined;
 }
 
 export interface RunResult {

@@ -46,17 +46,6 @@ export interface Window {
   readonly limit: number;
 }
 
-/** The users and groups of a target, as it listed them. */
-export interface Listing {
-  /** ISO 8601. */
-  readonly listedAt: string;
-  /** Who has a text in the name, display name, mail, or the id of a record; case does not matter. Whole names come first. */
-  search(text: string, kind: Kind | undefined, window: Window): Promise<Excerpt>;
-  find(kind: Kind, name: string): Promise<ListedDetails | undefined>;
-  /** @param options.nested also those who are in it through other groups */
-  members(group: string, options: Window & { readonly nested: boolean }): Promise<Excerpt>;
-}
-
 /** A target that can be listed. */
 export interface Listable {
   readonly target: Target;
@@ -80,23 +69,6 @@ export interface ListingsOptions {
   readonly patience?: number;
 }
 
-/** Lists of targets, each stored on disk while somebody looks at it. */
-export interface Listings {
-  /**
-   * Reads the list of a target; lists it first if there is none, or an old one.
-   * @param options.since a list from before that is old, in epoch milliseconds
-   * @param options.instead so is the one of that moment, ISO 8601
-   * @returns undefined while the target is being listed: ask again
-   * @throws what the target's `list` throws
-   */
-  read<Result>(
-    target: string,
-    options: { readonly since: number; readonly instead?: string | undefined },
-    work: (listing: Listing) => Promise<Result>,
-  ): Promise<Result | undefined>;
-  close(): Promise<void>;
-}
-
 /** How long a list is good for, and how long an unused one stays on disk, in milliseconds. */
 const lifetimes = { fresh: 5 * 60_000, unused: 5 * 60_000 } as const;
 
@@ -115,67 +87,90 @@ interface Slot {
   coming?: Promise<Stored> | undefined;
 }
 
-/** One target is listed at a time. Nothing is held in memory: a list is a Parquet file in a workbench. */
-export function createListings(options: ListingsOptions): Listings {
-  const { patience = 1500 } = options;
-  const slots = new Map<string, Slot>();
-  const listing = createQueue();
-  const stop = new AbortController();
+/**
+ * Lists of targets, each stored on disk while somebody looks at it. One target is listed at a time. Nothing is held in memory:
+ * a list is a Parquet file in a workbench.
+ */
+export class Listings {
+  readonly #options: ListingsOptions;
+  readonly #slots = new Map<string, Slot>();
+  readonly #listing = createQueue();
+  readonly #stop = new AbortController();
 
-  const begin = async (target: string, slot: Slot): Promise<Stored> => {
-    const made = await listing(() => store(target, options, stop.signal), stop.signal);
+  constructor(options: ListingsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Reads the list of a target; lists it first if there is none, or an old one.
+   * @param options.since a list from before that is old, in epoch milliseconds
+   * @param options.instead so is the one of that moment, ISO 8601
+   * @returns undefined while the target is being listed: ask again
+   * @throws what the target's `list` throws
+   */
+  async read<Result>(
+    target: string,
+    options: { readonly since: number; readonly instead?: string | undefined },
+    work: (listing: Listing) => Promise<Result>,
+  ): Promise<Result | undefined> {
+    const slot = this.#slots.get(target) ?? {};
+    this.#slots.set(target, slot);
+    const stored = await this.#current(target, slot, options);
+    if (stored === undefined) return undefined;
+    clearTimeout(stored.timer);
+    stored.readers++;
+    try {
+      return await work(stored.listing);
+    } finally {
+      stored.readers--;
+      clearTimeout(stored.timer);
+      if (stored.isOld) retire(stored);
+      else
+        stored.timer = setTimeout(() => {
+          if (slot.stored === stored) slot.stored = undefined;
+          retire(stored);
+        }, lifetimes.unused).unref();
+    }
+  }
+
+  /** The list of a slot; undefined while it is being made. */
+  async #current(
+    target: string,
+    slot: Slot,
+    { since, instead }: { readonly since: number; readonly instead?: string | undefined },
+  ): Promise<Stored | undefined> {
+    const { stored } = slot;
+    const isFresh = stored !== undefined && stored.at >= Math.max(since, Date.now() - lifetimes.fresh);
+    if (isFresh && stored.listing.listedAt !== instead) return stored;
+    slot.coming ??= this.#list(target, slot);
+    slot.coming.catch(() => undefined);
+    try {
+      const { patience = 1500 } = this.#options;
+      return await Promise.race([slot.coming, delay(patience, undefined, { ref: false })]);
+    } catch (error) {
+      slot.coming = undefined;
+      throw error;
+    }
+  }
+
+  async #list(target: string, slot: Slot): Promise<Stored> {
+    const { signal } = this.#stop;
+    const made = await this.#listing(() => store(target, this.#options, signal), signal);
     if (slot.stored !== undefined) retire(slot.stored);
     slot.stored = made;
     slot.coming = undefined;
     return made;
-  };
-  return {
-    read: async (target, { since, instead }, work) => {
-      const slot = slots.get(target) ?? {};
-      slots.set(target, slot);
-      let { stored } = slot;
-      if (
-        stored === undefined ||
-        stored.at < Math.max(since, Date.now() - lifetimes.fresh) ||
-        stored.listing.listedAt === instead
-      ) {
-        slot.coming ??= begin(target, slot);
-        slot.coming.catch(() => undefined);
-        try {
-          stored = await Promise.race([slot.coming, delay(patience, undefined, { ref: false })]);
-        } catch (error) {
-          slot.coming = undefined;
-          throw error;
-        }
-        if (stored === undefined) return undefined;
-      }
-      const used = stored;
-      clearTimeout(used.timer);
-      used.readers++;
-      try {
-        return await work(used.listing);
-      } finally {
-        used.readers--;
-        if (used.isOld) retire(used);
-        else {
-          clearTimeout(used.timer);
-          used.timer = setTimeout(() => {
-            if (slot.stored === used) slot.stored = undefined;
-            retire(used);
-          }, lifetimes.unused).unref();
-        }
-      }
-    },
-    close: async () => {
-      stop.abort(new UnavailableError("the daemon is stopping"));
-      for (const { stored, coming } of slots.values()) {
-        await coming?.catch(() => undefined);
-        clearTimeout(stored?.timer);
-        await stored?.close();
-      }
-      slots.clear();
-    },
-  };
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort(new UnavailableError("the daemon is stopping"));
+    for (const { stored, coming } of this.#slots.values()) {
+      await coming?.catch(() => undefined);
+      clearTimeout(stored?.timer);
+      await stored?.close();
+    }
+    this.#slots.clear();
+  }
 }
 
 /** Removes a list once nobody reads it. */
@@ -209,7 +204,7 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
     await inTurn(place, readLedger, signal);
     await storeList(workbench);
     await connection.run("DROP TABLE principals; DROP TABLE record; DROP TABLE IF EXISTS ledger");
-    const listing = listingOf(connection, new Date(at).toISOString());
+    const listing = new Listing(connection, new Date(at).toISOString());
     return { at, listing, readers: 0, isOld: false, close: () => workbench.close() };
   } catch (error) {
     await workbench.close();
@@ -265,83 +260,89 @@ async function countOf(connection: Connection, from: string): Promise<number> {
   return Number(row?.count ?? 0);
 }
 
-type Row = Excerpt["rows"][number];
-
-function listingOf(connection: Connection, listedAt: string): Listing {
-  const inTurn = createQueue();
+/** The users and groups of a target, as it listed them. */
+export class Listing {
+  /** ISO 8601. */
+  readonly listedAt: string;
+  readonly #connection: Connection;
+  readonly #inTurn = createQueue();
   /** The group whose members are in the table `member`. */
-  let listed: string | undefined;
+  #listed: string | undefined;
 
-  /** The principals of some places, in their order. @param more further columns */
-  const principalsAt = async (places: readonly bigint[], more = ""): Promise<Row[]> => {
-    if (places.length === 0) return [];
-    const rows = await connection.rows<Row & { place: bigint }>(`
-      SELECT kind, name, display_name AS "displayName", mail, len(group_names)::INTEGER AS groups, place${more}
-      FROM principal WHERE place IN (${places.join(", ")})`);
-    const found = new Map(rows.map(({ place, ...row }) => [place, row]));
-    return places.flatMap((place) => found.get(place) ?? []);
-  };
-  /** A part of a relation with places. @param order what they are sorted by first */
-  const placesIn = async (
-    found: string,
-    order: string,
-    { offset, limit }: Window,
-  ): Promise<{ readonly places: readonly bigint[]; readonly count: number }> => {
-    const [row] = await connection.rows<{ places: bigint[]; count: bigint }>(`
-      WITH found AS MATERIALIZED (${found})
-      SELECT count(*) AS count, ARRAY(SELECT place::BIGINT FROM found ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}) AS places
-      FROM found`);
-    return { places: row?.places ?? [], count: Number(row?.count ?? 0) };
-  };
+  constructor(connection: Connection, listedAt: string) {
+    this.#connection = connection;
+    this.listedAt = listedAt;
+  }
+
+  /** Who has a text in the name, display name, mail, or the id of a record; case does not matter. Whole names come first. */
+  async search(text: string, kind: Kind | undefined, window: Window): Promise<Excerpt> {
+    const sought = folded(literal(text));
+    const isMeant = [
+      ...(kind === undefined ? [] : [`kind = '${kind}'`]),
+      ...(text === "" ? [] : [`contains(sought, ${sought})`]),
+    ];
+    const rank =
+      text === ""
+        ? "0"
+        : `CASE WHEN folded_name = ${sought} THEN 0 WHEN starts_with(folded_name, ${sought}) THEN 1 ELSE 2 END`;
+    const found = `SELECT place, ${rank} AS rank FROM principal WHERE ${["true", ...isMeant].join(" AND ")}`;
+    return this.#excerpt(found, "rank, place", window);
+  }
+
+  async find(kind: Kind, name: string): Promise<ListedDetails | undefined> {
+    const [row] = await this.#connection.rows<Omit<ListedDetails, "groups" | "records"> & { direct: string[] }>(
+      `SELECT kind, name, display_name AS "displayName", mail, description, group_names AS direct FROM principal
+       WHERE folded_name = ${folded(literal(name))} AND kind = '${kind}' AND name = ${literal(name)}`,
+    );
+    if (row === undefined) return undefined;
+    const { direct, ...rest } = row;
+    const groups = await pathsToGroups(this.#connection, "listed_group", direct);
+    const records = await this.#connection.rows<ListedDetails["records"][number]>(
+      `SELECT sync, source, id FROM made_of WHERE kind = '${kind}' AND name = ${literal(name)} ORDER BY ALL`,
+    );
+    return { ...rest, groups, records };
+  }
+
+  /** @param options.nested also those who are in it through other groups */
+  members(group: string, { nested, ...window }: Window & { readonly nested: boolean }): Promise<Excerpt> {
+    return this.#inTurn(async () => {
+      if (nested) await this.#listMembers(group);
+      const [grp] = await this.#connection.rows<{ id: number }>(`SELECT id FROM grp WHERE name = ${literal(group)}`);
+      const direct = `SELECT place FROM membership WHERE grp = ${grp?.id ?? "NULL"}`;
+      const isDirect = `, list_contains(group_names, ${literal(group)}) AS "isDirect"`;
+      return this.#excerpt(nested ? "FROM member" : direct, "place", window, isDirect);
+    });
+  }
+
   /** Makes `member (place)`, which is kept for the next page. */
-  const listMembers = async (group: string): Promise<void> => {
-    if (listed === group) return;
-    listed = undefined;
-    await connection.run(`
+  async #listMembers(group: string): Promise<void> {
+    if (this.#listed === group) return;
+    this.#listed = undefined;
+    await this.#connection.run(`
       CREATE OR REPLACE TEMP TABLE inside AS
       WITH RECURSIVE within(grp) AS (
         SELECT id FROM grp WHERE name = ${literal(group)} UNION SELECT child FROM nesting JOIN within ON parent = grp)
       FROM within;
       CREATE OR REPLACE TEMP TABLE member AS SELECT DISTINCT place FROM membership SEMI JOIN inside USING (grp)`);
-    listed = group;
-  };
-  return {
-    listedAt,
-    search: async (text, kind, window) => {
-      const sought = folded(literal(text));
-      const isMeant = [
-        ...(kind === undefined ? [] : [`kind = '${kind}'`]),
-        ...(text === "" ? [] : [`contains(sought, ${sought})`]),
-      ];
-      const rank =
-        text === ""
-          ? "0"
-          : `CASE WHEN folded_name = ${sought} THEN 0 WHEN starts_with(folded_name, ${sought}) THEN 1 ELSE 2 END`;
-      const found = `SELECT place, ${rank} AS rank FROM principal WHERE ${["true", ...isMeant].join(" AND ")}`;
-      const { places, count } = await placesIn(found, "rank, place", window);
-      return { rows: await principalsAt(places), count };
-    },
-    find: async (kind, name) => {
-      const [row] = await connection.rows<Omit<ListedDetails, "groups" | "records"> & { direct: string[] }>(
-        `SELECT kind, name, display_name AS "displayName", mail, description, group_names AS direct FROM principal
-         WHERE folded_name = ${folded(literal(name))} AND kind = '${kind}' AND name = ${literal(name)}`,
-      );
-      if (row === undefined) return undefined;
-      const { direct, ...rest } = row;
-      const groups = await pathsToGroups(connection, "listed_group", direct);
-      const records = await connection.rows<ListedDetails["records"][number]>(
-        `SELECT sync, source, id FROM made_of WHERE kind = '${kind}' AND name = ${literal(name)} ORDER BY ALL`,
-      );
-      return { ...rest, groups, records };
-    },
-    members: (group, { nested, ...window }) =>
-      inTurn(async () => {
-        if (nested) await listMembers(group);
-        const [grp] = await connection.rows<{ id: number }>(`SELECT id FROM grp WHERE name = ${literal(group)}`);
-        const direct = `SELECT place FROM membership WHERE grp = ${grp?.id ?? "NULL"}`;
-        const { places, count } = await placesIn(nested ? "FROM member" : direct, "place", window);
-        const isDirect = `, list_contains(group_names, ${literal(group)}) AS "isDirect"`;
-        return { rows: await principalsAt(places, isDirect), count };
-      }),
-  };
+    this.#listed = group;
+  }
+
+  /**
+   * The principals of a part of a relation with places.
+   * @param order what they are sorted by
+   * @param more further columns
+   */
+  async #excerpt(found: string, order: string, { offset, limit }: Window, more = ""): Promise<Excerpt> {
+    const [part] = await this.#connection.rows<{ places: bigint[]; count: bigint }>(`
+      WITH found AS MATERIALIZED (${found})
+      SELECT count(*) AS count, ARRAY(SELECT place::BIGINT FROM found ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}) AS places
+      FROM found`);
+    const { places = [], count = 0n } = part ?? {};
+    if (places.length === 0) return { rows: [], count: Number(count) };
+    const rows = await this.#connection.rows<Excerpt["rows"][number] & { place: bigint }>(`
+      SELECT kind, name, display_name AS "displayName", mail, len(group_names)::INTEGER AS groups, place${more}
+      FROM principal WHERE place IN (${places.join(", ")})`);
+    const byPlace = new Map(rows.map(({ place, ...row }) => [place, row]));
+    return { rows: places.flatMap((place) => byPlace.get(place) ?? []), count: Number(count) };
+  }
 }

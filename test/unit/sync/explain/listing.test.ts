@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Principal } from "#principals/principal.ts";
-import { createListings } from "#sync/explain/listing.ts";
+import { Listings } from "#sync/explain/listing.ts";
 import type { Listing } from "#sync/explain/listing.ts";
 import type { Target } from "#sync/ports.ts";
 import { principalTypes } from "#wire/administration.ts";
@@ -27,7 +27,7 @@ async function withListing(principals: readonly Principal[], work: (listing: Lis
     },
     close: async () => {},
   };
-  const listings = createListings({
+  const listings = new Listings({
     folder,
     memory: 2 ** 28,
     open: async () => ({ target: target as Target, place: "here", syncs: [] }),
