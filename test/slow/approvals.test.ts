@@ -256,7 +256,7 @@ describe("undo", () => {
     const back = await undo(changed.id);
     expect(back).toMatchObject({ state: "pending", cause: "undo", undoes: changed.id });
     expect(back).toMatchObject({ counts: { users: { create: 1, delete: 2 } } });
-    expect(back.notes[0]).toMatch(/^1 user created anew: their passwords do not come back/);
+    expect(back.notes[0]?.text).toMatch(/^1 user created anew: their passwords do not come back/);
     // A run that finds nothing to do does not take it away.
     expect(await run()).toMatchObject({ state: "no change" });
     expect(await approve(back.id)).toMatchObject({ state: "applied" });
@@ -268,7 +268,7 @@ describe("undo", () => {
     expect(next).toMatchObject({
       state: "pending",
       notes: expect.arrayContaining([
-        `ada has undone the run ${changed.id}: every run needs approval until somebody approves one`,
+        { text: `ada has undone the run ${changed.id}: every run needs approval until somebody approves one` },
       ]),
     });
     expect(coordinator.state("staff").caution).toBeDefined();
