@@ -7,8 +7,8 @@ import type { Records } from "#daemon/records.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Actor, SyncState } from "#state/record.ts";
-import { createScheduler, standingOf } from "#daemon/scheduler.ts";
-import type { ScheduledSync, Scheduler, ScheduleState } from "#daemon/scheduler.ts";
+import { Scheduler, standingOf } from "#daemon/scheduler.ts";
+import type { ScheduledSync, ScheduleState } from "#daemon/scheduler.ts";
 import { takePart } from "#daemon/part.ts";
 import type { Lead } from "#daemon/part.ts";
 import { logPlan, logRuns, logSchedule } from "./log-events.ts";
@@ -70,7 +70,7 @@ export async function startDaemon(
   });
 
   const lead = async (seed: string, options: Parameters<typeof openNotifications>[2] = {}): Promise<Leading> => {
-    const scheduler = createScheduler({
+    const scheduler = new Scheduler({
       coordinator,
       memory,
       seed,

@@ -6,7 +6,7 @@ import { storedChanges } from "#plan/stored.ts";
 import { messageOf } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { openHeartbeat } from "#notify/heartbeat.ts";
-import { openNotifier } from "#notify/notifier.ts";
+import { Notifier } from "#notify/notifier.ts";
 import type { NotifierOptions } from "#notify/notifier.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
 import { formatName } from "#text.ts";
@@ -44,7 +44,7 @@ export async function openNotifications(
       heartbeat === undefined ? [] : [[name, heartbeat] as const],
     );
     return {
-      notifier: await openNotifier(configuration.notifications, {
+      notifier: await Notifier.open(configuration.notifications, {
         folder,
         log,
         names: (run, most) => changedNames(configuration, run, most),

@@ -39,25 +39,6 @@ export interface SchedulerOptions {
   readonly log: { info(message: string): void; warn(message: string): void; error(message: string): void };
 }
 
-/** Begins the runs of syncs on schedule. */
-export interface Scheduler {
-  /**
-   * Replaces the scheduled syncs. A sync that was not scheduled before runs at once if it has never run, has had no
-   * success since a failure, or has missed a slot.
-   */
-  update(syncs: readonly ScheduledSync[]): void;
-  /** Begins a run of every sync. If one is running, another one follows it: its sources may have changed meanwhile. */
-  trigger(by: Actor): void;
-  /** The time of the next slot, ISO 8601; undefined without a schedule. */
-  nextSlotAt(sync: string): string | undefined;
-  /** Whether a run that this scheduler has begun, or any other, is queued or running. */
-  isBusy(): boolean;
-  /** The syncs without a success for longer than is configured. */
-  overdue(): readonly string[];
-  /** Begins no more runs. */
-  stop(): void;
-}
-
 /** A scheduled sync and its state. Times are in epoch milliseconds. */
 interface Entry {
   sync: ScheduledSync;
@@ -87,18 +68,79 @@ const longestSleep = 30_000;
 const itself: Actor = { name: "rollcall", from: "schedule" };
 
 /** Begins a run at every slot of every sync, and makes up for missed slots and failures. Nothing begins before `update`. */
-export function createScheduler({
-  coordinator,
-  memory,
-  seed,
-  now: clock = Date.now,
-  log,
-}: SchedulerOptions): Scheduler {
-  let syncs = new Map<string, Entry>();
-  let timer: NodeJS.Timeout | undefined;
-  let stopped = false;
+export class Scheduler {
+  readonly #options: SchedulerOptions;
+  readonly #unsubscribe: () => void;
+  #syncs = new Map<string, Entry>();
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
 
-  const begin = (entry: Entry, cause: Cause, by: Actor, slot?: number): void => {
+  constructor(options: SchedulerOptions) {
+    this.#options = options;
+    this.#unsubscribe = options.coordinator.subscribe((event) => {
+      if (event.type === "run") this.#onRun(event.run);
+    });
+  }
+
+  /**
+   * Replaces the scheduled syncs. A sync that was not scheduled before runs at once if it has never run, has had no
+   * success since a failure, or has missed a slot.
+   */
+  update(wanted: readonly ScheduledSync[]): void {
+    const now = this.#now();
+    const before = this.#syncs;
+    this.#syncs = new Map(
+      wanted.map((sync) => [sync.name, before.get(sync.name) ?? { sync, done: now, begun: false, retries: 0 }]),
+    );
+    for (const sync of wanted) {
+      const entry = this.#syncs.get(sync.name);
+      if (entry === undefined) continue;
+      this.#guarded(entry, () => {
+        if (before.has(sync.name)) this.#change(entry, sync, now);
+        else this.#add(entry, now);
+      });
+    }
+    this.#check();
+  }
+
+  /** Begins a run of every sync. If one is running, another one follows it: its sources may have changed meanwhile. */
+  trigger(by: Actor): void {
+    for (const entry of this.#syncs.values()) {
+      if (entry.begun) entry.again = by;
+      else this.#begin(entry, "demand", by);
+    }
+  }
+
+  /** The time of the next slot, ISO 8601; undefined without a schedule. */
+  nextSlotAt(sync: string): string | undefined {
+    const slot = this.#syncs.get(sync)?.next?.slot;
+    return slot === undefined ? undefined : iso(slot);
+  }
+
+  /** Whether a run that this scheduler has begun, or any other, is queued or running. */
+  isBusy(): boolean {
+    return [...this.#syncs.values()].some((entry) => this.#isUnderWay(entry));
+  }
+
+  /** The syncs without a success for longer than is configured. */
+  overdue(): readonly string[] {
+    const overdue = [...this.#syncs.values()].filter(({ sync }) => isOverdue(sync, this.#options.memory, this.#now()));
+    return overdue.map(({ sync }) => sync.name);
+  }
+
+  /** Begins no more runs. */
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    this.#unsubscribe();
+  }
+
+  #now(): number {
+    return (this.#options.now ?? Date.now)();
+  }
+
+  #begin(entry: Entry, cause: Cause, by: Actor, slot?: number): void {
+    const { coordinator, log } = this.#options;
     const { name } = entry.sync;
     entry.begun = true;
     entry.retryAt = undefined;
@@ -114,93 +156,101 @@ export function createScheduler({
         entry.begun = false;
         const { again } = entry;
         entry.again = undefined;
-        if (again !== undefined && !stopped && syncs.get(name) === entry) begin(entry, "demand", again);
+        if (again !== undefined && !this.#stopped && this.#syncs.get(name) === entry)
+          this.#begin(entry, "demand", again);
       });
-  };
+  }
 
-  const isUnderWay = ({ begun, sync: { name } }: Entry): boolean =>
-    begun || coordinator.syncs().some(({ sync, running }) => sync === name && running !== undefined);
+  #isUnderWay({ begun, sync: { name } }: Entry): boolean {
+    const syncs = this.#options.coordinator.syncs();
+    return begun || syncs.some(({ sync, running }) => sync === name && running !== undefined);
+  }
 
-  const setDone = (entry: Entry, slot: number): void => {
+  #setDone(entry: Entry, slot: number): void {
     const { name, slots, jitter } = entry.sync;
     if (slots === undefined) return;
     const next = nextSlot(slots, slot);
+    const seed = `${this.#options.seed}\n${name}`;
     entry.done = slot;
-    entry.next = { slot: next, due: next + slotDelay(next, { jitter, seed: `${seed}\n${name}` }) };
-  };
+    entry.next = { slot: next, due: next + slotDelay(next, { jitter, seed }) };
+  }
 
-  const runSlot = (entry: Entry, slot: number, cause: Cause): void => {
-    if (isUnderWay(entry)) {
-      skip(entry, slot, "the run before it is still under way");
+  #runSlot(entry: Entry, slot: number, cause: Cause): void {
+    if (this.#isUnderWay(entry)) {
+      this.#skip(entry, slot, "the run before it is still under way");
       return;
     }
-    setDone(entry, slot);
-    begin(entry, cause, itself, slot);
-  };
+    this.#setDone(entry, slot);
+    this.#begin(entry, cause, itself, slot);
+  }
 
-  const skip = (entry: Entry, slot: number, reason: string): void => {
+  #skip(entry: Entry, slot: number, reason: string): void {
+    const { memory } = this.#options;
     const { name } = entry.sync;
     const at = iso(slot);
-    setDone(entry, slot);
+    this.#setDone(entry, slot);
     memory.note(name, { lastSlotAt: at, skipped: [...memory.state(name).skipped, { at, reason }].slice(-20) });
     memory.emit({ type: "skipped", sync: name, at, reason });
-  };
+  }
 
   /** Makes up for missed slots: once, however many there were. */
-  const catchUp = (entry: Entry, slots: Slots, now: number): void => {
+  #catchUp(entry: Entry, slots: Slots, now: number): void {
     const last = lastSlot(slots, now);
-    if (entry.sync.catchUp) runSlot(entry, last, "catch-up");
-    else skip(entry, last, "it passed while nothing could begin, and `catchUp` is false");
-  };
+    if (entry.sync.catchUp) this.#runSlot(entry, last, "catch-up");
+    else this.#skip(entry, last, "it passed while nothing could begin, and `catchUp` is false");
+  }
 
   /** A schedule whose slots cannot be computed must stop neither the other syncs nor the process. */
-  const guarded = (entry: Entry, work: (entry: Entry) => void): void => {
+  #guarded(entry: Entry, work: () => void): void {
     try {
-      work(entry);
+      work();
       entry.problem = undefined;
     } catch (error) {
       const problem = messageOf(error);
-      if (problem !== entry.problem) log.error(`sync ${entry.sync.name}: ${noSlot(problem)}`);
+      if (problem !== entry.problem) this.#options.log.error(`sync ${entry.sync.name}: ${noSlot(problem)}`);
       entry.problem = problem;
       delete entry.next;
     }
-  };
+  }
 
-  const checkEntry = (entry: Entry, now: number): void => {
+  #checkEntry(entry: Entry, now: number): void {
+    const { memory, log } = this.#options;
     const { name, slots } = entry.sync;
     reportOverdue(entry.sync, memory, now);
     // The last time it could not be computed.
-    if (entry.next === undefined) setDone(entry, entry.done);
+    if (entry.next === undefined) this.#setDone(entry, entry.done);
     if (slots !== undefined && entry.done > now + tolerance) {
       log.warn(`sync ${name}: the clock was set back; the next slot counts from now`);
-      setDone(entry, now);
+      this.#setDone(entry, now);
     }
     if (slots !== undefined && entry.next !== undefined && entry.next.due <= now) {
-      if (now - entry.next.due > tolerance) catchUp(entry, slots, now);
-      else runSlot(entry, entry.next.slot, "schedule");
+      if (now - entry.next.due > tolerance) this.#catchUp(entry, slots, now);
+      else this.#runSlot(entry, entry.next.slot, "schedule");
     } else if (entry.retryAt !== undefined && entry.retryAt <= now) {
       // A run that somebody else has begun meanwhile is the new attempt.
-      if (isUnderWay(entry)) entry.retryAt = undefined;
-      else begin(entry, "retry", itself);
+      if (this.#isUnderWay(entry)) entry.retryAt = undefined;
+      else this.#begin(entry, "retry", itself);
     }
-  };
+  }
 
-  const check = (): void => {
-    clearTimeout(timer);
-    if (stopped) return;
-    const now = clock();
-    for (const each of syncs.values()) guarded(each, (entry) => checkEntry(entry, now));
-    const due = [...syncs.values()].flatMap(({ sync, next, retryAt }) => [
+  #check(): void {
+    clearTimeout(this.#timer);
+    if (this.#stopped) return;
+    const { memory } = this.#options;
+    const now = this.#now();
+    for (const entry of this.#syncs.values()) this.#guarded(entry, () => this.#checkEntry(entry, now));
+    const due = [...this.#syncs.values()].flatMap(({ sync, next, retryAt }) => [
       next?.due ?? Infinity,
       retryAt ?? Infinity,
       isOverdue(sync, memory, now) ? Infinity : overdueAt(sync, memory) + 1,
     ]);
-    const wait = Math.min(...due) - clock();
-    timer = setTimeout(check, Math.min(Math.max(wait, 1), longestSleep));
-  };
+    const wait = Math.min(...due) - this.#now();
+    this.#timer = setTimeout(() => this.#check(), Math.min(Math.max(wait, 1), longestSleep));
+  }
 
   /** Begins to schedule a sync. */
-  const add = (entry: Entry, now: number): void => {
+  #add(entry: Entry, now: number): void {
+    const { memory, log } = this.#options;
     const { name, slots } = entry.sync;
     if (slots === undefined) {
       log.info(`sync ${name} has no schedule: it runs on demand`);
@@ -208,93 +258,57 @@ export function createScheduler({
     }
     const { lastSlotAt, lastSuccessAt, failures } = memory.state(name);
     const last = lastSlot(slots, now);
-    setDone(entry, lastSlotAt === undefined ? last : Math.min(Date.parse(lastSlotAt), now));
+    this.#setDone(entry, lastSlotAt === undefined ? last : Math.min(Date.parse(lastSlotAt), now));
     const wanting = lastSuccessAt === undefined || failures !== undefined;
     // Its slot is done; what failed in it is not. A slot has one run, whoever begins it.
-    if (wanting && entry.sync.catchUp && lastSlotAt !== undefined && entry.done >= last) begin(entry, "start", itself);
+    if (wanting && entry.sync.catchUp && lastSlotAt !== undefined && entry.done >= last)
+      this.#begin(entry, "start", itself);
     else if (lastSlotAt === undefined || (wanting && entry.sync.catchUp))
-      runSlot(entry, Math.max(entry.done, last), "start");
-    else if (entry.next !== undefined && entry.next.due <= now) catchUp(entry, slots, now);
+      this.#runSlot(entry, Math.max(entry.done, last), "start");
+    else if (entry.next !== undefined && entry.next.due <= now) this.#catchUp(entry, slots, now);
     else log.info(`sync ${name}: its next slot is at ${iso(nextSlot(slots, entry.done))}`);
-  };
+  }
 
   /** Replaces the schedule of a sync. Past slots of a new schedule were not missed. */
-  const change = (entry: Entry, sync: ScheduledSync, now: number): void => {
+  #change(entry: Entry, sync: ScheduledSync, now: number): void {
     const { slots } = sync;
     const before = entry.sync.slots;
     const same = before?.expression === slots?.expression && before?.timezone === slots?.timezone;
     entry.sync = sync;
     if (slots === undefined) delete entry.next;
-    else setDone(entry, same ? entry.done : lastSlot(slots, now));
-  };
+    else this.#setDone(entry, same ? entry.done : lastSlot(slots, now));
+  }
 
-  const failed = (entry: Entry, { id, error }: RunRecord): void => {
-    const { name, retries } = entry.sync;
-    if (error?.advice !== "retry") {
-      log.info(`sync ${name}: no retry before its next slot: it would not help`);
-    } else if (entry.retries < retries.attempts) {
-      entry.retryAt = clock() + retryDelay(retries, entry.retries, Math.random());
-      entry.retries++;
-      memory.emit({ type: "retry", sync: name, id, at: iso(entry.retryAt) });
-      check();
-    } else if (retries.attempts > 0) {
-      memory.emit({ type: "gave up", sync: name, id, failures: entry.retries + 1 });
-      entry.retries = 0;
-    }
-  };
-
-  const onRun = (run: RunRecord): void => {
-    const entry = syncs.get(run.sync);
+  #onRun(run: RunRecord): void {
+    const entry = this.#syncs.get(run.sync);
     // A run for some neither fails nor succeeds for all.
-    if (entry === undefined || stopped || run.for !== undefined) return;
+    if (entry === undefined || this.#stopped || run.for !== undefined) return;
     if (run.state === "failed") {
       // Once for each run. An ordinary run does not make up for a failed undo.
-      if (run.id !== entry.failed && run.cause !== "undo") failed(entry, run);
+      if (run.id !== entry.failed && run.cause !== "undo") this.#failed(entry, run);
       entry.failed = run.id;
     } else if (hasSucceeded(run)) {
       entry.retryAt = undefined;
       entry.retries = 0;
-      reportOverdue(entry.sync, memory, clock());
+      reportOverdue(entry.sync, this.#options.memory, this.#now());
     }
-  };
+  }
 
-  const unsubscribe = coordinator.subscribe((event) => {
-    if (event.type === "run") onRun(event.run);
-  });
-
-  return {
-    update: (wanted) => {
-      const now = clock();
-      const before = syncs;
-      syncs = new Map(
-        wanted.map((sync) => [sync.name, before.get(sync.name) ?? { sync, done: now, begun: false, retries: 0 }]),
-      );
-      for (const sync of wanted) {
-        const entry = syncs.get(sync.name);
-        if (entry === undefined) continue;
-        guarded(entry, () => (before.has(sync.name) ? change(entry, sync, now) : add(entry, now)));
-      }
-      check();
-    },
-    trigger: (by) => {
-      for (const entry of syncs.values()) {
-        if (entry.begun) entry.again = by;
-        else begin(entry, "demand", by);
-      }
-    },
-    nextSlotAt: (sync) => {
-      const slot = syncs.get(sync)?.next?.slot;
-      return slot === undefined ? undefined : iso(slot);
-    },
-    isBusy: () => [...syncs.values()].some(isUnderWay),
-    overdue: () =>
-      [...syncs.values()].filter(({ sync }) => isOverdue(sync, memory, clock())).map(({ sync }) => sync.name),
-    stop: () => {
-      stopped = true;
-      clearTimeout(timer);
-      unsubscribe();
-    },
-  };
+  #failed(entry: Entry, { id, error }: RunRecord): void {
+    const { memory, log } = this.#options;
+    const { name, retries } = entry.sync;
+    if (error?.advice !== "retry") {
+      log.info(`sync ${name}: no retry before its next slot: it would not help`);
+    } else if (entry.retries < retries.attempts) {
+      entry.retryAt = this.#now() + retryDelay(retries, entry.retries, Math.random());
+      entry.retries++;
+      memory.emit({ type: "retry", sync: name, id, at: iso(entry.retryAt) });
+      this.#check();
+    } else if (retries.attempts > 0) {
+      memory.emit({ type: "gave up", sync: name, id, failures: entry.retries + 1 });
+      entry.retries = 0;
+    }
+  }
 }
 
 function noSlot(problem: string): string {

@@ -38,18 +38,6 @@ export interface Sender {
   check(signal: AbortSignal): Promise<Attempt>;
 }
 
-/** Sends the notices of one channel, one message after the other, with retries. */
-export interface Delivery {
-  /** Takes a notice, at once on disk. Never rejects. */
-  accept(notice: Notice): Promise<void>;
-  /**
-   * Tries once what is due, for so many milliseconds at most. The rest stays on disk for the next process.
-   * @param giveUp ends that at once
-   * @returns how many are left that were due
-   */
-  close(patience: number, giveUp?: AbortSignal): Promise<number>;
-}
-
 export interface DeliveryOptions {
   readonly name: string;
   readonly channel: Channel;
@@ -64,30 +52,80 @@ export interface DeliveryOptions {
   readonly ended?: (sent: boolean) => void;
 }
 
-export async function openDelivery(options: DeliveryOptions): Promise<Delivery> {
-  const { name, channel, sender, patience } = options;
-  const log = options.log.child({ channel: name });
-  const outbox = await openOutbox(options.folder, (message) => {
-    log.warn(`channel ${name}: ${message}`);
-  });
-  const abort = new AbortController();
-  let failures = 0;
-  const attempts = new Map<string, number>();
-  /** The pause that the receiver asked for. */
-  let asked = 0;
-  /** Ends the wait for the next message. */
-  let waiting = new AbortController();
-  const closing = new AbortController();
-
+/** Sends the notices of one channel, one message after the other, with retries. */
+export class Delivery {
+  readonly #options: DeliveryOptions;
+  readonly #log: Logger;
+  readonly #outbox: Outbox;
+  readonly #abort = new AbortController();
+  readonly #closing = new AbortController();
   /** Changes of the outbox. */
-  const changes = createQueue();
+  readonly #changes = createQueue();
+  readonly #attempts = new Map<string, number>();
+  readonly #working: Promise<void>;
+  #failures = 0;
+  /** The pause that the receiver asked for. */
+  #asked = 0;
+  /** Ends the wait for the next message. */
+  #waiting = new AbortController();
 
-  const add = async (notice: Notice): Promise<void> => {
+  /** Opens the outbox of the channel, and begins to send what is in it. */
+  static async open(options: DeliveryOptions): Promise<Delivery> {
+    const log = options.log.child({ channel: options.name });
+    const outbox = new Outbox(options.folder, (message) => {
+      log.warn(`channel ${options.name}: ${message}`);
+    });
+    await outbox.read();
+    return new Delivery(options, log, outbox);
+  }
+
+  private constructor(options: DeliveryOptions, log: Logger, outbox: Outbox) {
+    this.#options = options;
+    this.#log = log;
+    this.#outbox = outbox;
+    this.#working = this.#work().catch((error: unknown) => {
+      if (!this.#abort.signal.aborted)
+        log.error({ err: error }, `channel ${options.name}: sending has stopped: ${messageOf(error)}`);
+    });
+  }
+
+  /** Takes a notice, at once on disk. Never rejects. */
+  async accept(notice: Notice): Promise<void> {
+    await this.#changes(() => this.#add(this.#options.channel.names ? notice : withoutNames(notice)));
+    this.#waiting.abort();
+  }
+
+  /**
+   * Tries once what is due, for so many milliseconds at most. The rest stays on disk for the next process.
+   * @param giveUp ends that at once
+   * @returns how many are left that were due
+   */
+  async close(patience: number, giveUp?: AbortSignal): Promise<number> {
+    const end = (): void => {
+      this.#abort.abort(new Error("closed"));
+    };
+    await this.#changes.idle();
+    this.#closing.abort();
+    const limit = setTimeout(end, patience);
+    if (giveUp?.aborted === true) end();
+    giveUp?.addEventListener("abort", end, { once: true });
+    await this.#working;
+    giveUp?.removeEventListener("abort", end);
+    clearTimeout(limit);
+    const messages = this.#outbox.messages();
+    const left = messages.length === 1 ? "a notification is" : `${messages.length} notifications are`;
+    if (messages.length > 0)
+      this.#log.info(`channel ${this.#options.name}: ${left} stored and sent after the next start`);
+    return messages.filter(isDue).length;
+  }
+
+  async #add(notice: Notice): Promise<void> {
+    const { name, channel } = this.#options;
     const now = Date.now();
     const { digest } = channel;
     const collects = digest !== undefined && !digest.except.includes(notice.event);
     // It goes into the digest that is not due yet, if there is one.
-    const open = collects ? outbox.messages().find((message) => !isDue(message)) : undefined;
+    const open = collects ? this.#outbox.messages().find((message) => !isDue(message)) : undefined;
     const message: Message =
       open === undefined
         ? {
@@ -100,113 +138,84 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
         : open.notices.length < mostNotices
           ? { ...open, notices: [...open.notices, notice] }
           : { ...open, more: open.more + 1 };
-    for (const dropped of await outbox.put(message))
-      log.error({ delivery: dropped.id }, `channel ${name}: too many notices are waiting; the oldest one was dropped`);
-  };
+    for (const { id } of await this.#outbox.put(message))
+      this.#log.error({ delivery: id }, `channel ${name}: too many notices are waiting; the oldest one was dropped`);
+  }
 
   /** The oldest of the messages tried least: one that is always refused for now must not hold up the others. */
-  const next = (): Message | undefined =>
-    outbox
-      .messages()
-      .filter(isDue)
-      .reduce<Message | undefined>(
-        (best, message) => (best === undefined || tried(message) < tried(best) ? message : best),
-        undefined,
-      );
-  const tried = ({ id }: Message): number => attempts.get(id) ?? 0;
+  #next(): Message | undefined {
+    const due = this.#outbox.messages().filter(isDue);
+    return due.toSorted((one, other) => this.#tried(one) - this.#tried(other))[0];
+  }
 
-  async function work(): Promise<void> {
-    while (!abort.signal.aborted) {
-      const message = next();
+  #tried({ id }: Message): number {
+    return this.#attempts.get(id) ?? 0;
+  }
+
+  async #work(): Promise<void> {
+    while (!this.#abort.signal.aborted) {
+      const message = this.#next();
       if (message !== undefined) {
-        const isDone = await attempt(message);
-        if (isDone) failures = 0;
-        else if (closing.signal.aborted) return;
-        else await rest();
-      } else if (closing.signal.aborted) return;
-      else await untilDue();
+        const isDone = await this.#attempt(message);
+        if (isDone) this.#failures = 0;
+        else if (this.#closing.signal.aborted) return;
+        else await this.#rest();
+      } else if (this.#closing.signal.aborted) return;
+      else await this.#untilDue();
     }
   }
 
   /** Whether the message is done with. */
-  async function attempt(message: Message): Promise<boolean> {
+  async #attempt(message: Message): Promise<boolean> {
+    const { name, sender, patience, ended, saved } = this.#options;
     const about = { delivery: message.id, runs: message.notices.flatMap(({ run }) => run ?? []) };
+    const said = `channel ${name}: ${wordsOf(message)}`;
     const age = Date.now() - Date.parse(message.dueAt);
     const result: Attempt =
       age > patience.most
         ? { problem: `it could not be sent for ${formatDuration(age)}`, again: false }
-        : await sender.send(message, abort.signal).catch((error: unknown): Attempt => {
-            abort.signal.throwIfAborted();
+        : await sender.send(message, this.#abort.signal).catch((error: unknown): Attempt => {
+            this.#abort.signal.throwIfAborted();
             return { problem: messageOf(error), again: true };
           });
     if ("accepted" in result) {
-      log.info(about, `channel ${name}: ${wordsOf(message)} sent to ${result.accepted}`);
-      if (result.warning !== undefined) log.warn(about, `channel ${name}: ${result.warning}`);
+      this.#log.info(about, `${said} sent to ${result.accepted}`);
+      if (result.warning !== undefined) this.#log.warn(about, `channel ${name}: ${result.warning}`);
     } else if (result.again) {
-      asked = Math.min(result.after ?? 0, patience.longest);
-      attempts.set(message.id, tried(message) + 1);
-      log.warn(about, `channel ${name}: ${wordsOf(message)} not sent yet: ${result.problem}`);
+      this.#asked = Math.min(result.after ?? 0, patience.longest);
+      this.#attempts.set(message.id, this.#tried(message) + 1);
+      this.#log.warn(about, `${said} not sent yet: ${result.problem}`);
       return false;
-    } else log.error(about, `channel ${name}: ${wordsOf(message)} given up: ${result.problem}`);
-    options.ended?.("accepted" in result);
-    attempts.delete(message.id);
-    await changes(() => outbox.remove(message));
-    await options.saved?.().catch((error: unknown) => {
+    } else this.#log.error(about, `${said} given up: ${result.problem}`);
+    ended?.("accepted" in result);
+    this.#attempts.delete(message.id);
+    await this.#changes(() => this.#outbox.remove(message));
+    await saved?.().catch((error: unknown) => {
       // It may be sent twice.
-      log.warn(`channel ${name}: the outbox cannot be saved: ${messageOf(error)}`);
+      this.#log.warn(`channel ${name}: the outbox cannot be saved: ${messageOf(error)}`);
     });
     return true;
   }
 
-  async function rest(): Promise<void> {
-    const own = Math.min(patience.longest, patience.first * 2 ** Math.min(failures, 30)) * (1 - Math.random() / 2);
-    failures += 1;
-    await pause(Math.max(own, asked));
+  async #rest(): Promise<void> {
+    const { first, longest } = this.#options.patience;
+    const own = Math.min(longest, first * 2 ** Math.min(this.#failures, 30)) * (1 - Math.random() / 2);
+    this.#failures += 1;
+    await this.#pause(Math.max(own, this.#asked));
   }
 
-  async function untilDue(): Promise<void> {
-    const times = outbox.messages().map(({ dueAt }) => Date.parse(dueAt) - Date.now());
-    waiting = new AbortController();
+  async #untilDue(): Promise<void> {
+    const times = this.#outbox.messages().map(({ dueAt }) => Date.parse(dueAt) - Date.now());
+    this.#waiting = new AbortController();
     // Timers are limited to 24 days; waking up early does no harm.
-    await pause(Math.max(0, Math.min(86_400_000, ...times)), waiting.signal);
+    await this.#pause(Math.max(0, Math.min(86_400_000, ...times)), this.#waiting.signal);
   }
 
-  async function pause(milliseconds: number, ...signals: readonly AbortSignal[]): Promise<void> {
-    const signal = AbortSignal.any([closing.signal, ...signals]);
+  async #pause(milliseconds: number, ...signals: readonly AbortSignal[]): Promise<void> {
+    const signal = AbortSignal.any([this.#closing.signal, ...signals]);
     // Rejects when it is aborted.
     await sleep(milliseconds, undefined, { ref: false, signal }).catch(() => undefined);
   }
-
-  const working = work().catch((error: unknown) => {
-    if (!abort.signal.aborted) log.error({ err: error }, `channel ${name}: sending has stopped: ${messageOf(error)}`);
-  });
-
-  const end = (): void => {
-    abort.abort(new Error("closed"));
-  };
-
-  return {
-    accept: async (notice) => {
-      await changes(() => add(channel.names ? notice : withoutNames(notice)));
-      waiting.abort();
-    },
-    close: async (patience, giveUp) => {
-      await changes.idle();
-      closing.abort();
-      const limit = setTimeout(end, patience);
-      if (giveUp?.aborted === true) end();
-      giveUp?.addEventListener("abort", end, { once: true });
-      await working;
-      giveUp?.removeEventListener("abort", end);
-      clearTimeout(limit);
-      const left = outbox.messages().length;
-      if (left > 0)
-        log.info(
-          `channel ${name}: ${left === 1 ? "a notification is" : `${left} notifications are`} stored and sent after the next start`,
-        );
-      return outbox.messages().filter(isDue).length;
-    },
-  };
 }
 
 /** A message without a delay is always due, even after the clock was put back. */
@@ -220,57 +229,65 @@ function wordsOf({ notices, more }: Message): string {
   return count === 1 && first !== undefined ? `the notice of ${first.sync} (${first.event})` : `${count} notices`;
 }
 
-/** The unsent messages of one channel, in memory and on disk: they go out even if the disk is full. */
-export interface Outbox {
-  /** The oldest first. */
-  messages(): readonly Message[];
-  /** Adds or replaces a message. Drops the oldest ones if there are too many, and returns them. */
-  put(message: Message): Promise<readonly Message[]>;
-  remove(message: Message): Promise<void>;
-}
-
 /** More messages than this would help nobody. */
 const mostMessages = 500;
 
-/**
- * Opens the outbox in a folder. Unreadable files are removed.
- * @param warn called with what the disk refuses
- */
-async function openOutbox(folder: string, warn: (message: string) => void): Promise<Outbox> {
-  const messages = new Map<string, Message>();
-  const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
-    await work().catch((error: unknown) => {
-      warn(`${what} (${messageOf(error)})`);
-    });
-  };
-  const fileOf = ({ id }: Message): string => join(folder, `${id}.json`);
-  await attempt(`${folder} cannot be created: waiting notices do not survive a restart`, () =>
-    makeFolder(folder, "the outbox"),
-  );
-  for (const name of await readdir(folder).catch(() => [])) {
-    const document = await readJson(join(folder, name));
-    if (isMessage(document) && name === `${document.id}.json`)
-      messages.set(document.id, { ...document, notices: document.notices.map(noticeOf) });
-    else await rm(join(folder, name), { force: true }).catch(() => undefined);
+/** The unsent messages of one channel, in memory and in a folder: they go out even if the disk is full. */
+class Outbox {
+  readonly #folder: string;
+  readonly #warn: (message: string) => void;
+  readonly #messages = new Map<string, Message>();
+
+  /** @param warn called with what the disk refuses */
+  constructor(folder: string, warn: (message: string) => void) {
+    this.#folder = folder;
+    this.#warn = warn;
   }
-  const inOrder = (): Message[] => [...messages.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
-  const remove = async (message: Message): Promise<void> => {
-    messages.delete(message.id);
-    await attempt("a finished notice cannot be removed", () => rm(fileOf(message), { force: true }));
-  };
-  return {
-    messages: inOrder,
-    remove,
-    async put(message) {
-      messages.set(message.id, message);
-      await attempt("a notice cannot be stored on disk: it does not survive a restart", () =>
-        writeDurably(fileOf(message), `${JSON.stringify(documentOf(message))}\n`),
-      );
-      const dropped = inOrder().slice(0, Math.max(0, messages.size - mostMessages));
-      for (const each of dropped) await remove(each);
-      return dropped;
-    },
-  };
+
+  /** Reads what is in the folder. Unreadable files are removed. */
+  async read(): Promise<void> {
+    const folder = this.#folder;
+    await this.#attempt(`${folder} cannot be created: waiting notices do not survive a restart`, () =>
+      makeFolder(folder, "the outbox"),
+    );
+    for (const name of await readdir(folder).catch(() => [])) {
+      const document = await readJson(join(folder, name));
+      if (isMessage(document) && name === `${document.id}.json`)
+        this.#messages.set(document.id, { ...document, notices: document.notices.map(noticeOf) });
+      else await rm(join(folder, name), { force: true }).catch(() => undefined);
+    }
+  }
+
+  /** The oldest first. */
+  messages(): readonly Message[] {
+    return [...this.#messages.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+  }
+
+  /** Adds or replaces a message. Drops the oldest ones if there are too many, and returns them. */
+  async put(message: Message): Promise<readonly Message[]> {
+    this.#messages.set(message.id, message);
+    await this.#attempt("a notice cannot be stored on disk: it does not survive a restart", () =>
+      writeDurably(this.#fileOf(message), `${JSON.stringify(documentOf(message))}\n`),
+    );
+    const dropped = this.messages().slice(0, Math.max(0, this.#messages.size - mostMessages));
+    for (const each of dropped) await this.remove(each);
+    return dropped;
+  }
+
+  async remove(message: Message): Promise<void> {
+    this.#messages.delete(message.id);
+    await this.#attempt("a finished notice cannot be removed", () => rm(this.#fileOf(message), { force: true }));
+  }
+
+  #fileOf({ id }: Message): string {
+    return join(this.#folder, `${id}.json`);
+  }
+
+  async #attempt(what: string, work: () => Promise<unknown>): Promise<void> {
+    await work().catch((error: unknown) => {
+      this.#warn(`${what} (${messageOf(error)})`);
+    });
+  }
 }
 
 interface MessageDocument extends Omit<Message, "notices"> {

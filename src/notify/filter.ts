@@ -26,17 +26,6 @@ export interface Announcement {
   readonly run?: RunRecord;
 }
 
-/** Decides which events people are notified of. */
-export interface Filter {
-  /**
-   * `settle`: a run has failed, and it is not known yet whether it will be retried. Call `settle` with it once that is
-   * known.
-   */
-  take(event: SyncEvent): Announcement | { readonly settle: RunRecord } | undefined;
-  settle(run: RunRecord): Announcement | undefined;
-  state(): FilterState;
-}
-
 const remembered = 100;
 
 /** The success of a run for some: of the sync as a whole it says nothing. */
@@ -44,63 +33,85 @@ function successForSome(run: RunRecord): Announcement | undefined {
   return run.state === "applied" ? { notices: [noticeOfRun("applied", run)], run } : undefined;
 }
 
-export function createFilter(state: FilterState = { syncs: {}, told: [] }): Filter {
-  const syncs = new Map(Object.entries(state.syncs));
-  let told = [...state.told];
+/** Decides which events people are notified of. */
+export class Filter {
+  readonly #syncs: Map<string, SyncState>;
+  #told: readonly string[];
   /** By sync: the last failed run, if none has succeeded since. */
-  const failed = new Map<string, string>();
+  readonly #failed = new Map<string, string>();
   /** By sync: the last event about a retry. It may come before the failure itself. */
-  const follows = new Map<string, { readonly id: string; readonly isRetried: boolean; readonly failures: number }>();
+  readonly #follows = new Map<
+    string,
+    { readonly id: string; readonly isRetried: boolean; readonly failures: number }
+  >();
 
-  const of = (sync: string): SyncState => syncs.get(sync) ?? {};
-  const once = (key: string): boolean => {
-    if (told.includes(key)) return false;
-    told = [...told, key].slice(-remembered);
-    return true;
-  };
-
-  function success(run: RunRecord): Announcement | undefined {
-    const { failingSince, overdueSince } = of(run.sync);
-    syncs.delete(run.sync);
-    failed.delete(run.sync);
-    const since = overdueSince ?? failingSince;
-    const events: NoticeEvent[] = [
-      ...(since === undefined ? [] : ["recovered" as const]),
-      ...(run.state === "applied" ? ["applied" as const] : []),
-    ];
-    if (events.length === 0) return undefined;
-    return { notices: events.map((event) => noticeOfRun(event, run, { since })), run };
+  constructor({ syncs, told }: FilterState = { syncs: {}, told: [] }) {
+    this.#syncs = new Map(Object.entries(syncs));
+    this.#told = told;
   }
 
-  function waiting(run: RunRecord, event: "pending" | "held"): Announcement | undefined {
-    const known = of(run.sync);
-    const plan = `${event} ${run.heldBy ?? ""} ${run.digest ?? run.id}`;
-    if (known.plan === plan) return undefined;
-    // A plan for some waits beside the one for everybody.
-    if (run.for === undefined) syncs.set(run.sync, { ...known, plan });
-    return { notices: [noticeOfRun(event, run)], run };
+  /**
+   * `settle`: a run has failed, and it is not known yet whether it will be retried. Call `settle` with it once that is
+   * known.
+   */
+  take(event: SyncEvent): Announcement | { readonly settle: RunRecord } | undefined {
+    switch (event.type) {
+      case "run":
+        return this.#takeRun(event.run);
+      case "retry":
+        this.#follows.set(event.sync, { id: event.id, isRetried: true, failures: 1 });
+        return undefined;
+      case "gave up":
+        this.#follows.set(event.sync, { id: event.id, isRetried: false, failures: event.failures });
+        return undefined;
+      case "overdue": {
+        const known = this.#of(event.sync);
+        if (known.overdueSince === event.since) return undefined;
+        this.#syncs.set(event.sync, { ...known, overdueSince: event.since });
+        return { notices: [noticeOfOverdue(event.sync, event.since)] };
+      }
+      case "skipped":
+        return { notices: [noticeOfSkipped(event.sync, event.at, event.reason)] };
+      case "stage":
+      default:
+        return undefined;
+    }
   }
 
-  function takeRun(run: RunRecord): Announcement | { readonly settle: RunRecord } | undefined {
+  settle(run: RunRecord): Announcement | undefined {
+    const said = this.#follows.get(run.sync);
+    const next = said?.id === run.id ? said : { isRetried: false, failures: 1 };
+    const known = this.#of(run.sync);
+    const isOver = this.#failed.get(run.sync) !== run.id;
+    if (isOver || next.isRetried || known.failingSince !== undefined) return undefined;
+    this.#syncs.set(run.sync, { ...known, failingSince: run.startedAt });
+    return { notices: [noticeOfRun("failed", run, { failures: next.failures })], run };
+  }
+
+  state(): FilterState {
+    return { syncs: Object.fromEntries(this.#syncs), told: this.#told };
+  }
+
+  #takeRun(run: RunRecord): Announcement | { readonly settle: RunRecord } | undefined {
     // A decision about a waiting run changes its record before its state.
-    if (run.state !== "running" && !once(`${run.id} ${run.state}`)) return undefined;
+    if (run.state !== "running" && !this.#once(`${run.id} ${run.state}`)) return undefined;
     switch (run.state) {
       case "pending":
       case "held":
-        return waiting(run, run.state);
+        return this.#waiting(run, run.state);
       case "failed":
         // Whoever asked for it has been told.
         if (run.for !== undefined) return undefined;
-        failed.set(run.sync, run.id);
-        return of(run.sync).failingSince === undefined ? { settle: run } : undefined;
+        this.#failed.set(run.sync, run.id);
+        return this.#of(run.sync).failingSince === undefined ? { settle: run } : undefined;
       case "applied":
       case "no change":
-        return run.for === undefined ? success(run) : successForSome(run);
+        return run.for === undefined ? this.#success(run) : successForSome(run);
       case "rejected":
       case "expired": {
         // If a later run finds the same plan, it is news again.
-        const { plan: _, ...rest } = of(run.sync);
-        syncs.set(run.sync, rest);
+        const { plan: _, ...rest } = this.#of(run.sync);
+        this.#syncs.set(run.sync, rest);
         return undefined;
       }
       case "running":
@@ -110,39 +121,35 @@ export function createFilter(state: FilterState = { syncs: {}, told: [] }): Filt
     }
   }
 
-  return {
-    take(event) {
-      switch (event.type) {
-        case "run":
-          return takeRun(event.run);
-        case "retry":
-          follows.set(event.sync, { id: event.id, isRetried: true, failures: 1 });
-          return undefined;
-        case "gave up":
-          follows.set(event.sync, { id: event.id, isRetried: false, failures: event.failures });
-          return undefined;
-        case "overdue": {
-          const known = of(event.sync);
-          if (known.overdueSince === event.since) return undefined;
-          syncs.set(event.sync, { ...known, overdueSince: event.since });
-          return { notices: [noticeOfOverdue(event.sync, event.since)] };
-        }
-        case "skipped":
-          return { notices: [noticeOfSkipped(event.sync, event.at, event.reason)] };
-        case "stage":
-        default:
-          return undefined;
-      }
-    },
-    settle(run) {
-      const said = follows.get(run.sync);
-      const next = said?.id === run.id ? said : { isRetried: false, failures: 1 };
-      const known = of(run.sync);
-      const isOver = failed.get(run.sync) !== run.id;
-      if (isOver || next.isRetried || known.failingSince !== undefined) return undefined;
-      syncs.set(run.sync, { ...known, failingSince: run.startedAt });
-      return { notices: [noticeOfRun("failed", run, { failures: next.failures })], run };
-    },
-    state: () => ({ syncs: Object.fromEntries(syncs), told }),
-  };
+  #success(run: RunRecord): Announcement | undefined {
+    const { failingSince, overdueSince } = this.#of(run.sync);
+    this.#syncs.delete(run.sync);
+    this.#failed.delete(run.sync);
+    const since = overdueSince ?? failingSince;
+    const events: NoticeEvent[] = [
+      ...(since === undefined ? [] : ["recovered" as const]),
+      ...(run.state === "applied" ? ["applied" as const] : []),
+    ];
+    if (events.length === 0) return undefined;
+    return { notices: events.map((event) => noticeOfRun(event, run, { since })), run };
+  }
+
+  #waiting(run: RunRecord, event: "pending" | "held"): Announcement | undefined {
+    const known = this.#of(run.sync);
+    const plan = `${event} ${run.heldBy ?? ""} ${run.digest ?? run.id}`;
+    if (known.plan === plan) return undefined;
+    // A plan for some waits beside the one for everybody.
+    if (run.for === undefined) this.#syncs.set(run.sync, { ...known, plan });
+    return { notices: [noticeOfRun(event, run)], run };
+  }
+
+  #of(sync: string): SyncState {
+    return this.#syncs.get(sync) ?? {};
+  }
+
+  #once(key: string): boolean {
+    if (this.#told.includes(key)) return false;
+    this.#told = [...this.#told, key].slice(-remembered);
+    return true;
+  }
 }

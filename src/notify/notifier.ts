@@ -9,23 +9,13 @@ import { readJson, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
 import type { Attempt, Patience, Sender } from "./delivery.ts";
-import { openDelivery, usualPatience } from "./delivery.ts";
+import { Delivery, usualPatience } from "./delivery.ts";
 import { emailSender } from "./email.ts";
-import { createFilter } from "./filter.ts";
-import type { FilterState, Announcement } from "./filter.ts";
+import { Filter } from "./filter.ts";
+import type { Announcement, FilterState } from "./filter.ts";
 import { noticeOfTest } from "./notice.ts";
 import type { Channel } from "./options.ts";
 import { chatSender, teamsSender, webhookSender } from "./webhook.ts";
-
-/** Notifies people of what happens, by every channel that subscribes to it. */
-export interface Notifier {
-  /** For `Coordinator.subscribe`. Returns at once, and never throws. */
-  readonly listener: (event: SyncEvent) => void;
-  /** Resolves when everything that the listener was told so far is in the outbox, and that is saved. */
-  taken(): Promise<void>;
-  /** Tries once more to send what is due, then ends. The next process sends the rest. */
-  close(): Promise<void>;
-}
 
 export interface NotifierOptions {
   /** The folder for unsent notices: `outbox` in the daemon's folder. */
@@ -53,111 +43,135 @@ export interface NotifierOptions {
 /** The most principals that a notice names. */
 const mostNames = 10;
 
-export async function openNotifier(
-  channels: Readonly<Record<string, Channel>>,
-  options: NotifierOptions,
-): Promise<Notifier> {
-  const { folder, log, patience = usualPatience, settle = 2_000, closing = () => 3_000, ended, saved } = options;
-  const messages = join(folder, "letters");
-  const file = join(folder, "told.json");
-  await makeFolder(messages, "the outbox");
-  await forget(messages, Object.keys(channels), patience.most);
-  const filter = createFilter(stateIn(await readJson(file)));
-  const routes = await Promise.all(
-    Object.entries(channels).map(async ([name, channel]) => ({
-      name,
-      channel,
-      delivery: await openDelivery({
+/** What the filter knows, in the folder. */
+const stateFile = "told.json";
+
+interface Route {
+  readonly name: string;
+  readonly channel: Channel;
+  readonly delivery: Delivery;
+}
+
+/** Notifies people of what happens, by every channel that subscribes to it. */
+export class Notifier {
+  readonly #options: NotifierOptions;
+  readonly #routes: readonly Route[];
+  readonly #filter: Filter;
+  readonly #ending = new AbortController();
+  readonly #sending = createQueue();
+  readonly #settling = new Set<Promise<void>>();
+
+  static async open(channels: Readonly<Record<string, Channel>>, options: NotifierOptions): Promise<Notifier> {
+    const { folder, log, patience = usualPatience, ended, saved } = options;
+    const messages = join(folder, "letters");
+    await makeFolder(messages, "the outbox");
+    await forget(messages, Object.keys(channels), patience.most);
+    const routes = await Promise.all(
+      Object.entries(channels).map(async ([name, channel]) => ({
         name,
         channel,
-        sender: senderOf(channel),
-        folder: join(messages, name),
-        saved,
-        log,
-        patience,
-        ended: (sent) => ended?.(name, sent),
-      }),
-    })),
-  );
-  const ending = new AbortController();
-  const sending = createQueue();
-  const settling = new Set<Promise<void>>();
-
-  async function send({ notices, run }: Announcement): Promise<void> {
-    const chosen = routes.flatMap((route) => {
-      const { events, syncs } = route.channel;
-      const notice = notices.find(({ event, sync }) => events.includes(event) && (syncs?.includes(sync) ?? true));
-      return notice === undefined ? [] : [{ ...route, notice }];
-    });
-    const wanted = run !== undefined && chosen.some(({ channel }) => channel.names);
-    const names = wanted ? await namesOf(run) : [];
-    await Promise.all(chosen.map(({ delivery, notice }) => delivery.accept({ ...notice, names })));
+        delivery: await Delivery.open({
+          name,
+          channel,
+          sender: senderOf(channel),
+          folder: join(messages, name),
+          saved,
+          log,
+          patience,
+          ended: (sent) => ended?.(name, sent),
+        }),
+      })),
+    );
+    return new Notifier(options, routes, new Filter(stateIn(await readJson(join(folder, stateFile)))));
   }
 
-  async function namesOf(run: RunRecord): Promise<readonly string[]> {
+  private constructor(options: NotifierOptions, routes: readonly Route[], filter: Filter) {
+    this.#options = options;
+    this.#routes = routes;
+    this.#filter = filter;
+  }
+
+  /** For `Coordinator.subscribe`. Returns at once, and never throws. */
+  readonly listener = (event: SyncEvent): void => {
     try {
-      return (await options.names?.(run, mostNames)) ?? [];
+      this.#take(event);
     } catch (error) {
-      log.warn(`run ${run.id}: its changes cannot be read for notices: ${firstLineOf(error)}`);
-      return [];
+      this.#options.log.error({ err: error }, "an event could not be turned into a notice");
     }
+  };
+
+  /** Resolves when everything that the listener was told so far is in the outbox, and that is saved. */
+  async taken(): Promise<void> {
+    await Promise.all(this.#settling);
+    await this.#sending.idle();
+  }
+
+  /** Tries once more to send what is due, then ends. The next process sends the rest. */
+  async close(): Promise<void> {
+    const { closing = () => 3_000, giveUp, left } = this.#options;
+    this.#ending.abort();
+    await this.#sending.idle();
+    const patience = closing();
+    await Promise.all(
+      this.#routes.map(async ({ name, delivery }) => {
+        const count = await delivery.close(patience, giveUp);
+        if (count > 0) left?.(name, count);
+      }),
+    );
+  }
+
+  #take(event: SyncEvent): void {
+    if (this.#ending.signal.aborted || event.type === "stage") return;
+    if (event.type === "run" && event.run.state === "running") return;
+    if (event.type === "run" && event.run.state === "failed" && this.#options.isStopping?.() === true) return;
+    const result = this.#filter.take(event);
+    if (result !== undefined && "settle" in result) {
+      // Rejects if the notifier ends meanwhile.
+      const settled = this.#settleLater(result.settle)
+        .catch(() => undefined)
+        .finally(() => this.#settling.delete(settled));
+      this.#settling.add(settled);
+    } else this.#announce(result);
+  }
+
+  async #settleLater(run: RunRecord): Promise<void> {
+    const { settle = 2_000 } = this.#options;
+    if (settle > 0) await sleep(settle, undefined, { ref: false, signal: this.#ending.signal });
+    this.#announce(this.#filter.settle(run));
   }
 
   /** In the order of the events. */
-  function announce(news: Announcement | undefined): void {
-    const state = filter.state();
-    sending(async () => {
-      if (news !== undefined) await send(news);
-      await writeDurably(file, `${JSON.stringify(state)}\n`);
+  #announce(news: Announcement | undefined): void {
+    const { folder, log, saved } = this.#options;
+    const state = this.#filter.state();
+    this.#sending(async () => {
+      if (news !== undefined) await this.#send(news);
+      await writeDurably(join(folder, stateFile), `${JSON.stringify(state)}\n`);
       await saved?.();
     }).catch((error: unknown) => {
       log.warn(`the state of the notifications cannot be saved: ${messageOf(error)}`);
     });
   }
 
-  async function settleLater(run: RunRecord): Promise<void> {
-    if (settle > 0) await sleep(settle, undefined, { ref: false, signal: ending.signal });
-    announce(filter.settle(run));
+  async #send({ notices, run }: Announcement): Promise<void> {
+    const chosen = this.#routes.flatMap((route) => {
+      const { events, syncs } = route.channel;
+      const notice = notices.find(({ event, sync }) => events.includes(event) && (syncs?.includes(sync) ?? true));
+      return notice === undefined ? [] : [{ ...route, notice }];
+    });
+    const wanted = run !== undefined && chosen.some(({ channel }) => channel.names);
+    const names = wanted ? await this.#namesOf(run) : [];
+    await Promise.all(chosen.map(({ delivery, notice }) => delivery.accept({ ...notice, names })));
   }
 
-  function listener(event: SyncEvent): void {
-    if (ending.signal.aborted || event.type === "stage") return;
-    if (event.type === "run" && event.run.state === "running") return;
-    if (event.type === "run" && event.run.state === "failed" && options.isStopping?.() === true) return;
-    const result = filter.take(event);
-    if (result !== undefined && "settle" in result) {
-      // Rejects if the notifier ends meanwhile.
-      const settled = settleLater(result.settle)
-        .catch(() => undefined)
-        .finally(() => settling.delete(settled));
-      settling.add(settled);
-    } else announce(result);
+  async #namesOf(run: RunRecord): Promise<readonly string[]> {
+    try {
+      return (await this.#options.names?.(run, mostNames)) ?? [];
+    } catch (error) {
+      this.#options.log.warn(`run ${run.id}: its changes cannot be read for notices: ${firstLineOf(error)}`);
+      return [];
+    }
   }
-
-  return {
-    listener: (event) => {
-      try {
-        listener(event);
-      } catch (error) {
-        log.error({ err: error }, "an event could not be turned into a notice");
-      }
-    },
-    taken: async () => {
-      await Promise.all(settling);
-      await sending.idle();
-    },
-    close: async () => {
-      ending.abort();
-      await sending.idle();
-      const patience = closing();
-      await Promise.all(
-        routes.map(async ({ name, delivery }) => {
-          const count = await delivery.close(patience, options.giveUp);
-          if (count > 0) options.left?.(name, count);
-        }),
-      );
-    },
-  };
 }
 
 /** Removes messages for channels that no longer exist, once they are too old to be sent if the channel comes back. */

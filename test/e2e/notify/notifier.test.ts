@@ -6,8 +6,8 @@ import pino from "pino";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import type { Channel } from "#notify/options.ts";
 import { openHeartbeat } from "#notify/heartbeat.ts";
-import { openNotifier } from "#notify/notifier.ts";
-import type { Notifier, NotifierOptions } from "#notify/notifier.ts";
+import { Notifier } from "#notify/notifier.ts";
+import type { NotifierOptions } from "#notify/notifier.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
 import { startMailServer } from "../../support/mail.ts";
 import type { MailServer } from "../../support/mail.ts";
@@ -50,7 +50,7 @@ const log = pino(
 async function opened(channels: Record<string, Channel>, options: Partial<NotifierOptions> = {}): Promise<Notifier> {
   const patience = { first: 20, longest: 100, most: 60_000 };
   const outbox = join(folder, "outbox");
-  const notifier = await openNotifier(channels, {
+  const notifier = await Notifier.open(channels, {
     folder: outbox,
     log,
     patience,
@@ -240,15 +240,15 @@ test("no secret is in the log, nor in what is kept on disk", async () => {
     response.writeHead(500).end(`${url} ${headers["x-rollcall-signature"] === undefined ? "" : webhookSecret}`);
   };
   const url = await hooked({ "services/T0PSECRET": repeating });
-  const { listener, close } = await opened({
+  const notifier = await opened({
     hook: webhookTo(`${url}/services/T0PSECRET`),
     chat: chatTo(`${url}/services/T0PSECRET`),
     mail: emailTo(mail.port, { username: "rollcall", password }),
   });
-  listener(held);
+  notifier.listener(held);
   await expect.poll(() => logged).toContain("the login as rollcall was refused");
   await expect.poll(() => server?.arrived.length).toBeGreaterThan(3);
-  await close();
+  await notifier.close();
   const kept = await Promise.all(
     ["hook", "chat", "mail"].map(async (channel) => {
       const path = join(folder, "outbox", "letters", channel);

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { RunRecord, RunState, SyncEvent, SyncState } from "#state/record.ts";
-import { createScheduler } from "#daemon/scheduler.ts";
+import { Scheduler } from "#daemon/scheduler.ts";
 import { standingOf } from "#daemon/scheduler.ts";
-import type { ScheduledSync, Scheduler } from "#daemon/scheduler.ts";
+import type { ScheduledSync } from "#daemon/scheduler.ts";
 import { runOf } from "../../support/runs.ts";
 
 const minute = 60_000;
@@ -63,7 +63,7 @@ function openMemory() {
     },
     open(): Scheduler {
       const log = { info: logged.push.bind(logged), warn: logged.push.bind(logged), error: logged.push.bind(logged) };
-      return createScheduler({
+      return new Scheduler({
         seed: "this daemon",
         log,
         memory: { state, note, emit },

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createFilter } from "#notify/filter.ts";
-import type { FilterState, Filter } from "#notify/filter.ts";
+import { Filter } from "#notify/filter.ts";
+import type { FilterState } from "#notify/filter.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
 import { appliedRun, trippedLimit } from "../../support/runs.ts";
 
@@ -15,7 +15,7 @@ function told(filter: Filter, ...events: SyncEvent[]): string[] {
 const run = (record: Partial<RunRecord>): SyncEvent => ({ type: "run", run: appliedRun(record) });
 
 test("a waiting plan is notified once, however often it is found again", () => {
-  const filter = createFilter();
+  const filter = new Filter();
   const pending = run({ id: "1", state: "pending", digest: "aa" });
   const expected = [
     "pending: a plan awaits approval: 3 users created, 1 deleted; 1 group updated; 4 memberships added",
@@ -30,7 +30,7 @@ test("a waiting plan is notified once, however often it is found again", () => {
 test.each(["rejected", "expired", "applied", "no change"] as const)(
   "after it was %s, the same plan is new",
   (state) => {
-    const filter = createFilter();
+    const filter = new Filter();
     expect(told(filter, run({ id: "1", state: "held", heldBy: "limits", digest: "aa" }))).toHaveLength(1);
     told(filter, run({ id: "1", state, digest: "aa" }));
     expect(told(filter, run({ id: "2", state: "held", heldBy: "limits", digest: "aa" }))).toHaveLength(1);
@@ -39,12 +39,12 @@ test.each(["rejected", "expired", "applied", "no change"] as const)(
 
 test("the reason for an unusual approval is given", () => {
   const caution = "the journal was damaged";
-  const [line] = told(createFilter(), run({ id: "1", state: "pending", digest: "aa", caution }));
+  const [line] = told(new Filter(), run({ id: "1", state: "pending", digest: "aa", caution }));
   expect(line).toMatch(/^pending: a plan awaits approval, because the journal was damaged: /);
 });
 
 test("why a run is held is said, and a plan that is held for another reason is told again", () => {
-  const filter = createFilter();
+  const filter = new Filter();
   const limits = [trippedLimit({ basis: "10% of 10" })];
   expect(
     told(
@@ -63,7 +63,7 @@ test("why a run is held is said, and a plan that is held for another reason is t
 const error = { message: "source corp: no answer\nfor long", problems: [], advice: "retry" };
 
 test("a failure that is tried again is told when it is given up; further ones are not, until a success", () => {
-  const filter = createFilter();
+  const filter = new Filter();
   const failed = (id: string): SyncEvent => run({ id, state: "failed", error });
   const retry = (id: string): SyncEvent => ({ type: "retry", sync: "staff", id, at: "2026-11-21T10:00:00Z" });
   // What follows a failure may be said before it or after it.
@@ -82,7 +82,7 @@ test("a failure that is tried again is told when it is given up; further ones ar
 });
 
 test("a failure that a retry made good was nobody's business, and neither is that it was", () => {
-  const filter = createFilter();
+  const filter = new Filter();
   filter.take({ type: "retry", sync: "staff", id: "1", at: "" });
   expect(told(filter, run({ id: "1", state: "failed", error }))).toEqual([]);
   expect(told(filter, { ...run({ id: "2", state: "no change" }), recovered: true } as SyncEvent)).toEqual([]);
@@ -93,7 +93,7 @@ test("a failure that a retry made good was nobody's business, and neither is tha
 });
 
 test("who is for recoveries gets that; who is for what was applied gets this; nobody gets both", () => {
-  const filter = createFilter();
+  const filter = new Filter();
   const overdue: SyncEvent = { type: "overdue", sync: "staff", since: "2026-11-20T08:00:00.000Z" };
   expect(told(filter, overdue, overdue)).toEqual([
     "overdue: has not succeeded since 2026-11-20 08:00 UTC, which is longer than overdueAfter",
@@ -107,9 +107,9 @@ test("who is for recoveries gets that; who is for what was applied gets this; no
 });
 
 test("what people were told is still known after a restart", () => {
-  const before = createFilter();
+  const before = new Filter();
   told(before, run({ id: "1", state: "failed", error }), run({ id: "2", sync: "guests", state: "pending" }));
-  const after = createFilter(JSON.parse(JSON.stringify(before.state())) as FilterState);
+  const after = new Filter(JSON.parse(JSON.stringify(before.state())) as FilterState);
   expect(
     told(after, run({ id: "3", state: "failed", error }), run({ id: "2", sync: "guests", state: "pending" })),
   ).toEqual([]);
@@ -118,12 +118,12 @@ test("what people were told is still known after a restart", () => {
 
 test("a slot that was skipped is told as such", () => {
   expect(
-    told(createFilter(), { type: "skipped", sync: "staff", at: "2026-11-21T10:15:00Z", reason: "a run is under way" }),
+    told(new Filter(), { type: "skipped", sync: "staff", at: "2026-11-21T10:15:00Z", reason: "a run is under way" }),
   ).toEqual(["skipped: the slot of 2026-11-21 10:15 UTC was skipped: a run is under way"]);
 });
 
 test("a run for some says nothing about the sync: neither a failure of it, nor its recovery", () => {
-  const filter = createFilter();
+  const filter = new Filter();
   const some = { for: ["ada"] };
   expect(told(filter, run({ ...some, id: "1", state: "failed" }))).toEqual([]);
   expect(told(filter, run({ id: "2", state: "failed" }))).toHaveLength(1);
