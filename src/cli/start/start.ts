@@ -1,3 +1,5 @@
+import { Signals } from "#daemon/signals.ts";
+import { Greeting } from "./greeting.ts";
 import { Option } from "commander";
 import type { Command } from "commander";
 import { common, help } from "#cli/flags.ts";
@@ -5,7 +7,6 @@ import type { CommonOptions } from "#cli/flags.ts";
 import type { Runner } from "#cli/runner.ts";
 import { flushCompileCache } from "node:module";
 import { setTimeout as delay } from "node:timers/promises";
-import { isatty } from "node:tty";
 import type { BegunService, Composition, RunningService, ServiceStart } from "#daemon/composition.ts";
 import { exitAfter, load, localActor, passwordNotice } from "#daemon/context.ts";
 import type { Sinks } from "#daemon/context.ts";
@@ -54,7 +55,7 @@ const signaller: Actor = { name: "rollcall", from: "signal" };
 
 /** `rollcall start`: the service and the daemon in this process, until SIGINT or SIGTERM. */
 export async function start(file: string, composition: Composition, sinks: Sinks, only?: Only): Promise<ExitCode> {
-  const signals = listenToSignals();
+  const signals = new Signals();
   const configuration = await load(file, composition).catch((error: unknown) => {
     signals.end();
     throw error;
@@ -69,7 +70,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
   let api: DaemonApi | undefined;
   const metrics = await openMetrics(composition.version);
   const { addMetricsRoute } = await import("#control/metrics/route.ts");
-  const greeting = createGreeting(sinks);
+  const greeting = new Greeting(output);
   const probes = [() => overdueNotice(daemon)];
   const addMetrics: AddRoutes = (app, host) => {
     addMetricsRoute(app, metrics.registry, configuration.metrics, host);
@@ -207,19 +208,6 @@ async function startService(
   return service;
 }
 
-/** What a person must not miss: where the console is, the password, and what to do next. */
-interface Greeting {
-  /** Shows the password at once where nobody watches. `place` is a sentence: where what is. */
-  set(place: string, password: string | undefined, hint: string): void;
-  /** At a terminal, the rest is shown as soon as the first runs are over: what is shown last is seen. */
-  whenQuiet(isBusy: () => boolean): void;
-  /** Shows it now, unless it was shown. */
-  show(): void;
-}
-
-/** How long the greeting waits for the first runs, in milliseconds, and how often it looks. */
-const greetingWait = { longest: 15_000, pause: 100 } as const;
-
 function placeOf(url: string, hasConsole: boolean): string {
   return hasConsole ? `The console is at ${url}/.` : `The service is at ${url}.`;
 }
@@ -229,97 +217,8 @@ function hintOf({ syncs }: Configuration): string {
   return `\`${command("runs")}\` in another terminal shows what was done. `;
 }
 
-function createGreeting({ output }: Sinks): Greeting {
-  let lines: string[] | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  const show = (): void => {
-    clearTimeout(timer);
-    if (lines === undefined) return;
-    output.say(["", ...lines, ""].join("\n"));
-    lines = undefined;
-  };
-  return {
-    show,
-    set: (place, password, hint) => {
-      if (!output.interactive) {
-        if (password !== undefined) output.say(password);
-        return;
-      }
-      const bold = (line: string): string => (output.colour ? `\u001B[1m${line}\u001B[22m` : line);
-      lines = [...(password === undefined ? [] : [bold(password)]), `${place} ${hint}Ctrl-C stops Rollcall.`];
-    },
-    whenQuiet: (isBusy) => {
-      const ends = performance.now() + greetingWait.longest;
-      const look = (): void => {
-        if (isBusy() && performance.now() < ends) timer = setTimeout(look, greetingWait.pause);
-        else show();
-      };
-      look();
-    },
-  };
-}
-
 /** Why the service is not ready while a sync is overdue; says nothing about the content of the sync. */
 function overdueNotice(daemon: Daemon | undefined): string | undefined {
   const overdue = daemon?.overdue() ?? [];
   return overdue.length === 0 ? undefined : `no success for too long: ${overdue.join(", ")}`;
-}
-
-/** The signals of a daemon. A signal that arrives before its listener is delivered later. */
-export interface Signals {
-  /** Resolves to the first signal to stop. */
-  readonly stopped: Promise<string>;
-  /** Is called at every further signal to stop. */
-  again(listener: () => void): void;
-  /** Is called at every SIGHUP, except one sent because the terminal was closed: that is a signal to stop. */
-  hangUp(listener: () => unknown): void;
-  /** Is called at every SIGUSR1. */
-  demand(listener: () => unknown): void;
-  end(): void;
-}
-
-/** Listens from now on. This also stops Node from opening its debugger at SIGUSR1. */
-function listenToSignals(): Signals {
-  const { promise, resolve } = Promise.withResolvers<string>();
-  const terminals = [0, 1, 2].filter((stream) => isatty(stream));
-  let onAgain: (() => void) | undefined;
-  const hungUp = pending();
-  const demanded = pending();
-  const onStop = (signal: string): void => {
-    resolve(signal);
-    onAgain?.();
-  };
-  const onHangUp = (signal: string): void => {
-    if (terminals.some((stream) => !isatty(stream))) onStop(signal);
-    else hungUp.came();
-  };
-  process.on("SIGINT", onStop).on("SIGTERM", onStop).on("SIGHUP", onHangUp).on("SIGUSR1", demanded.came);
-  return {
-    stopped: promise,
-    again: (listener) => {
-      onAgain = listener;
-    },
-    hangUp: hungUp.tell,
-    demand: demanded.tell,
-    end: () => {
-      process.off("SIGINT", onStop).off("SIGTERM", onStop).off("SIGHUP", onHangUp).off("SIGUSR1", demanded.came);
-    },
-  };
-}
-
-/** A signal that may arrive before its listener. */
-function pending(): { came(): void; tell(listener: () => unknown): void } {
-  let listener: (() => unknown) | undefined;
-  let waits = false;
-  return {
-    came: () => {
-      if (listener === undefined) waits = true;
-      else void listener();
-    },
-    tell: (told) => {
-      listener = told;
-      if (waits) void told();
-      waits = false;
-    },
-  };
 }
