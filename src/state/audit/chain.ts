@@ -217,6 +217,16 @@ export interface AuditFile {
   readonly kind: "full" | "damaged" | "current";
 }
 
+/** The files of a chain, wherever they are. */
+export interface AuditChain {
+  /** In order, the current one last. Where there is no log there are none. */
+  files(): Promise<readonly AuditFile[]>;
+  /** The content of one. */
+  read(file: AuditFile): AsyncIterable<Buffer>;
+  /** The newest entry that is known to have been written; undefined where nobody knows. */
+  head(): Promise<Head | undefined>;
+}
+
 const earlierName = /^audit-(?<first>\d{10,15})(?<damaged>\.damaged-[0-9TZ]+)?\.jsonl$/;
 
 /** The files of the chain in order, the current one last. Without the folder there are none. */
