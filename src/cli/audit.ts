@@ -7,7 +7,6 @@ import { loadState } from "#daemon/context.ts";
 import type { StateConfiguration } from "#config/state.ts";
 import type { Sealed } from "#state/audit/chain.ts";
 import type { Head } from "#state/audit/entry.ts";
-import { readHead } from "#state/folder/audit-head.ts";
 import { matching } from "#state/audit/list.ts";
 import type { AuditFilter } from "#state/audit/list.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
@@ -15,7 +14,8 @@ import type { Verification } from "#state/audit/verify.ts";
 import { actorOf, breakWords, entryWords, verdictWords } from "#state/audit/words.ts";
 import type { Actor } from "#state/record.ts";
 import { pluralize, visible } from "#text.ts";
-import { readingAudit } from "#daemon/data-folder.ts";
+import type { Reader } from "#state/store.ts";
+import { readState } from "#daemon/data-folder.ts";
 import { exactly } from "#times.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
@@ -59,11 +59,12 @@ export interface AuditOptions extends Pick<AuditFilter, "since" | "run"> {
 }
 
 /** `rollcall audit`: lists the audit log. Only reads, also while a daemon runs. */
-export function audit(configuration: StateConfiguration, output: Output, options: AuditOptions): Promise<ExitCode> {
-  return readingAudit(configuration, (folder) => list(folder, output, options));
-}
-
-async function list(folder: string, output: Output, { since, run, from = 0 }: AuditOptions): Promise<ExitCode> {
+export async function audit(
+  configuration: StateConfiguration,
+  output: Output,
+  { since, run, from = 0 }: AuditOptions,
+): Promise<ExitCode> {
+  await using state = await readState(configuration);
   let shown = 0;
   const isChosen = matching({ since, run });
   const show = (entry: Sealed, line: Buffer): Promise<void> | undefined => {
@@ -73,22 +74,13 @@ async function list(folder: string, output: Output, { since, run, from = 0 }: Au
     return output.write(describeEntry(entry));
   };
   if (output.json) await output.write('{"entries":[');
-  const { broken, files } = await verifyAudit(folder, { from, visit: show });
+  const { broken, files } = await verifyAudit(state.audit, { from, visit: show });
   if (output.json) await output.write(`\n]${broken === undefined ? "" : `,"broken":${JSON.stringify(broken)}`}}\n`);
-  else if (files.length === 0) output.say(`there is no audit log in ${folder} yet`);
+  else if (files.length === 0) output.say(`there is no audit log in ${state.place} yet`);
   else if (shown === 0) output.say("no entry matches");
   if (broken === undefined) return exitCodes.done;
   output.say(`${breakWords(broken)} (--from NUMBER lists the entries from that one on)`);
   return exitCodes.failed;
-}
-
-/** `rollcall audit verify`: checks that every entry is as it was written. Only reads, also while a daemon runs. */
-export function auditVerify(
-  configuration: StateConfiguration,
-  output: Output,
-  options: VerifyOptions,
-): Promise<ExitCode> {
-  return readingAudit(configuration, (folder) => verify(folder, output, options));
 }
 
 interface VerifyOptions {
@@ -96,24 +88,30 @@ interface VerifyOptions {
   readonly from?: number;
 }
 
-async function verify(folder: string, output: Output, { head, from = 1 }: VerifyOptions): Promise<ExitCode> {
+/** `rollcall audit verify`: checks that every entry is as it was written. Only reads, also while a daemon runs. */
+export async function auditVerify(
+  configuration: StateConfiguration,
+  output: Output,
+  { head, from = 1 }: VerifyOptions,
+): Promise<ExitCode> {
+  await using state = await readState(configuration);
   // First: the log, read later, has at least that entry.
-  const expected = head ?? (await readHead(folder));
-  const result = await verifyAudit(folder, { from, expected });
+  const expected = head ?? (await state.audit.head());
+  const result = await verifyAudit(state.audit, { from, expected });
   const good = result.broken === undefined && result.damages.length === 0;
   if (output.json) {
     const damages = result.damages.map(({ sequence, at, facts }) => ({ sequence, at, ...facts }));
     await output.write(`${JSON.stringify({ whole: good, ...result, ...(expected && { expected }), damages })}\n`);
-  } else await output.write(verdict(result, { folder, from, expected }));
+  } else await output.write(verdict(result, { place: state.place, from, expected }));
   return good ? exitCodes.done : exitCodes.failed;
 }
 
 function verdict(
   result: Verification,
-  { folder, from, expected }: { folder: string; from: number; expected: Head | undefined },
+  { place, from, expected }: { readonly from: number; readonly expected: Head | undefined } & Pick<Reader, "place">,
 ): string {
   const { entries, files, head, damages, broken } = result;
-  if (broken === undefined && files.length === 0) return `There is no audit log in ${folder} yet.\n`;
+  if (broken === undefined && files.length === 0) return `There is no audit log in ${place} yet.\n`;
   const lines = [verdictWords(result, from)];
   if (broken !== undefined)
     lines.push(`Up to there: ${pluralize(entries, "entry", "entries")} in ${pluralize(files.length, "file")}.`);

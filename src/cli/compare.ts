@@ -12,7 +12,7 @@ import { mapNotes, noteLines } from "#plan/note.ts";
 import { notesOf } from "#sync/planning/notes.ts";
 import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
-import { planState, readableState } from "#daemon/data-folder.ts";
+import { readStateForPlan } from "#daemon/data-folder.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 
@@ -72,8 +72,9 @@ async function compareOne(
   if (old.syncs[name] === undefined) throw new InputError(`${old.file} has no sync called ${name}`);
   const { before, after } = await openBoth(old, configuration, name, context.embedded);
   try {
+    await using state = await readStateForPlan(configuration);
     await compareSyncs(before, after, {
-      folder: await readableState(configuration, planState),
+      files: state.files,
       memory: configuration.memory,
       interruption,
       progress: progressOf(context, name),

@@ -9,7 +9,7 @@ import type { Context } from "#daemon/context.ts";
 import { localActor } from "#daemon/context.ts";
 import { holdLock } from "#daemon/data-folder.ts";
 import { startNotifying } from "#daemon/notifications.ts";
-import { openRecords } from "#daemon/records.ts";
+import { openStore } from "#daemon/records.ts";
 
 /** How long to wait for another command, which may still be sending notifications, in milliseconds. */
 const lockTimeout = 15_000;
@@ -33,11 +33,11 @@ export async function withCoordinator<Result>(
   });
   if (!("release" in lock)) return withDaemon(context, lock, work);
   try {
-    const records = await openRecords(context.configuration, context.log);
+    const store = await openStore(context.configuration, context.log);
     try {
-      const coordinator = await openLocalCoordinator(() => context, records);
+      const coordinator = await openLocalCoordinator(() => context, store);
       // What several daemons share, the one that leads tells people of.
-      const endNotifying = records.shared === undefined ? await startNotifying(coordinator, context) : async () => {};
+      const endNotifying = store.isShared ? async () => {} : await startNotifying(coordinator, context);
       try {
         await coordinator.recover();
         return await work(coordinator);
@@ -46,7 +46,7 @@ export async function withCoordinator<Result>(
         await endNotifying();
       }
     } finally {
-      await records.close();
+      await store.close();
     }
   } finally {
     lock.release();

@@ -16,7 +16,7 @@ import type { Finding, Verdict } from "#sync/drill/judge.ts";
 import type { IncidentName } from "#sync/drill/names.ts";
 import { formatSizes, pluralize, visible } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
-import { planState, readableState } from "#daemon/data-folder.ts";
+import { readStateForPlan } from "#daemon/data-folder.ts";
 import { exactly } from "#times.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
@@ -85,12 +85,13 @@ async function drillSync(context: Context, name: string, only: DrillOptions["onl
   const configured = syncOf(configuration, name);
   const { rules, approval } = configured;
   try {
+    await using state = await readStateForPlan(configuration);
     return await drill(sync, {
       rules,
       compile: await compilerOf(configuration, configured),
       approval,
       only,
-      folder: await readableState(configuration, planState),
+      files: state.files,
       memory: configuration.memory,
       interruption,
       warn: (message) => {

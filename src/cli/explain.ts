@@ -12,7 +12,7 @@ import { painter } from "#plan/render/text.ts";
 import type { Paint } from "#plan/render/text.ts";
 import { lastChangeOf } from "./history.ts";
 import { formatName } from "#text.ts";
-import { explainState, readableState } from "#daemon/data-folder.ts";
+import { readStateForPlan } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { forCaller } from "#times.ts";
 import { openSync } from "#daemon/wiring.ts";
@@ -65,8 +65,9 @@ async function explainOne(context: Context, name: string, wanted: string): Promi
   const { configuration, interruption, output } = context;
   const sync = await openSync(configuration, name, context.embedded);
   try {
+    await using state = await readStateForPlan(configuration);
     return await explainBy(sync, wanted, {
-      folder: await readableState(configuration, explainState),
+      state,
       memory: configuration.memory,
       interruption,
       approval: configuration.syncs[name]?.approval ?? "automatic",

@@ -3,6 +3,8 @@ import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
 import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
+import { daemonFolder } from "#daemon/data-folder.ts";
+import { filesIn } from "#state/folder/store.ts";
 import { describeExported, exportDocument, exportFiles, exportTables } from "#daemon/export.ts";
 import { command } from "#commands.ts";
 import { resolve } from "node:path";
@@ -52,8 +54,11 @@ export async function exportCommand(
   };
   for (const sync of chosen(context, name, to)) {
     try {
+      const files = filesIn(daemonFolder(context.configuration));
       const exported =
-        to === undefined ? await exportTables(context, sync) : await exportFiles(context, sync, resolve(to), { raw });
+        to === undefined
+          ? await exportTables(context, files, sync)
+          : await exportFiles(context, sync, resolve(to), { raw });
       const document = exportDocument(exported);
       documents.push({ sync, ...document });
       if (!output.json) await output.write(describeExported(sync, document));

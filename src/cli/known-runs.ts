@@ -1,28 +1,24 @@
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
-import { readJournal } from "#state/folder/journal.ts";
-import { lostRecord } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatName } from "#text.ts";
 import type { ReadingContext } from "#daemon/context.ts";
-import { isLocked, readableState } from "#daemon/data-folder.ts";
+import { readState } from "#daemon/data-folder.ts";
+import type { KnownJournal } from "#state/store.ts";
 
 /**
  * The runs of the journal, newest first; one whose process was killed is shown as such. Only reads: needs no lock, and
  * leaves it to the next run to find out more, and to write it down.
  */
-export async function knownRuns({ configuration }: Pick<ReadingContext, "configuration">): Promise<RunRecord[]> {
-  const folder = await readableState(configuration, { journal: true });
-  let { runs } = await readJournal(folder);
-  if (configuration.shared === undefined && runs.some(isRunning) && !isLocked(configuration)) {
-    // Whatever was running has ended; it may have said how meanwhile.
-    runs = (await readJournal(folder)).runs.map((run) => (isRunning(run) ? lostRecord(run) : run));
-  }
-  return runs.toSorted((a, b) => (a.id < b.id ? 1 : -1));
+export async function knownRuns(context: Pick<ReadingContext, "configuration">): Promise<readonly RunRecord[]> {
+  return (await knownJournal(context)).runs;
 }
 
-function isRunning({ state }: RunRecord): boolean {
-  return state === "running";
+/** The same, with the states of the syncs. */
+export async function knownJournal({ configuration }: Pick<ReadingContext, "configuration">): Promise<KnownJournal> {
+  await using state = await readState(configuration);
+  const { runs, syncs } = await state.journal();
+  return { runs: runs.toSorted((a, b) => (a.id < b.id ? 1 : -1)), syncs };
 }
 
 /**

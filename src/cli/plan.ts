@@ -10,7 +10,7 @@ import type { DriftRules, Overridable } from "#plan/limits.ts";
 import { errorDocument } from "#errors.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/context.ts";
-import { planState, readableState } from "#daemon/data-folder.ts";
+import { readStateForPlan } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
@@ -101,14 +101,14 @@ export async function dryRun(context: Context, name: string, options: DryRunOpti
   const sync = await openSync(configuration, name, context.embedded, context.observe);
   const { memory } = configuration;
   try {
-    const folder = await readableState(configuration, planState);
+    await using state = await readStateForPlan(configuration);
     const { drift: policy = sync.drift.policy } = options;
     return await run(
       { ...sync, drift: { ...sync.drift, policy } },
       {
         ...options,
         apply: false,
-        folder,
+        files: state.files,
         memory,
         interruption,
         progress: progressOf(context, name),

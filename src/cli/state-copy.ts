@@ -9,8 +9,9 @@ import { InputError } from "#errors.ts";
 import { readTarget } from "#postgres/options.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { breakWords } from "#state/audit/words.ts";
-import { copyStateIn, copyStateOut } from "#state/copy.ts";
-import type { CopiedState } from "#state/copy.ts";
+import { copyState } from "#state/copy.ts";
+import { copyableFolder } from "#state/folder/copy.ts";
+import { copyableDatabase } from "#state/postgres/copy.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
 import { holdLock, stateFolder } from "#daemon/data-folder.ts";
@@ -54,25 +55,21 @@ export async function stateCopy(
   { configuration, interruption, output }: Pick<Context, "configuration" | "interruption" | "output">,
   options: StateCopyOptions,
 ): Promise<ExitCode> {
-  const postgres = databaseOf(configuration, options);
   const folder = stateFolder(configuration);
-  const parts: CopiedState[] = [];
-  const copied = async (part: CopiedState): Promise<void> => {
-    parts.push(part);
-    if (!output.json) await output.write(`${part.what}: ${formatNumber(part.count)}, digest ${part.digest}\n`);
-  };
+  const signal = interruption.stop;
+  const database = copyableDatabase(databaseOf(configuration, options), signal);
   const lock = await holdLock(configuration);
   try {
-    const copy = { postgres, folder, copied, signal: interruption.stop };
-    if (options.back !== true) {
-      await copyStateIn(copy, Object.keys(configuration.syncs));
-      if (output.json) await output.write(`${JSON.stringify({ copied: parts })}\n`);
-      else await output.write(afterwards(configuration, folder));
-      return exitCodes.done;
+    const inFolder = copyableFolder(folder, Object.keys(configuration.syncs), signal);
+    const isBack = options.back === true;
+    const { parts, broken, untold } = await (isBack ? copyState(database, inFolder) : copyState(inFolder, database));
+    const found = isBack ? { untold, ...(broken && { broken }) } : {};
+    if (output.json) await output.write(`${JSON.stringify({ copied: parts, ...found })}\n`);
+    else {
+      for (const part of parts)
+        await output.write(`${part.what}: ${formatNumber(part.count)}, digest ${part.digest}\n`);
+      await output.write(isBack ? afterwardsBack(folder) : afterwards(configuration, folder));
     }
-    const { broken, untold } = await copyStateOut(copy);
-    if (output.json) await output.write(`${JSON.stringify({ copied: parts, untold, ...(broken && { broken }) })}\n`);
-    else await output.write(afterwardsBack(folder));
     if (untold > 0)
       output.say(
         `${pluralize(untold, "end of a run was", "ends of runs were")} not told to anybody yet, and will not be`,

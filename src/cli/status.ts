@@ -13,18 +13,18 @@ import { isAlive } from "#files/durable.ts";
 import { leavingWords, totalsOf } from "#plan/render/shared.ts";
 import { painter } from "#plan/render/text.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
-import { readJournal } from "#state/folder/journal.ts";
 import { isOpen, standingsOf } from "#state/record.ts";
-import type { Standing, RunRecord, SyncStatus } from "#state/record.ts";
+import type { Standing, SyncStatus } from "#state/record.ts";
+import type { KnownJournal } from "#state/store.ts";
 import { pluralize } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
-import { readableState, readPresence } from "#daemon/data-folder.ts";
+import { readPresence } from "#daemon/data-folder.ts";
 import { layOut, renderTable } from "./format.ts";
 import { exactly, forCaller, relatively } from "#times.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { stateOf, tones, toneStyles } from "#state/run-text.ts";
-import { knownRuns } from "./known-runs.ts";
+import { knownJournal } from "./known-runs.ts";
 
 export function declare(command: Command, runner: Runner): void {
   help(common(command), { examples: ["rollcall status", "rollcall status --json"] }).action((options: CommonOptions) =>
@@ -107,13 +107,11 @@ function isOther(configuration: Configuration, { connection, status }: FoundDaem
 /** How the syncs stand: by the daemon, or by the journal where none runs. */
 async function standings(context: Context, daemon: FoundDaemon | undefined): Promise<Standing[]> {
   const { configuration } = context;
-  const runs = await knownRuns(context);
-  const syncs = daemon?.status.syncs ?? (await statusesByJournal(configuration, runs));
-  return standingsOf(syncs, runs);
+  const journal = await knownJournal(context);
+  return standingsOf(daemon?.status.syncs ?? statusesByJournal(configuration, journal), journal.runs);
 }
 
-async function statusesByJournal(configuration: Configuration, runs: readonly RunRecord[]): Promise<SyncStatus[]> {
-  const { syncs } = await readJournal(await readableState(configuration, { journal: true }));
+function statusesByJournal(configuration: Configuration, { runs, syncs }: KnownJournal): SyncStatus[] {
   return Object.entries(configuration.syncs).map(([sync, { to, schedule }]) =>
     Object.assign({ skipped: [] }, syncs[sync], {
       sync,

@@ -11,7 +11,7 @@ import type { Fate, Unmanaged, UnmanagedList } from "#sync/explain/unmanaged.ts"
 import { formatName, formatNumber, pluralize, visible } from "#text.ts";
 import { exactly } from "#times.ts";
 import type { Context } from "#daemon/context.ts";
-import { planState, readableState } from "#daemon/data-folder.ts";
+import { readStateForPlan } from "#daemon/data-folder.ts";
 import { layOut, renderTable } from "./format.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
@@ -80,14 +80,9 @@ async function listOne(
     output.say(`${name}: ${message}`);
   };
   const { memory } = configuration;
-  const options = {
-    folder: await readableState(configuration, planState),
-    memory,
-    interruption,
-    progress: progressOf(context, name),
-    warn,
-  };
   try {
+    await using state = await readStateForPlan(configuration);
+    const options = { files: state.files, memory, interruption, progress: progressOf(context, name), warn };
     return await listUnmanaged(sync, options, async (list) => {
       output.progress();
       return work(list);

@@ -2,10 +2,10 @@ import type { Configuration } from "#config/configuration.ts";
 import { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { CoordinatorOptions, SyncSettings } from "#sync/coordinator/context.ts";
 import type { Context } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
 import { openSync, placeOf } from "./wiring.ts";
-import { exportAfter, exportDocument, exportRecord } from "#daemon/export.ts";
-import type { Records } from "./records.ts";
+import { exportAfter, exportDocument } from "#daemon/export.ts";
+import { ExportRecord } from "#state/exports.ts";
+import type { Store } from "#state/store.ts";
 
 /**
  * The coordinator of this process, which must hold the lock of the data folder. Call `recover` first: it finds out what
@@ -14,19 +14,14 @@ import type { Records } from "./records.ts";
  */
 export async function openLocalCoordinator(
   current: () => Context,
-  { journal, audit, shared }: Records,
+  store: Store,
   options: Pick<CoordinatorOptions, "statusOf" | "report" | "now"> = {},
 ): Promise<LocalCoordinator> {
   const { configuration, interruption } = current();
-  const { memory } = configuration;
-  const folder = daemonFolder(configuration);
   const coordinator = new LocalCoordinator({
     ...options,
-    folder,
-    memory,
-    journal,
-    shared,
-    audit,
+    store,
+    memory: configuration.memory,
     interruption,
     syncs: () => settingsOf(current().configuration),
     open: (name) => {
@@ -36,10 +31,11 @@ export async function openLocalCoordinator(
     applying: async (name) => {
       const { configuration } = current();
       // From here on the exported tables are out of date, however this run ends.
-      exportRecord(configuration, placeOf(configuration, configuration.syncs[name]?.to ?? "")).invalidate();
+      const place = placeOf(configuration, configuration.syncs[name]?.to ?? "");
+      await new ExportRecord(store.files, place).invalidate();
     },
     after: async (name, outcome) => {
-      const exported = await exportAfter(current(), name, outcome);
+      const exported = await exportAfter(current(), store.files, name, outcome);
       return exported === undefined ? undefined : exportDocument(exported);
     },
   });

@@ -3,7 +3,8 @@ import type { Context } from "#daemon/context.ts";
 import { openLocalCoordinator } from "#daemon/coordinator.ts";
 import { openNotifications } from "#daemon/notifications.ts";
 import type { Notifications } from "#daemon/notifications.ts";
-import type { Records } from "#daemon/records.ts";
+import type { OpenedStore } from "#daemon/records.ts";
+import { paths } from "#state/store.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Actor, SyncState } from "#state/record.ts";
@@ -46,17 +47,16 @@ interface Leading {
 /** Recovers interrupted runs, and starts the schedules of all syncs. */
 export async function startDaemon(
   base: Omit<Context, "interruption">,
-  records: Records,
+  store: OpenedStore,
   metrics: DaemonMetrics,
 ): Promise<Daemon> {
-  const { shared } = records;
   const stop = new AbortController();
   const abandon = new AbortController();
   let context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
   const { log } = context;
-  const now = shared?.node.now ?? Date.now;
+  const now = (): number => store.lease.now();
   let leading: Leading | undefined;
-  const coordinator: LocalCoordinator = await openLocalCoordinator(() => context, records, {
+  const coordinator: LocalCoordinator = await openLocalCoordinator(() => context, store, {
     report: (report, { id }) => logPlan(context, report, id),
     statusOf: (name) => {
       const sync = context.configuration.syncs[name];
@@ -102,20 +102,19 @@ export async function startDaemon(
   coordinator.subscribe(logSchedule(log));
   metrics.follow(coordinator);
   let endPart: (() => Promise<void>) | undefined;
-  if (shared === undefined) {
+  if (!store.isShared) {
     const { scheduler, notifications } = await lead(`${hostname()}\n${context.configuration.data}`);
     coordinator.subscribe(notifications.listener);
     await coordinator.recover();
     scheduler.update(scheduledSyncs(context.configuration));
   } else {
     const leadAll = async (): Promise<Lead> => {
-      const outbox = ["outbox/"];
-      await shared.files.pull(outbox);
+      await store.files.fetch(paths.outbox);
       // The same for all of them: whoever leads begins a run at the same moment.
       const { scheduler, notifications, end } = await lead("shared", {
-        saved: () => shared.files.push(outbox),
+        saved: () => store.files.save(paths.outbox),
         // Without the lease, another one sends them.
-        closing: () => (shared.node.lost().aborted && !stop.signal.aborted ? 0 : 3_000),
+        closing: () => (store.lease.lost().aborted && !stop.signal.aborted ? 0 : 3_000),
       });
       // What becomes of runs is recorded with them, whoever runs them.
       const unsubscribe = coordinator.subscribe((event) => {
@@ -134,7 +133,7 @@ export async function startDaemon(
       };
     };
     endPart = takePart({
-      shared,
+      store,
       coordinator,
       lead: leadAll,
       log: { info: (message) => log.info(message), warn: (message) => log.warn(message) },

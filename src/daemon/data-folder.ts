@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { readFile, rm, stat } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
@@ -10,7 +10,8 @@ import { InputError, messageOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { presenceFile } from "#files/presence.ts";
-import type { Wanted } from "#state/postgres/copies.ts";
+import { openFolderReader } from "#state/folder/store.ts";
+import type { Reader } from "#state/store.ts";
 
 /**
  * The folder that the daemon of this machine works in: journal, ledgers, stored plans, workbenches. Where several daemons
@@ -27,42 +28,23 @@ export function stateFolder({ data }: Pick<Configuration, "data">): string {
 }
 
 /**
- * The folder in which the daemon's state can be read: its own, or copies of what several daemons share.
+ * Opens the state of a configuration to read it: needs no lock. Close it after use.
  * @throws {UnavailableError} when PostgreSQL does not answer
  */
-export async function readableState(
-  configuration: Pick<Configuration, "data" | "shared">,
-  wanted: Wanted,
-): Promise<string> {
-  const { shared } = configuration;
+export async function readState(configuration: Pick<Configuration, "data" | "shared">): Promise<Reader> {
   const folder = daemonFolder(configuration);
-  // What needs ledgers or plans also needs a workbench.
-  if (wanted.files !== undefined) await workFolder(configuration);
-  if (shared === undefined) return folder;
+  if (configuration.shared === undefined) return openFolderReader(folder, () => isLocked(configuration));
   await refuseForeignFolder(configuration.data);
   // Only loaded where it is used, with its driver.
-  const { copyShared } = await import("#state/postgres/copies.ts");
-  return copyShared(shared.postgres, folder, wanted);
+  const { openPostgresReader } = await import("#state/postgres/store.ts");
+  return openPostgresReader(configuration.shared.postgres, folder);
 }
 
-/** Reads the audit log in its folder, or in a copy of the one that several daemons share, which goes afterwards. */
-export async function readingAudit<Result>(
-  configuration: Pick<Configuration, "data" | "shared">,
-  work: (folder: string) => Promise<Result>,
-): Promise<Result> {
-  const folder = await readableState(configuration, { audit: true });
-  try {
-    return await work(folder);
-  } finally {
-    if (configuration.shared !== undefined) await rm(folder, { recursive: true, force: true });
-  }
+/** The same, for what plans: it also needs a workbench. @throws {InputError} as `workFolder` does */
+export async function readStateForPlan(configuration: Pick<Configuration, "data" | "shared">): Promise<Reader> {
+  await workFolder(configuration);
+  return readState(configuration);
 }
-
-/** What a plan, or the reason of one, is made of besides sources and target. */
-export const planState: Wanted = { files: ["ledgers/", "baselines/"] };
-
-/** The same, and the plans that wait. */
-export const explainState: Wanted = { files: ["ledgers/", "baselines/", "runs/"], journal: true };
 
 /**
  * How commands on the same data folder find a running service: `service.json`, readable only by its owner. It contains

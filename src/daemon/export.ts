@@ -1,26 +1,14 @@
-import {
-  chownSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { dirname, join } from "node:path";
-import type { Configuration, ExportConfiguration } from "#config/configuration.ts";
+import type { ExportConfiguration } from "#config/configuration.ts";
 import { errorDocument, InputError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { FileStyle } from "#exports/csv.ts";
 import { exportToFolder, exportToTables } from "#exports/export.ts";
 import type { ExportOptions, TableExport } from "#exports/export.ts";
+import { ExportRecord } from "#state/exports.ts";
 import type { RunRecord } from "#state/record.ts";
+import type { StateFiles } from "#state/store.ts";
 import type { RunResult } from "#sync/context.ts";
-import { daemonFolder, workFolder } from "#daemon/data-folder.ts";
+import { workFolder } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError } from "#daemon/output.ts";
 import { openConfiguredLoads, openConfiguredTarget, placeOf } from "#daemon/wiring.ts";
@@ -80,14 +68,15 @@ export interface Exported {
 
 /**
  * Exports the target of a sync to the tables of its `export:`.
+ * @param files have the record of it
  * @throws when nothing could be exported at all
  */
-export async function exportTables(context: Context, sync: string): Promise<Exported> {
+export async function exportTables(context: Context, files: StateFiles, sync: string): Promise<Exported> {
   const { configuration, embedded } = context;
   const settings = configuration.syncs[sync];
   if (settings?.export === undefined) throw new InputError(`the sync ${sync} has no \`export:\``);
   const { to: target, export: into } = settings;
-  const record = exportRecord(configuration, placeOf(configuration, target));
+  const record = new ExportRecord(files, placeOf(configuration, target));
   const { loads } = await openConfiguredLoads(configuration, target, embedded, {
     log: (message) => {
       context.log.info({ sync }, `sync ${sync}: ${message}`);
@@ -97,8 +86,8 @@ export async function exportTables(context: Context, sync: string): Promise<Expo
     const exported = await exportTarget(context, sync, databaseOf(into), (options) =>
       exportToTables(options, into, (...load) => loads.load(...load)),
     );
-    if (exported.problem === undefined) record.settle(into);
-    else record.invalidate();
+    if (exported.problem === undefined) await record.settle(into);
+    else await record.invalidate();
     return exported;
   } finally {
     await loads.close();
@@ -111,17 +100,18 @@ export async function exportTables(context: Context, sync: string): Promise<Expo
  */
 export async function exportAfter(
   context: Context,
+  files: StateFiles,
   sync: string,
   outcome: RunResult["outcome"],
 ): Promise<Exported | undefined> {
   const { configuration, interruption } = context;
   const settings = configuration.syncs[sync];
   if (settings?.export === undefined || outcome === "planned") return undefined;
-  const record = exportRecord(configuration, placeOf(configuration, settings.to));
-  if (outcome === "no change" && record.has(settings.export)) return undefined;
+  const record = new ExportRecord(files, placeOf(configuration, settings.to));
+  if (outcome === "no change" && (await record.has(settings.export))) return undefined;
   const to = databaseOf(settings.export);
   try {
-    return await exportTables(context, sync);
+    return await exportTables(context, files, sync);
   } catch (error) {
     const why = interruption.stop.aborted ? "it was cancelled" : describeError(error);
     const problem = new InputError(`nothing was exported to ${to}; its tables are unchanged: ${why}`);
@@ -179,53 +169,4 @@ function problemOf(tables: readonly TableExport[], to: string): InputError | und
       "the others are unchanged",
     { problems: failed.map(({ table, error }) => `${table}: ${describeError(error)}`) },
   );
-}
-
-/**
- * Which tables are up to date with a target: a small file per target. It is removed before a run changes the target, so
- * that an export that failed, or was killed, is repeated after the next run.
- */
-export interface ExportRecord {
-  /** Whether these tables are up to date. */
-  has(into: ExportConfiguration): boolean;
-  /** Records that they are. */
-  settle(into: ExportConfiguration): void;
-  /** Records that none are: the target is about to change. */
-  invalidate(): void;
-}
-
-function key({ database, schema }: ExportConfiguration): string {
-  return JSON.stringify([database, schema ?? null]);
-}
-
-/** @param place identifies the target: see `placeOf` */
-export function exportRecord(configuration: Configuration, place: string): ExportRecord {
-  const file = join(daemonFolder(configuration), "exports", `${encodeURIComponent(place)}.json`);
-  const read = (): string[] => {
-    try {
-      return JSON.parse(readFileSync(file, "utf8")) as string[];
-    } catch {
-      return [];
-    }
-  };
-  return {
-    has: (into) => read().includes(key(into)),
-    settle: (into) => {
-      mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-      const temporary = `${file}.${process.pid}`;
-      writeFileSync(temporary, JSON.stringify([...new Set([...read(), key(into)])]));
-      // Root may export while the service runs as another account, which must be able to read it.
-      const { uid, gid } = statSync(daemonFolder(configuration));
-      if (process.getuid?.() === 0) for (const path of [dirname(file), temporary]) chownSync(path, uid, gid);
-      renameSync(temporary, file);
-    },
-    invalidate: () => {
-      if (!existsSync(file)) return;
-      rmSync(file);
-      // Durably: after a power failure the tables must not count as up to date.
-      const folder = openSync(dirname(file), "r");
-      fsyncSync(folder);
-      closeSync(folder);
-    },
-  };
 }

@@ -10,8 +10,8 @@ import { Notifier } from "#notify/notifier.ts";
 import type { NotifierOptions } from "#notify/notifier.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
 import { formatName } from "#text.ts";
-import { daemonFolder } from "./data-folder.ts";
-import { readableStore } from "./stored-changes.ts";
+import { daemonFolder, readState } from "./data-folder.ts";
+import { Plans } from "#state/plans.ts";
 import type { Context } from "./context.ts";
 
 /** Sends notifications and heartbeats about runs. */
@@ -154,9 +154,10 @@ const marks = { delete: "-", create: "+", update: "~" } as const;
 
 /** The first principals that a run would change, a line each, deletions first: `- user zoe`. */
 async function changedNames(configuration: Configuration, run: RunRecord, most: number): Promise<readonly string[]> {
-  const store = readableStore(configuration);
-  await store.fetch([run.id]);
-  const files = { file: store.file(run.id, "changes"), spill: join(daemonFolder(configuration), "notices.spill") };
+  await using state = await readState(configuration);
+  const plans = new Plans(state.files);
+  await plans.fetch([run.id]);
+  const files = { file: plans.file(run.id, "changes"), spill: join(daemonFolder(configuration), "notices.spill") };
   const lines: string[] = [];
   for (const action of ["delete", "create", "update"] as const) {
     if (run.counts === undefined || run.counts.users[action] + run.counts.groups[action] === 0) continue;

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { firstLineOf } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { leadership } from "#state/postgres/nodes.ts";
-import type { SharedState } from "#state/postgres/store.ts";
+import type { PostgresStore } from "#state/postgres/store.ts";
 import type { SyncEvent } from "#state/record.ts";
 
 /** What only one of the processes does at a time: schedules, and telling people. */
@@ -13,7 +13,7 @@ export interface Lead {
 }
 
 export interface PartOptions {
-  readonly shared: SharedState;
+  readonly store: PostgresStore;
   readonly coordinator: Pick<LocalCoordinator, "recover" | "refresh" | "idle">;
   /** Begins to lead. */
   readonly lead: () => Promise<Lead>;
@@ -31,8 +31,8 @@ const rounds = 4;
  * after one was lost, once nothing runs here any more.
  * @returns ends that
  */
-export function takePart({ shared, coordinator, lead, log }: PartOptions): () => Promise<void> {
-  const { node, journal } = shared;
+export function takePart({ store, coordinator, lead, log }: PartOptions): () => Promise<void> {
+  const { lease: node, journal } = store;
   const stop = new AbortController();
   let leading: Lead | undefined;
   let problem: string | undefined;

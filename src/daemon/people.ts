@@ -1,5 +1,5 @@
 import type { Configuration } from "#config/configuration.ts";
-import { daemonFolder, explainState, planState, readableState } from "#daemon/data-folder.ts";
+import { daemonFolder, readStateForPlan } from "#daemon/data-folder.ts";
 import type { Embedded } from "#daemon/embedded.ts";
 import { filesOf, openStoredChanges } from "#daemon/stored-changes.ts";
 import { openConfiguredTarget, openSync, placeOf, syncOf } from "#daemon/wiring.ts";
@@ -76,7 +76,7 @@ export class People {
     const { current, embedded, coordinator } = this.#options;
     this.#listings ??= new Listings({
       folder: daemonFolder(current()),
-      state: () => readableState(current(), planState),
+      state: () => readStateForPlan(current()),
       memory: current().memory,
       open: async (name) => {
         const configuration = current();
@@ -150,8 +150,9 @@ export class People {
   ): Promise<Explanation> {
     const sync = await openSync(configuration, name, this.#options.embedded);
     try {
+      await using state = await readStateForPlan(configuration);
       const options = {
-        folder: await readableState(configuration, explainState),
+        state,
         memory: configuration.memory,
         interruption: { stop: signal, abandon: signal },
         approval: syncOf(configuration, name).approval,

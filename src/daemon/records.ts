@@ -6,74 +6,68 @@ import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import { differences, fingerprint } from "#config/differences.ts";
 import { writeDurably } from "#files/durable.ts";
-import { openAudit } from "#state/folder/audit.ts";
-import type { Audit } from "#state/folder/audit.ts";
-import { readHead } from "#state/folder/audit-head.ts";
-import { openJournal } from "#state/folder/journal.ts";
-import type { Journal } from "#state/folder/journal.ts";
+import { FolderStore } from "#state/folder/store.ts";
+import type { PostgresStore } from "#state/postgres/store.ts";
 import type { Actor } from "#state/record.ts";
-import type { SharedState } from "#state/postgres/store.ts";
+import { paths } from "#state/store.ts";
+import type { Store, StoreOptions } from "#state/store.ts";
 import { localActor } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 
-/** The journal and the audit log: of a data folder, whose lock this needs, or of the daemons that share their state. */
-export interface Records {
-  readonly journal: Journal;
-  readonly audit: Audit;
-  /** Present: they are in PostgreSQL. */
-  readonly shared?: SharedState | undefined;
-  /** Records a changed configuration in the audit log, and keeps its secrets out of it from then on. */
-  configured(configuration: Configuration, by: Actor): Promise<void>;
-  close(): Promise<void>;
-}
+/** Where the state is. */
+export type OpenedStore = FolderStore | PostgresStore;
 
 /**
- * Opens the journal and the audit log, and records the configuration in the log.
- * @throws {InputError} when they cannot be read or written: nothing is done that cannot be recorded
+ * Opens the state of a configuration to write it: in the data folder, whose lock this needs, or in PostgreSQL. Records in
+ * the audit log what was wrong with it, and the configuration.
+ * @throws {InputError} when it cannot be read or written: nothing is done that cannot be recorded
  */
-export async function openRecords(configuration: Configuration, log: Logger): Promise<Records> {
-  const folder = daemonFolder(configuration);
-  const by = localActor();
-  if (configuration.shared !== undefined) {
-    // Only loaded where it is used, with its driver.
-    const { openSharedRecords } = await import("./shared-records.ts");
-    return openSharedRecords(configuration, configuration.shared);
-  }
-  const journal = await openJournal(folder, configuration.journal);
-  const expected = await readHead(folder);
-  const audit = await openAudit(folder, {
-    expected,
-    warn: (message) => {
-      log.error(message);
-    },
-  });
-  const configured = async (configuration: Configuration, by: Actor): Promise<void> => {
-    await recordConfiguration(configuration, audit, by);
-  };
+export async function openStore(configuration: Configuration, log: Logger): Promise<OpenedStore> {
+  if (configuration.shared === undefined) return open(configuration, log);
+  // Only loaded where it is used, with its driver.
+  const { startPatiently } = await import("#postgres/primary.ts");
+  return startPatiently(() => open(configuration, log), configuration.shared.lease);
+}
+
+async function open(configuration: Configuration, log: Logger): Promise<OpenedStore> {
+  const { shared, journal: retention } = configuration;
+  const warn = (message: string): void => log.error(message);
+  const options = { folder: daemonFolder(configuration), retention, warn };
+  const store = shared === undefined ? await openInFolder(options) : await openShared(shared, options);
   try {
-    if (journal.damaged !== undefined) {
-      const { keptAs: kept, problem: reason } = journal.damaged;
-      log.error(
-        `the journal was damaged (${reason}). It was moved to ${kept} in ${folder}, and a new one was started. ` +
-          "No run of a sync is applied automatically until somebody has approved one of them",
-      );
-      await audit.append({ event: "journal damaged", by, kept, reason });
-    }
-    await configured(configuration, by);
-    // A damaged log continues in a new file, whose head is not the one the journal knows.
-    if (audit.head().hash !== journal.document.audit?.hash) {
-      journal.audited(audit.head());
-      await journal.put([]);
-    }
-    return { journal, audit, configured, close: () => audit.close() };
+    await recordConfiguration(configuration, store, localActor());
+    return store;
   } catch (error) {
-    await audit.close();
+    await store.close();
     throw error;
   }
 }
 
-/** Its file, below the daemon's folder. */
-export const lastConfiguration = "configuration.json";
+async function openShared(
+  { postgres, lease }: NonNullable<Configuration["shared"]>,
+  options: StoreOptions,
+): Promise<PostgresStore> {
+  const { PostgresStore } = await import("#state/postgres/store.ts");
+  return PostgresStore.open(postgres, lease, options);
+}
+
+async function openInFolder(options: StoreOptions): Promise<FolderStore> {
+  const store = await FolderStore.open(options);
+  const { damaged } = store.journal;
+  if (damaged === undefined) return store;
+  const { keptAs: kept, problem: reason } = damaged;
+  options.warn(
+    `the journal was damaged (${reason}). It was moved to ${kept} in ${options.folder}, and a new one was started. ` +
+      "No run of a sync is applied automatically until somebody has approved one of them",
+  );
+  try {
+    await store.audit.append({ event: "journal damaged", by: localActor(), kept, reason });
+    return store;
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
 
 /**
  * What the next configuration is compared with: `configuration.json`, readable only by its owner. It contains the key of
@@ -94,10 +88,11 @@ type LastConfiguration = z.infer<typeof record>;
  */
 export async function recordConfiguration(
   configuration: Configuration,
-  audit: Pick<Audit, "append">,
+  { audit, files }: Pick<Store, "audit" | "files">,
   by: Actor,
 ): Promise<void> {
-  const file = join(daemonFolder(configuration), lastConfiguration);
+  const file = join(files.folder, ...paths.configuration);
+  await files.fetch(paths.configuration);
   const last = await readLast(file);
   const key = last?.key ?? randomBytes(32).toString("base64");
   const { digest, settings } = fingerprint(configuration, Buffer.from(key, "base64"));
@@ -112,6 +107,7 @@ export async function recordConfiguration(
   });
   // Last: if the process is killed in between, the change is recorded twice rather than never.
   await writeDurably(file, `${JSON.stringify({ version: 1, key, digest, settings } satisfies LastConfiguration)}\n`);
+  await files.save(paths.configuration);
 }
 
 async function readLast(file: string): Promise<LastConfiguration | undefined> {

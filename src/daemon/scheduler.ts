@@ -3,7 +3,7 @@ import { messageOf } from "#errors.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import { hasSucceeded } from "#state/record.ts";
 import type { Actor, Cause, RunRecord, SyncEvent, SyncState } from "#state/record.ts";
-import { SlotTakenError } from "#state/postgres/journal.ts";
+import { SlotTakenError } from "#state/store.ts";
 import { openCron } from "./cron.ts";
 
 /** The schedule of a sync. Times are in milliseconds. */

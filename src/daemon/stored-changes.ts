@@ -1,14 +1,11 @@
 import { copyFile, link } from "node:fs/promises";
-import { join } from "node:path";
-import type { StateConfiguration } from "#config/state.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { firstLineOf, InputError } from "#errors.ts";
-import { openPlans } from "#state/plans.ts";
-import type { Plans } from "#state/plans.ts";
+import { Plans } from "#state/plans.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { ReadingContext } from "./context.ts";
-import { daemonFolder, readableState, workFolder } from "./data-folder.ts";
+import { readState, workFolder } from "./data-folder.ts";
 
 /** Reads the stored changes of runs. */
 export interface StoredChanges {
@@ -24,33 +21,25 @@ export interface StoredChanges {
   close(): Promise<void>;
 }
 
-/** The stored plans, to be read: `fetch` brings here what several daemons share. */
-export function readableStore(configuration: StateConfiguration): Pick<Plans, "fetch" | "file"> {
-  const folder = daemonFolder(configuration);
-  if (configuration.shared === undefined) return openPlans(folder);
-  return {
-    file: openPlans(join(folder, "copies")).file,
-    fetch: async (ids) => {
-      await readableState(configuration, { files: ids.map((id) => `runs/${id}/`) });
-    },
-  };
-}
-
 /** Opens the stored changes of a data folder. Needs no lock: each file gets a second name, in a workbench. */
 export async function openStoredChanges({
   configuration,
 }: Pick<ReadingContext, "configuration">): Promise<StoredChanges> {
-  const store = readableStore(configuration);
   const workbench = await openWorkbench({ folder: await workFolder(configuration), memory: configuration.memory });
+  const state = await readState(configuration).catch(async (error: unknown) => {
+    await workbench.close();
+    throw error;
+  });
+  const plans = new Plans(state.files);
   const originals = new Map<string, string>();
   return {
     connection: workbench.connection,
     file: async ({ id }, table = "changes") => {
       // A history finds the run by the name of its changes.
       const name = table === "changes" ? id : `${id}.${table}`;
-      const [file, own] = [store.file(id, table), workbench.file(`${name}.parquet`)];
+      const [file, own] = [plans.file(id, table), workbench.file(`${name}.parquet`)];
       originals.set(own, file);
-      await store.fetch([id]);
+      await plans.fetch([id]);
       try {
         // A link costs nothing, whatever the size; a file system without links gets a copy.
         await link(file, own).catch((error: unknown) =>
@@ -67,7 +56,10 @@ export async function openStoredChanges({
       const found = [...originals].find(([own]) => text.includes(own));
       return found === undefined ? error : unreadable(found[1], new Error(text.replaceAll(found[0], found[1])));
     },
-    close: () => workbench.close(),
+    close: async () => {
+      await state[Symbol.asyncDispose]();
+      await workbench.close();
+    },
   };
 }
 

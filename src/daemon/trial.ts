@@ -2,7 +2,7 @@ import type { ErrorDocument } from "#errors.ts";
 import { Worker } from "node:worker_threads";
 import type { Composition } from "#daemon/composition.ts";
 import { openBoth, syncOf } from "#daemon/wiring.ts";
-import { planState, readableState } from "#daemon/data-folder.ts";
+import { readStateForPlan } from "#daemon/data-folder.ts";
 import { openEmbedded } from "#daemon/embedded.ts";
 import { openLog } from "#daemon/log.ts";
 import { loadConfiguration } from "#config/load.ts";
@@ -110,9 +110,11 @@ async function attempt(
   const log = await openLog({ level: "silent", destination: 2 });
   const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
   const { before, after } = await openBoth(configuration, changed, name, embedded);
+  await using state = await readStateForPlan(configuration);
   let side: Side = "before";
   const options = {
-    folder: await readableState(configuration, planState),
+    state,
+    files: state.files,
     memory: configuration.memory,
     interruption: { stop: signal, abandon: signal },
     approval: syncOf(configuration, name).approval,

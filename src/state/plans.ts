@@ -10,6 +10,8 @@ import { syncFolder, writeDurably } from "#files/durable.ts";
 import type { Amount, Facts, LimitCheck, Measure } from "#plan/limits.ts";
 import { changesIn } from "#plan/stored.ts";
 import { tables as planTables } from "#plan/tables.ts";
+import { paths } from "./store.ts";
+import type { StateFiles } from "./store.ts";
 
 /**
  * The tables of a workbench that are stored with a plan, each as a Parquet file:
@@ -97,66 +99,139 @@ export interface PlanToStore extends PlanFacts {
   readonly plan: { readonly digest: string };
 }
 
-/** The stored plans: a folder `runs/<id>` each, in the daemon's folder. */
-export interface Plans {
+/** The stored plans of a state: a folder `runs/<id>` each. */
+export class Plans {
+  private readonly files: StateFiles;
+
+  constructor(files: StateFiles) {
+    this.files = files;
+  }
+
   /**
    * Stores the plan of a workbench, all of it or nothing.
    * @returns its seal: a digest of all that is stored
    */
-  save(id: string, connection: Connection, planned: PlanToStore): Promise<string>;
+  async save(id: string, connection: Connection, planned: PlanToStore): Promise<string> {
+    const { checks, waiting, amounts, scope } = planned;
+    const document: StoredPlan = { version: 1, digest: planned.plan.digest, checks, waiting, amounts, scope };
+    const seal = await this.write(id, connection, Object.keys(tables) as (keyof typeof tables)[], document);
+    await this.files.save(paths.plans(id));
+    return seal;
+  }
+
   /** Stores the quarantined records alone, of a run that has no plan to store. */
-  saveQuarantined(id: string, connection: Connection): Promise<void>;
+  async saveQuarantined(id: string, connection: Connection): Promise<void> {
+    await this.write(id, connection, ["quarantined"]);
+    await this.files.save(paths.plans(id));
+  }
+
   /**
    * Makes the tables of a stored plan in a workbench, without `actual` and `ledger`: `shown` has its changes, for
    * `carryOver`.
    * @throws {InputError} when it cannot be read
    */
-  load(id: string, connection: Connection): Promise<StoredPlan>;
+  async load(id: string, connection: Connection): Promise<StoredPlan> {
+    await this.fetch([id]);
+    try {
+      const kept = JSON.parse(await readFile(join(this.folderOf(id), "plan.json"), "utf8")) as StoredPlan;
+      const read = (table: keyof typeof tables): string => `read_parquet(${literal(this.file(id, table))})`;
+      for (const table of applied) await connection.run(`CREATE OR REPLACE TABLE ${table} AS FROM ${read(table)}`);
+      for (const table of explaining) {
+        const isStored = await exists(this.file(id, table));
+        await connection.run(
+          isStored
+            ? `CREATE OR REPLACE TEMP TABLE ${table} AS FROM ${read(table)}`
+            : `CREATE OR REPLACE TEMP TABLE ${table} (${planTables[table]})`,
+        );
+      }
+      await connection.run(`
+        CREATE OR REPLACE TABLE shown AS
+        SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes, fields
+        FROM ${changesIn([this.file(id, "changes")])};
+        CREATE OR REPLACE TEMP TABLE change_cause AS SELECT kind, name, causes FROM shown`);
+      return kept;
+    } catch (error) {
+      throw unreadable(id, error);
+    }
+  }
+
   /** Brings what is stored of runs here, where other processes have stored it. */
-  fetch(ids: readonly string[]): Promise<void>;
+  fetch(ids: readonly string[]): Promise<void> {
+    return this.files.fetch(paths.plans(...ids));
+  }
+
   /** The path of one of its tables, for `read_parquet`. */
-  file(id: string, table: keyof typeof tables): string;
+  file(id: string, table: keyof typeof tables): string {
+    return join(this.folderOf(id), `${table}.parquet`);
+  }
+
   /**
    * Checks that what is stored is what was stored. An approval writes from it who is owned from then on, of which the
    * digest of the changes says nothing.
+   * @param seal absent: of a version that stored plans without
    * @throws {InputError} when somebody has changed it
    */
-  verify(id: string, seal: string): Promise<void>;
+  async verify(id: string, seal: string | undefined): Promise<void> {
+    if (seal === undefined) return;
+    await this.fetch([id]);
+    const found = await sealOf(this.folderOf(id)).catch((error: unknown) => {
+      throw unreadable(id, error);
+    });
+    if (found !== seal)
+      throw new InputError(
+        `the stored plan of run ${id} is not what the run has stored: somebody has changed its files. Plan again`,
+      );
+  }
+
   /** Replaces a plan by the part of it that was selected. Without a stored part, that has happened already. */
-  replaceByPart(id: string): Promise<void>;
+  async replaceByPart(id: string): Promise<void> {
+    const both = [id, partOf(id)];
+    await this.fetch(both);
+    const part = this.folderOf(partOf(id));
+    if (!(await exists(part))) return;
+    await rm(this.folderOf(id), { recursive: true, force: true });
+    await rename(part, this.folderOf(id));
+    await syncFolder(this.folder);
+    await this.files.save(paths.plans(...both));
+  }
+
   /** Moves a plan to the place of another one with the same changes: it knows more of the sources. */
-  renew(id: string, newer: string): Promise<void>;
+  async renew(id: string, newer: string): Promise<void> {
+    const both = [id, newer];
+    await this.fetch(both);
+    // One file at a time, so that there is a whole plan whenever the process ends.
+    const names = await readdir(this.folderOf(newer)).catch(() => []);
+    for (const name of names) await rename(join(this.folderOf(newer), name), join(this.folderOf(id), name));
+    if (names.length > 0) await syncFolder(this.folder);
+    await this.files.save(paths.plans(...both));
+  }
+
   /** Removes what is stored of all other runs; of runs that have ended, also unfinished plans and selected parts. */
-  prune(runs: { readonly ended: readonly string[]; readonly underWay: readonly string[] }): Promise<void>;
-}
+  async prune(runs: { readonly ended: readonly string[]; readonly underWay: readonly string[] }): Promise<void> {
+    const kept = new Set([...runs.ended, ...runs.underWay.flatMap((id) => [id, partOf(id)])]);
+    const partial = new Set(runs.underWay.flatMap((id) => [partialOf(id), partialOf(partOf(id))]));
+    const names = await readdir(this.folder).catch(() => []);
+    for (const name of names)
+      if (!kept.has(name) && !partial.has(name)) await rm(this.folderOf(name), { recursive: true, force: true });
+    await this.files.prune("runs", (name) => kept.has(name));
+  }
 
-/** The name of the selected part of a plan, while it is not known yet whether it was applied. */
-export function partOf(id: string): string {
-  return `${id}.part`;
-}
+  private get folder(): string {
+    return join(this.files.folder, "runs");
+  }
 
-/** The name of a plan that is being written: only a complete one gets its own name. */
-function partialOf(name: string): string {
-  return `${name}.partial`;
-}
+  private folderOf(name: string): string {
+    return join(this.folder, name);
+  }
 
-/** Moves the plans of a damaged journal aside: the new journal would remove them as unneeded. */
-export async function setPlansAside(daemonFolder: string, suffix: string): Promise<void> {
-  const folder = join(daemonFolder, "runs");
-  if (await exists(folder)) await rename(folder, `${folder}.${suffix}`);
-}
-
-export function openPlans(daemonFolder: string): Plans {
-  const folder = join(daemonFolder, "runs");
-  const file = (id: string, table: string): string => join(folder, id, `${table}.parquet`);
   /** Writes tables of a workbench for a run, and what is in none, all of it or nothing. */
-  const write = async (
+  private async write(
     id: string,
     connection: Connection,
     some: readonly (keyof typeof tables)[],
     document?: StoredPlan,
-  ): Promise<string> => {
-    const partial = join(folder, partialOf(id));
+  ): Promise<string> {
+    const partial = this.folderOf(partialOf(id));
     await rm(partial, { recursive: true, force: true });
     await makeFolder(partial, "the folder of a run");
     try {
@@ -173,82 +248,27 @@ export function openPlans(daemonFolder: string): Plans {
       throw error;
     }
     const seal = await sealOf(partial);
-    await rm(join(folder, id), { recursive: true, force: true });
-    await rename(partial, join(folder, id));
-    for (const changed of [folder, daemonFolder]) await syncFolder(changed);
+    await rm(this.folderOf(id), { recursive: true, force: true });
+    await rename(partial, this.folderOf(id));
+    for (const changed of [this.folder, this.files.folder]) await syncFolder(changed);
     return seal;
-  };
-  return {
-    save: (id, connection, { plan: { digest }, checks, waiting, amounts, scope }) =>
-      write(id, connection, Object.keys(tables) as (keyof typeof tables)[], {
-        version: 1,
-        digest,
-        checks,
-        waiting,
-        amounts,
-        scope,
-      }),
-    saveQuarantined: async (id, connection) => {
-      await write(id, connection, ["quarantined"]);
-    },
-    verify: async (id, seal) => {
-      const found = await sealOf(join(folder, id)).catch((error: unknown) => {
-        throw unreadable(id, error);
-      });
-      if (found !== seal)
-        throw new InputError(
-          `the stored plan of run ${id} is not what the run has stored: somebody has changed its files. Plan again`,
-        );
-    },
-    load: async (id, connection) => {
-      try {
-        const kept = JSON.parse(await readFile(join(folder, id, "plan.json"), "utf8")) as StoredPlan;
-        const read = (table: string): string => `read_parquet(${literal(file(id, table))})`;
-        for (const table of applied) await connection.run(`CREATE OR REPLACE TABLE ${table} AS FROM ${read(table)}`);
-        for (const table of explaining) {
-          const isStored = await exists(file(id, table));
-          await connection.run(
-            isStored
-              ? `CREATE OR REPLACE TEMP TABLE ${table} AS FROM ${read(table)}`
-              : `CREATE OR REPLACE TEMP TABLE ${table} (${planTables[table]})`,
-          );
-        }
-        await connection.run(`
-          CREATE OR REPLACE TABLE shown AS
-          SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes, fields
-          FROM ${changesIn([file(id, "changes")])};
-          CREATE OR REPLACE TEMP TABLE change_cause AS SELECT kind, name, causes FROM shown`);
-        return kept;
-      } catch (error) {
-        throw unreadable(id, error);
-      }
-    },
-    fetch: async () => {},
-    file,
-    replaceByPart: async (id) => {
-      const part = join(folder, partOf(id));
-      if (!(await exists(part))) return;
-      await rm(join(folder, id), { recursive: true, force: true });
-      await rename(part, join(folder, id));
-      await syncFolder(folder);
-    },
-    renew: async (id, newer) => {
-      // One file at a time, so that there is a whole plan whenever the process ends.
-      const names = await readdir(join(folder, newer)).catch(() => []);
-      for (const name of names) {
-        await rename(join(folder, newer, name), join(folder, id, name));
-      }
-      if (names.length > 0) await syncFolder(folder);
-    },
-    prune: async ({ ended, underWay }) => {
-      const keeping = new Set([
-        ...ended,
-        ...underWay.flatMap((id) => [id, partOf(id)].flatMap((name) => [name, partialOf(name)])),
-      ]);
-      const names = await readdir(folder).catch(() => []);
-      for (const name of names) if (!keeping.has(name)) await rm(join(folder, name), { recursive: true, force: true });
-    },
-  };
+  }
+}
+
+/** The name of the selected part of a plan, while it is not known yet whether it was applied. */
+export function partOf(id: string): string {
+  return `${id}.part`;
+}
+
+/** The name of a plan that is being written: only a complete one gets its own name. */
+function partialOf(name: string): string {
+  return `${name}.partial`;
+}
+
+/** Moves the plans of a damaged journal aside: the new journal would remove them as unneeded. */
+export async function setPlansAside(daemonFolder: string, suffix: string): Promise<void> {
+  const folder = join(daemonFolder, "runs");
+  if (await exists(folder)) await rename(folder, `${folder}.${suffix}`);
 }
 
 function unreadable(id: string, error: unknown): InputError {

@@ -1,7 +1,8 @@
 import { UnavailableError } from "#errors.ts";
-import type { AuditEntry, Head } from "./audit/entry.ts";
-import type { AuditChain } from "./audit/chain.ts";
+import type { AuditEntry, Head } from "#state/audit/entry.ts";
+import type { AuditChain } from "#state/audit/chain.ts";
 import type { RunRecord, SyncEvent, SyncState } from "./record.ts";
+import type { Retention } from "./runs.ts";
 
 /*
  * What a daemon knows: runs and the states of syncs, the audit log, and files (ledgers, stored plans, quarantined records,
@@ -11,7 +12,7 @@ import type { RunRecord, SyncEvent, SyncState } from "./record.ts";
 
 /** The state, open for a process that writes it. */
 export interface Store {
-  /** What messages call it: its folder, or `host:port/database`. */
+  /** Its folder, or `host:port/database`. */
   readonly place: string;
   /** Whether other processes may write it at the same time. */
   readonly isShared: boolean;
@@ -23,18 +24,25 @@ export interface Store {
   close(): Promise<void>;
 }
 
+export interface StoreOptions {
+  /** The daemon's folder on this machine. */
+  readonly folder: string;
+  readonly retention: Retention;
+  /** Called with what is found to be wrong with the audit log, when it is opened or later. */
+  readonly warn: (message: string) => void;
+}
+
 /** The state, for a process that only reads it: needs no lock, and disturbs nobody who writes. */
 export interface Reader {
+  /** What messages call it. */
   readonly place: string;
-  /** What is read of `files` is a copy, which can be read while a run writes. */
-  readonly isCopy: boolean;
   /** Runs and states as they are now. @throws {InputError} when the journal is damaged */
   journal(): Promise<KnownJournal>;
   /** Every entry of the audit log, for `verifyAudit`. */
   readonly audit: AuditChain;
   /** They cannot be saved. */
   readonly files: StateFiles;
-  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 export interface KnownJournal {
@@ -93,6 +101,8 @@ export interface AuditLog {
 /** The files of the state, in a folder of this machine. Which of them is said by the beginnings of their paths: `paths`. */
 export interface StateFiles {
   readonly folder: string;
+  /** Those of the folder are copies: what is read of a `Reader` stays as it was fetched while others write. */
+  readonly isCopy: boolean;
   /**
    * Makes those files of the folder what the store has, each as a whole. Nobody may have them open.
    * @throws {InputError} when one is damaged in the store; {UnavailableError} when it does not answer

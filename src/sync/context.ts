@@ -1,10 +1,10 @@
-import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import { redact } from "#redact.ts";
 import type { Stage } from "#state/record.ts";
+import type { StateFiles } from "#state/store.ts";
 import type { Interruption, Watch } from "./interruption.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import type { Ledger } from "#state/ledger/ledger.ts";
@@ -32,8 +32,8 @@ export interface RunOptions {
   readonly planner?: Planner | undefined;
   /** The time of the run, in epoch milliseconds; absent: now. */
   readonly now?: number | undefined;
-  /** The daemon's folder for workbenches and ledgers. */
-  readonly folder: string;
+  /** The state, as far as it is files. Workbenches are in its folder, too. */
+  readonly files: StateFiles;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly interruption: Interruption;
@@ -47,8 +47,6 @@ export interface RunOptions {
   readonly store?: ((workbench: Workbench, planned: Planned) => Promise<void>) | undefined;
   /** Stores the quarantined records of a run whose plan is not stored. */
   readonly storeQuarantined?: ((workbench: Workbench) => Promise<void>) | undefined;
-  /** Called when the ledger, or what the next plan finds its causes with, was written, and nobody has the files open. */
-  readonly saved?: ((what: "ledger" | "baseline") => Promise<void>) | undefined;
   /** Called right before the list is sent to be applied: from then on the target may have changed. */
   readonly applying?: (() => Promise<void>) | undefined;
   /** Called before each piece of the list is sent to be applied. Throws when it may be sent no more. */
@@ -106,16 +104,16 @@ export interface Verdict {
 /** Opens the ledger, and asks the sources for their versions. Close the ledger after use. */
 export async function openRun(sync: Sync, options: RunOptions, workbench: Workbench, watching: Watch): Promise<Run> {
   const { connection } = workbench;
-  const { apply, folder, saved, now = Date.now() } = options;
+  const { apply, files, now = Date.now() } = options;
+  const { folder } = files;
   const signal = watching.signal();
   const ledger = await openLedger(connection, {
-    folder: join(folder, "ledgers"),
+    files,
     place: sync.place,
     sync: sync.name,
     mode: apply ? "write" : "read",
     signal,
     now,
-    saved: saved && (async () => saved("ledger")),
   });
   const warnings: string[] = [];
   const warn = (message: string): void => {

@@ -4,6 +4,7 @@ import { UnavailableError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
+import type { StateFiles } from "#state/store.ts";
 
 /**
  * How a run is stopped. Before the apply, `stop` ends it at once, with nothing changed. During the apply, the run waits for
@@ -64,10 +65,10 @@ export class Watch {
 
 /** Does something in a workbench of its own. What is interrupted ends with the reason of that. */
 export async function inWorkbench<Result>(
-  options: { readonly folder: string; readonly memory: number; readonly interruption: Interruption },
+  options: { readonly files: Pick<StateFiles, "folder">; readonly memory: number; readonly interruption: Interruption },
   work: (workbench: Workbench, watching: Watch) => Promise<Result>,
 ): Promise<Result> {
-  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
+  const workbench = await openWorkbench({ folder: join(options.files.folder, "work"), memory: options.memory });
   const watching = new Watch(workbench.connection, options.interruption);
   try {
     return await work(workbench, watching);

@@ -33,7 +33,9 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       }
     });
   } catch (error) {
-    throw isOutOfMemory(error) ? outOfMemory(options.memory, error) : naming(`the folder ${options.folder}`, error);
+    throw isOutOfMemory(error)
+      ? outOfMemory(options.memory, error)
+      : naming(`the folder ${options.files.folder}`, error);
   }
 }
 
@@ -82,7 +84,7 @@ async function repeatAfterReading(
 /** What planning needs. */
 async function prepare({ sync, options, ...run }: Run): Promise<PlanningOptions> {
   const { warn, now, unchanged, ledger } = run;
-  const baseline = sync.causes ? await loadBaseline(run.connection, options.folder, sync.name) : undefined;
+  const baseline = sync.causes ? await loadBaseline(run.connection, options.files, sync.name) : undefined;
   return { ...options, warn, now, unchanged, baseline, history: ledger.history, signal: run.watching.signal() };
 }
 

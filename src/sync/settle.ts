@@ -29,7 +29,7 @@ export async function settle(run: Run, planned: Planned, { changed, arrived, bas
     await unchanged.storeList(connection, changed, arrived);
   } catch (error) {
     // The run has succeeded whether that can be written or not.
-    run.warn(`the next run lists the target again: ${messageOf(naming(`the folder ${options.folder}`, error))}`);
+    run.warn(`the next run lists the target again: ${messageOf(naming(`the folder ${options.files.folder}`, error))}`);
   }
 }
 
@@ -43,7 +43,7 @@ async function keepBaseline(
   known: Baseline | undefined,
   { changed, isOlder }: { readonly changed: boolean; readonly isOlder: boolean },
 ): Promise<void> {
-  const { id, undoes = false, folder, saved } = options;
+  const { id, undoes = false, files } = options;
   // A run for some leaves the rest to the next run, with what has changed since the last one for all.
   const isPart = options.for !== undefined;
   if (!sync.causes || (isPart && (!changed || known === undefined))) return;
@@ -51,18 +51,16 @@ async function keepBaseline(
   const baseline = { run: id, at: new Date(now).toISOString(), settings };
   try {
     if (changed || known === undefined)
-      await storeBaseline(connection, folder, sync.name, baseline, {
+      await storeBaseline(connection, files, sync.name, baseline, {
         undone: undoes,
         isOlder: isOlder && known !== undefined && sync.keepManual.length > 0,
       });
-    else await renewSettings(folder, sync.name, known, sync.settings);
-    await saved?.("baseline");
+    else await renewSettings(files, sync.name, known, sync.settings);
   } catch (error) {
-    warn(`the next plan cannot name its causes: ${messageOf(naming(`the folder ${folder}`, error))}`);
+    warn(`the next plan cannot name its causes: ${messageOf(naming(`the folder ${files.folder}`, error))}`);
     // By an older one, what this run has given would pass for added by hand.
     if (sync.keepManual.length === 0) return;
-    await forgetBaseline(folder, sync.name).catch(() => undefined);
-    await saved?.("baseline").catch(() => undefined);
+    await forgetBaseline(files, sync.name).catch(() => undefined);
   }
 }
 

@@ -66,8 +66,7 @@ describe.skipIf(!canMount)("a data folder whose disk becomes full (a tmpfs, moun
     };
     let isApplied = false;
     return {
-      journal: (journal) => journal,
-      audit: (audit) => audit,
+      store: (store) => store,
       target: (target) => ({
         ...target,
         sync: async (request, destination, signal) => {

@@ -8,6 +8,7 @@ import { startControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { createToken } from "#control/access.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
+import { chainIn } from "#state/folder/chain.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 
 /** The daemon's API in this process, over real HTTP. */
@@ -42,7 +43,7 @@ export async function startControl(
   let stopping = false;
   const configuration = { file: "/etc/rollcall/rollcall.yaml", digest: "d1" };
   const control = createControl({ token, version: "1.2.3", startedAt, log });
-  const audit: Daemon["audit"] = (options) => verifyAudit(data, options);
+  const audit: Daemon["audit"] = (options) => verifyAudit(chainIn(data), options);
   if (coordinator !== undefined)
     control.attach({ coordinator, reload, changes, audit, configuration: () => configuration });
   const listener = await startControlListener({

@@ -15,10 +15,9 @@ import { openDatabase } from "#duckdb/database.ts";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
-import { readJournal } from "#state/folder/journal.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
-import { copyShared } from "#state/postgres/copies.ts";
+import { openPostgresReader } from "#state/postgres/store.ts";
 import { startPostgres } from "./postgres.ts";
 import type { PostgresServer } from "./postgres.ts";
 import { startProxy } from "./proxy.ts";
@@ -312,13 +311,14 @@ export async function startReplicas({
   /** Nothing is left that belongs to no run, and nothing was done twice. */
   const check = async (): Promise<void> => {
     const copies = join(folder, "checks");
-    const read = await copyShared(settings, copies, { files: ["ledgers/"], journal: true, audit: true });
-    const journal = await readJournal(read);
+    await using read = await openPostgresReader(settings, copies);
+    await read.files.fetch(["ledgers/"]);
+    const journal = await read.journal();
     const applied = journal.runs.filter(({ state }) => state === "applied");
-    const { audit } = journal;
+    const expected = await read.audit.head();
     const digests = new Set<unknown>();
-    const { broken, damages } = await verifyAudit(read, {
-      ...(audit !== undefined && { expected: audit }),
+    const { broken, damages } = await verifyAudit(read.audit, {
+      ...(expected && { expected }),
       visit: ({ facts }) => {
         if (facts["result"] === "applied") digests.add(facts["digest"]);
       },
@@ -344,7 +344,7 @@ export async function startReplicas({
     // The ids are in the order of the times, which are as exact as the answers of the database are fast.
     const times = journal.runs.map(({ startedAt }) => Date.parse(startedAt));
     for (const [index, time] of times.entries()) assert.ok(time >= (times[index - 1] ?? 0) - lease);
-    await checkLedger(join(read, "ledgers"), journal.runs, Object.keys(syncs), versionNow);
+    await checkLedger(join(read.files.folder, "ledgers"), journal.runs, Object.keys(syncs), versionNow);
     await rm(copies, { recursive: true });
   };
 

@@ -1,4 +1,4 @@
-import { daemonFolder, readingAudit } from "#daemon/data-folder.ts";
+import { daemonFolder, readState } from "#daemon/data-folder.ts";
 import type { FormatGuess, GuessFormat, Plans } from "#console/context.ts";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,13 +8,12 @@ import type { Configuration } from "#config/configuration.ts";
 import type { Host } from "#control/access.ts";
 import type { ControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
-import type { Head } from "#state/audit/entry.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { exists } from "#files/disk.ts";
 import type { Actor } from "#state/record.ts";
 import { quarantinedRecords } from "#state/quarantined.ts";
-import { readableStore } from "#daemon/stored-changes.ts";
+import { Plans as StoredPlans } from "#state/plans.ts";
 import type { Embedded } from "#daemon/embedded.ts";
 import { verifyAccount } from "#daemon/wiring.ts";
 import type { VerifyAccount } from "#console/accounts.ts";
@@ -48,8 +47,6 @@ export interface Served {
   /** The current configuration. */
   readonly current: () => Configuration;
   readonly reload: (by: Actor) => Promise<Reloaded>;
-  /** The newest entry of the audit log that the journal knows. */
-  readonly audited: () => Head | undefined;
   /** The service whose listener has the routes; undefined: there is none. */
   readonly service: { readonly url: string } | undefined;
 }
@@ -82,8 +79,8 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
   ]);
   const { data } = configuration;
   const folder = daemonFolder(configuration);
-  const isShared = configuration.shared !== undefined;
-  const store = readableStore(configuration);
+  const state = await readState(configuration);
+  const store = new StoredPlans(state.files);
   const spill = join(folder, "work", "spill");
   const token = createToken();
   const startedAt = new Date().toISOString();
@@ -132,6 +129,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
   );
   let listener: ControlListener | undefined;
   let isStopping = false;
+  let closing: Promise<void> | undefined;
 
   const listen = async (): Promise<ControlListener> => {
     const { startControlListener } = await import("#control/listener.ts");
@@ -148,7 +146,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 
   return {
     routes,
-    open: async ({ coordinator: attached, current: latest, reload, audited, service }) => {
+    open: async ({ coordinator: attached, current: latest, reload, service }) => {
       current = latest;
       coordinator = attached;
       control.attach({
@@ -160,11 +158,8 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
         },
         audit: async (options) => {
           const { verifyAudit } = await import("#state/audit/verify.ts");
-          if (!isShared) return verifyAudit(folder, { ...options, expected: audited() });
-          const { readHead } = await import("#state/folder/audit-head.ts");
-          return readingAudit(configuration, async (copy) =>
-            verifyAudit(copy, { ...options, expected: await readHead(copy) }),
-          );
+          const expected = await state.audit.head();
+          return verifyAudit(state.audit, { ...options, expected });
         },
         reload: async (by) => {
           const { problems } = await reload(by);
@@ -192,6 +187,8 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       await trials.close();
       await withdrawDaemon(data);
       await listener?.stop();
+      closing ??= state[Symbol.asyncDispose]();
+      await closing;
     },
   };
 }

@@ -18,13 +18,12 @@ import type { Lock } from "#daemon/data-folder.ts";
 import { openEmbedded } from "#daemon/embedded.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import type { Records } from "#daemon/records.ts";
+import type { OpenedStore } from "#daemon/records.ts";
 import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import { lockHolder } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
-import type { Head } from "#state/audit/entry.ts";
 import type { Actor } from "#state/record.ts";
 
 export function declare(command: Command, runner: Runner): void {
@@ -64,7 +63,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
   const log = sinks.log;
   let begun: BegunService | undefined;
   let lock: Lock | undefined;
-  let records: Records | undefined;
+  let store: OpenedStore | undefined;
   let service: RunningService | undefined;
   let daemon: Daemon | undefined;
   let api: DaemonApi | undefined;
@@ -81,9 +80,9 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     if (only !== "daemon" && configuration.service !== undefined) begun = await composition.beginService();
     if (only !== "service") {
       lock = await holdLock(configuration);
-      const { openRecords } = await import("#daemon/records.ts");
-      records = await openRecords(configuration, log);
-      await recordStart(records);
+      const { openStore } = await import("#daemon/records.ts");
+      store = await openStore(configuration, log);
+      await recordStart(store);
       const { version } = composition;
       const { createDaemonApi } = await import("./api.ts");
       api = await createDaemonApi({ configuration, version, log, embedded, besides: addMetrics, probes });
@@ -104,23 +103,25 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     } else if (only === "service") {
       throw new InputError(`${file} has no \`service:\`: there is no service to start`);
     }
-    if (records !== undefined) {
+    if (store !== undefined) {
       const base = { configuration, embedded, log, output, observe: metrics.client };
       // A service alone needs none of what runs syncs.
       const { startDaemon } = await import("#daemon/daemon.ts");
-      daemon = await startDaemon(base, records, metrics);
+      daemon = await startDaemon(base, store, metrics);
     }
     let current = configuration;
     const take = async (next: Configuration, by: Actor): Promise<void> => {
-      await records?.configured(next, by);
+      if (store !== undefined) {
+        const { recordConfiguration } = await import("#daemon/records.ts");
+        await recordConfiguration(next, store, by);
+      }
       daemon?.take(next);
       current = next;
     };
     const reload = createReload({ file, composition, sinks, running: configuration, service, take });
     signals.hangUp(() => reload(signaller));
-    const audited = (): Head | undefined => records?.journal.document.audit;
     const openApi = async (coordinator: Daemon["coordinator"]): Promise<void> => {
-      const url = await api?.open({ coordinator, current: () => current, reload, audited, service });
+      const url = await api?.open({ coordinator, current: () => current, reload, service });
       if (url !== undefined && service === undefined && hasConsole)
         greeting.set(placeOf(url, hasConsole), undefined, hintOf(configuration));
     };
@@ -147,7 +148,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     await ended;
     await api?.stop();
     const entry = { event: "stopped", by: { name: "rollcall", from: "signal" }, process: process.pid } as const;
-    await records?.audit.append({ ...entry, reason: signal }).catch((error: unknown) => {
+    await store?.audit.append({ ...entry, reason: signal }).catch((error: unknown) => {
       // It stops anyway.
       log.error(messageOf(error));
     });
@@ -161,14 +162,14 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     await withdraw(configuration.data);
     await service?.stop();
     begun?.abandon();
-    await records?.close();
+    await store?.close();
     lock?.release();
   }
 }
 
-async function recordStart({ audit, shared }: Records): Promise<void> {
+async function recordStart({ audit, isShared }: OpenedStore): Promise<void> {
   const record = (): Promise<void> => audit.append({ event: "started", by: localActor(), process: process.pid });
-  if (shared === undefined) return record();
+  if (!isShared) return record();
   const { startPatiently } = await import("#postgres/primary.ts");
   return startPatiently(record);
 }

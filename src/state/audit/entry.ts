@@ -2,6 +2,7 @@ import type { HeldBy } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { Measure, Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
+import { redact } from "#redact.ts";
 import type { Actor, Cause, RunRecord, RunState } from "#state/record.ts";
 
 /** The facts that every entry about a run has. */
@@ -114,6 +115,19 @@ export interface Head {
   readonly sequence: number;
   /** SHA-256 in hexadecimal. */
   readonly hash: string;
+}
+
+/** The facts that are not in Rollcall's own words. */
+const free: ReadonlySet<string> = new Set(["reason", "error", "finding", "differences"]);
+
+/** The entry without secrets in the words of others. */
+export function redacted(entry: AuditEntry): AuditEntry {
+  const facts = Object.entries(entry).map(([key, value]: [string, unknown]) => {
+    if (!free.has(key)) return [key, value];
+    if (typeof value === "string") return [key, redact(value)];
+    return [key, Array.isArray(value) ? value.map((each) => redact(String(each))) : value];
+  });
+  return Object.fromEntries(facts) as AuditEntry;
 }
 
 /** Causes that only a person can have. */

@@ -1,5 +1,5 @@
-import { auditFiles, beginning, currentName, mismatch, pathOf, scanFile } from "./chain.ts";
-import type { AuditFile, Break, Sealed } from "./chain.ts";
+import { beginning, currentName, mismatch, scan } from "./chain.ts";
+import type { AuditChain, AuditFile, Break, Sealed } from "./chain.ts";
 import type { Head } from "./entry.ts";
 
 export interface VerifyOptions {
@@ -29,10 +29,9 @@ export interface Verification {
 
 /**
  * Checks every line of the audit log, all of its files. It only reads; appends meanwhile do no harm.
- * @param folder the daemon's
  * @throws {InputError} when a file cannot be read
  */
-export async function verifyAudit(folder: string, options: VerifyOptions = {}): Promise<Verification> {
+export async function verifyAudit(chain: AuditChain, options: VerifyOptions = {}): Promise<Verification> {
   let visited = 0;
   const visit = async (entry: Sealed, line: Buffer): Promise<void> => {
     if (entry.sequence <= visited) return;
@@ -40,10 +39,10 @@ export async function verifyAudit(folder: string, options: VerifyOptions = {}): 
     await options.visit?.(entry, line);
   };
   for (let attempt = 1; ; attempt++) {
-    const files = await auditFiles(folder);
-    const result = await check(folder, files, { ...options, visit }).catch((error: unknown) => ({ error }));
+    const files = await chain.files();
+    const result = await check(chain, files, { ...options, visit }).catch((error: unknown) => ({ error }));
     // If the current file became full meanwhile, what was read under its name does not follow the others.
-    const isLast = attempt === 3 || namesOf(files).join() === namesOf(await auditFiles(folder)).join();
+    const isLast = attempt === 3 || namesOf(files).join() === namesOf(await chain.files()).join();
     if (isLast && "error" in result) throw result.error;
     if (isLast && !("error" in result)) return result;
   }
@@ -54,7 +53,7 @@ function namesOf(files: readonly AuditFile[]): string[] {
 }
 
 async function check(
-  folder: string,
+  chain: AuditChain,
   files: readonly AuditFile[],
   { expected, from = 1, visit }: VerifyOptions,
 ): Promise<Verification> {
@@ -83,7 +82,7 @@ async function check(
     if (next !== undefined && next <= from) continue;
     // A file that was put aside is read from its own first entry: it counts up to its break.
     const here: Head | number = typeof start === "number" && file.kind === "damaged" ? (file.first ?? start) : start;
-    const { head = start, broken, lines } = await scanFile(pathOf(folder, file), here, onEntry);
+    const { head = start, broken, lines } = await scan(chain.read(file), here, onEntry);
     if (lines > 0 && (typeof head === "number" || head.sequence + 1 >= from)) start = head;
     end = { file: file.name, line: lines + 1 };
     // The file after one that was put aside reports the break, and continues the good part.

@@ -1,42 +1,19 @@
-import { command } from "#commands.ts";
 import { createReadStream, createWriteStream } from "node:fs";
 import { open, rename, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { command } from "#commands.ts";
+import { messageOf } from "#errors.ts";
 import { makeFolder, unwritable } from "#files/disk.ts";
 import { syncFolder } from "#files/durable.ts";
-import { messageOf } from "#errors.ts";
 import { createQueue } from "#queue.ts";
-import { redact } from "#redact.ts";
-import {
-  auditFiles,
-  beginning,
-  called,
-  currentName,
-  earlierFile,
-  mismatch,
-  pathOf,
-  scanFile,
-  sealed,
-  stamp,
-} from "#state/audit/chain.ts";
+import { beginning, currentName, mismatch, scan, sealed } from "#state/audit/chain.ts";
 import type { AuditFile } from "#state/audit/chain.ts";
+import { redacted } from "#state/audit/entry.ts";
 import type { AuditEntry, AuditFinding, Head } from "#state/audit/entry.ts";
-import { writeHead } from "./audit-head.ts";
-
-/** The audit log, open for appending. Only the process that holds the lock of the daemon's folder may open it. */
-export interface Audit {
-  /**
-   * Appends an entry; entries come in the order of the calls. When it resolves, the entry survives a power failure.
-   * @throws {RollcallError} when it could not be written; then nothing is known to be in the file
-   */
-  append(entry: AuditEntry): Promise<void>;
-  /** The last entry, which is stored beside the log as well (`readHead`). */
-  head(): Head;
-  /** Waits for the appends under way. */
-  close(): Promise<void>;
-}
+import type { AuditLog } from "#state/store.ts";
+import { auditFiles, called, contentOf, earlierFile, stamp, writeHead } from "./chain.ts";
 
 export interface AuditOptions {
   /** The last entry that is known to have been written, as `readHead` gives it. */
@@ -47,95 +24,109 @@ export interface AuditOptions {
   readonly fullAt?: number;
 }
 
-/** The facts that are not in Rollcall's own words. */
-const free: ReadonlySet<string> = new Set(["reason", "error", "finding", "differences"]);
+/** In bytes. */
+const usuallyFullAt = 4 * 1024 * 1024;
 
-/**
- * Opens `audit.jsonl` in the daemon's folder, or creates it. An incomplete last line is cut off, stored beside the file and
- * reported in an entry. Any other break of the chain puts the file aside as it is: a new file continues from the last good
- * entry, and its first entry says what is wrong where. A broken chain is never continued as if it were whole.
- * @throws {InputError} when a file cannot be read or written
- */
-export async function openAudit(folder: string, options: AuditOptions = {}): Promise<Audit> {
-  const { warn, fullAt = 4 * 1024 * 1024 } = options;
-  const path = join(folder, currentName);
-  await makeFolder(folder, "the daemon's folder");
-  let opened = await openFile(folder, options.expected);
+/** The audit log in the daemon's folder, open for appending. Only the process that holds the lock of the folder may open it. */
+export class FolderAudit implements AuditLog {
+  private readonly folder: string;
+  private readonly options: AuditOptions;
+  private opened: Opened;
+  private readonly queue = createQueue();
+  private isClosed = false;
 
-  const write = async (entry: AuditEntry): Promise<void> => {
-    const { line, head } = sealed(redacted(entry), opened.head, new Date());
+  private constructor(folder: string, options: AuditOptions, opened: Opened) {
+    this.folder = folder;
+    this.options = options;
+    this.opened = opened;
+  }
+
+  /**
+   * Opens `audit.jsonl`, or creates it. An incomplete last line is cut off, stored beside the file and reported in an entry.
+   * Any other break of the chain puts the file aside as it is: a new file continues from the last good entry, and its first
+   * entry says what is wrong where. A broken chain is never continued as if it were whole.
+   * @throws {InputError} when a file cannot be read or written
+   */
+  static async open(folder: string, options: AuditOptions = {}): Promise<FolderAudit> {
+    await makeFolder(folder, "the daemon's folder");
+    const audit = new FolderAudit(folder, options, await openFile(folder, options.expected));
+    try {
+      await audit.writeFindings();
+    } catch (error) {
+      await audit.opened.handle.close();
+      throw error;
+    }
+    return audit;
+  }
+
+  append(entry: AuditEntry): Promise<void> {
+    if (this.isClosed) return Promise.reject(new Error("the audit log is closed"));
+    return this.queue(() => this.appendNext(entry));
+  }
+
+  /** The last entry, which is stored beside the log as well (`readHead`). */
+  head(): Head {
+    return this.opened.head;
+  }
+
+  /** Waits for the appends under way. */
+  async close(): Promise<void> {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    await this.queue.idle();
+    await this.opened.handle.close();
+  }
+
+  private get path(): string {
+    return join(this.folder, currentName);
+  }
+
+  private async appendNext(entry: AuditEntry): Promise<void> {
+    // After a failed write, or when somebody else has touched the file, look at it again as at the start.
+    if (!(await isUnchanged(this.path, this.opened))) await this.reopen();
+    if (this.opened.size >= (this.options.fullAt ?? usuallyFullAt)) {
+      await rename(this.path, join(this.folder, earlierFile(this.opened.first)));
+      await this.reopen();
+    }
+    await this.writeFindings();
+    await this.write(entry);
+  }
+
+  private async reopen(): Promise<void> {
+    const { handle, head, findings } = this.opened;
+    const next = await openFile(this.folder, head);
+    this.opened = { ...next, findings: [...findings, ...next.findings] };
+    await handle.close();
+  }
+
+  private async writeFindings(): Promise<void> {
+    for (let [finding] = this.opened.findings; finding !== undefined; [finding] = this.opened.findings) {
+      await this.write(finding);
+      this.options.warn?.(describe(finding));
+      this.opened = { ...this.opened, findings: this.opened.findings.slice(1) };
+    }
+  }
+
+  private async write(entry: AuditEntry): Promise<void> {
+    const { handle, size } = this.opened;
+    const { line, head } = sealed(redacted(entry), this.opened.head, new Date());
     const bytes = Buffer.from(`${line}\n`);
     try {
-      await opened.handle.appendFile(bytes);
-      await opened.handle.datasync();
+      await handle.appendFile(bytes);
+      await handle.datasync();
     } catch (error) {
       // Removes the part of the line that the disk had room for. If it stays, it is put aside like what a kill leaves.
-      await opened.handle.truncate(opened.size).catch(() => undefined);
-      throw unwritable(called(path), error);
+      await handle.truncate(size).catch(() => undefined);
+      throw unwritable(called(this.path), error);
     }
-    opened = { ...opened, head, size: opened.size + bytes.length };
+    this.opened = { ...this.opened, head, size: size + bytes.length };
     // After the entry: a crash between them leaves a log that is newer than what is known of it.
-    await writeHead(folder, head).catch((error: unknown) => {
-      warn?.(
+    await writeHead(this.folder, head).catch((error: unknown) => {
+      this.options.warn?.(
         `that entry ${head.sequence} of the audit log was written cannot be stored beside it: ${messageOf(error)}`,
       );
     });
-  };
-  const writeFindings = async (): Promise<void> => {
-    for (let [finding] = opened.findings; finding !== undefined; [finding] = opened.findings) {
-      await write(finding);
-      warn?.(describe(finding));
-      opened = { ...opened, findings: opened.findings.slice(1) };
-    }
-  };
-  const reopen = async (): Promise<void> => {
-    const { handle, head, findings } = opened;
-    const next = await openFile(folder, head);
-    opened = { ...next, findings: [...findings, ...next.findings] };
-    await handle.close();
-  };
-  const append = async (entry: AuditEntry): Promise<void> => {
-    // After a failed write, or when somebody else has touched the file, look at it again as at the start.
-    if (!(await isUnchanged(path, opened))) await reopen();
-    if (opened.size >= fullAt) {
-      await rename(path, join(folder, earlierFile(opened.first)));
-      await reopen();
-    }
-    await writeFindings();
-    await write(entry);
-  };
-
-  try {
-    await writeFindings();
-  } catch (error) {
-    await opened.handle.close();
-    throw error;
   }
-  const queue = createQueue();
-  let closed = false;
-  return {
-    append: (entry) => {
-      if (closed) return Promise.reject(new Error("the audit log is closed"));
-      return queue(() => append(entry));
-    },
-    head: () => opened.head,
-    close: async () => {
-      if (closed) return;
-      closed = true;
-      await queue.idle();
-      await opened.handle.close();
-    },
-  };
-}
-
-/** The entry without secrets in the words of others. */
-export function redacted(entry: AuditEntry): AuditEntry {
-  const facts = Object.entries(entry).map(([key, value]: [string, unknown]) => {
-    if (!free.has(key)) return [key, value];
-    if (typeof value === "string") return [key, redact(value)];
-    return [key, Array.isArray(value) ? value.map((each) => redact(String(each))) : value];
-  });
-  return Object.fromEntries(facts) as AuditEntry;
 }
 
 function describe(finding: AuditFinding): string {
@@ -149,7 +140,7 @@ function describe(finding: AuditFinding): string {
 }
 
 /** The current file, open for appending. */
-export interface Opened {
+interface Opened {
   readonly handle: FileHandle;
   readonly inode: number;
   readonly size: number;
@@ -193,16 +184,16 @@ async function inspect(
   const known = typeof before === "number" ? undefined : before;
   let asExpected = expected === undefined || known === undefined || expected.sequence < known.sequence;
   if (expected?.sequence === known?.sequence) asExpected = expected?.hash === known?.hash;
-  const scan = isThere
-    ? await scanFile(join(folder, currentName), before, ({ sequence, hash }) => {
+  const scanned = isThere
+    ? await scan(contentOf(join(folder, currentName)), before, ({ sequence, hash }) => {
         if (sequence === expected?.sequence) asExpected = hash === expected.hash;
       })
     : { lines: 0, bytes: 0 };
-  const head = scan.head ?? known ?? beginning;
-  const first = head.sequence - scan.lines + 1;
-  const { broken } = scan;
+  const head = scanned.head ?? known ?? beginning;
+  const first = head.sequence - scanned.lines + 1;
+  const { broken } = scanned;
   if (broken === undefined || broken.what === "torn") {
-    const torn = broken === undefined ? [] : [await cutOff(folder, scan.bytes, broken.line)];
+    const torn = broken === undefined ? [] : [await cutOff(folder, scanned.bytes, broken.line)];
     const lost: AuditFinding[] =
       asExpected || expected === undefined
         ? []
@@ -227,7 +218,7 @@ async function endOf(folder: string, files: readonly AuditFile[], mayBelieve: bo
   if (last === undefined) return beginning;
   // A file that was put aside counts from the entry that it should have continued.
   const start = last.kind === "damaged" ? await endOf(folder, files.slice(0, -1), false) : 0;
-  const { head = start, broken } = await scanFile(pathOf(folder, last), start);
+  const { head = start, broken } = await scan(contentOf(join(folder, last.name)), start);
   return last.kind === "full" && broken !== undefined && mayBelieve ? 0 : head;
 }
 

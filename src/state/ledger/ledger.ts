@@ -1,5 +1,5 @@
 import { readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isDetached, thresholds } from "#duckdb/checkpoints.ts";
 import { createDatabase, literal, lockHolder, openDatabase } from "#duckdb/database.ts";
@@ -10,6 +10,8 @@ import { exists, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { syncFolder } from "#files/durable.ts";
 import type { History } from "#plan/limits.ts";
 import { tables } from "#plan/tables.ts";
+import { paths } from "#state/store.ts";
+import type { StateFiles } from "#state/store.ts";
 import { addHistory, createHistory, noHistory, readHistory } from "./history.ts";
 import type { Addition } from "./history.ts";
 
@@ -40,8 +42,8 @@ export interface Ledger {
 }
 
 export interface LedgerOptions {
-  /** The folder of the ledgers. */
-  readonly folder: string;
+  /** Of the state that has the ledger. */
+  readonly files: StateFiles;
   /** Identifies the target's service, whatever its name. */
   readonly place: string;
   /** The name of the sync. */
@@ -53,8 +55,6 @@ export interface LedgerOptions {
   readonly waits?: boolean | undefined;
   /** The time, in epoch milliseconds; default: now. */
   readonly now?: number;
-  /** Called when it was written, while it is closed. */
-  readonly saved?: (() => Promise<void>) | undefined;
 }
 
 const columns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL";
@@ -75,7 +75,8 @@ const patience = { limit: 5000, pause: 200 };
  * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
  */
 export async function openLedger(connection: Connection, options: LedgerOptions): Promise<Ledger> {
-  const { folder, mode } = options;
+  const { files, place, mode } = options;
+  await files.fetch(paths.ledger(place));
   const file = ledgerFile(options);
   const sync = literal(options.sync);
   await connection.run(`
@@ -85,7 +86,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently})`);
   const closed: Ledger = { history: noHistory, claim: refuse, settle: refuse, keep: refuse, close: async () => {} };
   if (mode === "read" && !(await exists(file))) return closed;
-  await makeFolder(folder, "the folder of the ledgers");
+  await makeFolder(dirname(file), "the folder of the ledgers");
   await attach(connection, file, options);
   let history = noHistory;
   let settled: string | undefined;
@@ -115,10 +116,11 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     throw unusable(file, error);
   }
   if (mode === "read") return { ...closed, history };
+  /** Where the file is a copy, others get what was written. Nobody may have it open meanwhile. */
   const share = async (): Promise<void> => {
-    if (options.saved === undefined) return;
+    if (!files.isCopy) return;
     await detach(connection);
-    await options.saved();
+    await files.save(paths.ledger(place));
     await attach(connection, file, options);
   };
   const replaceKept = async (content: string | undefined): Promise<void> => {
@@ -140,7 +142,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
         INSERT INTO owned.by_hand SELECT ${sync}, k.* FROM kept_by_hand k ANTI JOIN by_hand USING (kind, name, grp)`),
       );
       // DuckDB syncs its files, but not the folder with a new one.
-      await syncFolder(folder);
+      await syncFolder(dirname(file));
       await share();
     },
     settle: async ({ run, keep, ...addition }) => {
@@ -203,29 +205,24 @@ async function writing(connection: Connection, work: () => Promise<void>): Promi
   }
 }
 
-function ledgerFile({ folder, place }: Pick<LedgerOptions, "folder" | "place">): string {
-  return join(folder, `${encodeURIComponent(place)}.duckdb`);
-}
-
-/** Its path below the daemon's folder. */
-export function ledgerPath(place: string): string {
-  return `ledgers/${encodeURIComponent(place)}.duckdb`;
+function ledgerFile({ files, place }: Pick<LedgerOptions, "files" | "place">): string {
+  return join(files.folder, ...paths.ledger(place));
 }
 
 /**
  * Copies the ledger of a target, where there is one, for a rehearsal.
- * @param folder for the copy
  * @throws what `openLedger` throws
  */
 export async function copyLedger(
   connection: Connection,
-  folder: string,
+  to: StateFiles,
   options: Omit<LedgerOptions, "mode">,
 ): Promise<void> {
+  await options.files.fetch(paths.ledger(options.place));
   const file = ledgerFile(options);
   if (!(await exists(file))) return;
-  const copy = ledgerFile({ ...options, folder });
-  await makeFolder(folder, "the folder of the ledgers");
+  const copy = ledgerFile({ ...options, files: to });
+  await makeFolder(dirname(copy), "the folder of the ledgers");
   await attach(connection, file, { ...options, mode: "read" });
   try {
     await connection.run(`ATTACH ${literal(copy)} AS copied; COPY FROM DATABASE owned TO copied; DETACH copied`);
@@ -259,6 +256,7 @@ async function hasTable(connection: Connection, table: string): Promise<boolean>
  * @throws as `openLedger` does
  */
 export async function readOthers(connection: Connection, options: LedgerOptions): Promise<void> {
+  await options.files.fetch(paths.ledger(options.place));
   const file = ledgerFile(options);
   await connection.run("CREATE OR REPLACE TEMP TABLE owned_by_others (kind VARCHAR, name VARCHAR)");
   if (!(await exists(file))) return;

@@ -1,17 +1,11 @@
-import { randomUUID } from "node:crypto";
-import { createWriteStream } from "node:fs";
-import { rename, rm } from "node:fs/promises";
-import { join } from "node:path";
-import type { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { syncFolder } from "#files/durable.ts";
-import type { Postgres, Transaction } from "#postgres/database.ts";
+import type { Postgres } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { createQueue } from "#queue.ts";
-import { redacted } from "#state/folder/audit.ts";
-import type { Audit } from "#state/folder/audit.ts";
 import { beginning, currentName, sealed } from "#state/audit/chain.ts";
-import type { Head } from "#state/audit/entry.ts";
+import type { AuditChain } from "#state/audit/chain.ts";
+import { redacted } from "#state/audit/entry.ts";
+import type { AuditEntry, Head } from "#state/audit/entry.ts";
+import type { AuditLog } from "#state/store.ts";
 import type { Node } from "./nodes.ts";
 
 /** The lines of the audit log, one chain for all processes, and its end: without that, cut-off lines would not be missed. */
@@ -25,64 +19,77 @@ export const auditSchema: Schema = {
   ],
 };
 
+type Rows = Pick<Postgres, "rows">;
+
 /** The audit log of several processes. The database lets one append at a time. */
-export async function openSharedAudit(postgres: Postgres, node: Pick<Node, "fenced" | "now">): Promise<Audit> {
-  let head = await sharedHead(postgres);
-  const queue = createQueue();
-  return {
-    append: (entry) =>
-      queue(async () => {
-        head = await node.fenced(async (transaction) => {
-          const [last] = await transaction.rows<HeadRow>("SELECT sequence, hash FROM rollcall.audit_head FOR UPDATE");
-          const next = sealed(redacted(entry), headOf(last), new Date(node.now()));
-          await transaction.rows("INSERT INTO rollcall.audit (sequence, line) VALUES ($1, $2)", [
-            next.head.sequence,
-            next.line,
-          ]);
-          await transaction.rows("UPDATE rollcall.audit_head SET sequence = $1, hash = $2", [
-            next.head.sequence,
-            next.head.hash,
-          ]);
-          return next.head;
-        });
-      }),
-    head: () => head,
-    close: () => queue.idle(),
-  };
-}
+export class PostgresAudit implements AuditLog {
+  private readonly node: Pick<Node, "fenced" | "now">;
+  private readonly queue = createQueue();
+  private last: Head;
 
-interface HeadRow {
-  readonly sequence: bigint;
-  readonly hash: string;
-}
+  private constructor(node: PostgresAudit["node"], last: Head) {
+    this.node = node;
+    this.last = last;
+  }
 
-function headOf(row: HeadRow | undefined): Head {
-  return row === undefined ? beginning : { sequence: Number(row.sequence), hash: row.hash };
+  static async open(postgres: Rows, node: PostgresAudit["node"]): Promise<PostgresAudit> {
+    return new PostgresAudit(node, await readHead(postgres));
+  }
+
+  append(entry: AuditEntry): Promise<void> {
+    return this.queue(async () => {
+      this.last = await this.node.fenced(async (transaction) => {
+        const before = await readHead(transaction, "FOR UPDATE");
+        const { head, line } = sealed(redacted(entry), before, new Date(this.node.now()));
+        await transaction.rows("INSERT INTO rollcall.audit (sequence, line) VALUES ($1, $2)", [head.sequence, line]);
+        await writeHead(transaction, head);
+        return head;
+      });
+    });
+  }
+
+  head(): Head {
+    return this.last;
+  }
+
+  /** Waits for the appends under way. */
+  close(): Promise<void> {
+    return this.queue.idle();
+  }
 }
 
 /** The last entry, as the database remembers it beside the entries. */
-export async function sharedHead(postgres: Pick<Postgres, "rows">): Promise<Head> {
-  const [row] = await postgres.rows<HeadRow>("SELECT sequence, hash FROM rollcall.audit_head");
-  return headOf(row);
-}
-
-/** The lines of the log as its file has them. Neither of the two characters is ever in a line, which is JSON. */
-export function linesOfAudit(transaction: Pick<Transaction, "copyOut">): Readable {
-  return transaction.copyOut(
-    String.raw`COPY (SELECT line FROM rollcall.audit ORDER BY sequence) TO STDOUT (FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`,
+async function readHead(postgres: Rows, lock: "FOR UPDATE" | "" = ""): Promise<Head> {
+  const [row] = await postgres.rows<{ sequence: bigint; hash: string }>(
+    `SELECT sequence, hash FROM rollcall.audit_head ${lock}`,
   );
+  return row === undefined ? beginning : { sequence: Number(row.sequence), hash: row.hash };
 }
 
-/** Writes the log into a folder as its file, the way it is without a database. */
-export async function writeAuditFile(transaction: Pick<Transaction, "copyOut">, folder: string): Promise<void> {
-  const path = join(folder, currentName);
-  const beside = `${path}.${randomUUID()}.new`;
-  try {
-    await pipeline(linesOfAudit(transaction), createWriteStream(beside, { mode: 0o600, flush: true }));
-    await rename(beside, path);
-    await syncFolder(folder);
-  } catch (error) {
-    await rm(beside, { force: true });
-    throw error;
+export async function writeHead(postgres: Rows, { sequence, hash }: Head): Promise<void> {
+  await postgres.rows("UPDATE rollcall.audit_head SET sequence = $1, hash = $2", [sequence, hash]);
+}
+
+/** The audit log of a database, as one file. */
+export function chainIn(postgres: Rows): AuditChain {
+  return {
+    files: async () => [{ name: currentName, kind: "current" }],
+    read: () => linesIn(postgres),
+    head: () => readHead(postgres),
+  };
+}
+
+/** How many lines are read at once. */
+const linesAtOnce = 1_000;
+
+async function* linesIn(postgres: Rows): AsyncGenerator<Buffer> {
+  for (let last = -1n; ;) {
+    const rows = await postgres.rows<{ sequence: bigint; line: string }>(
+      `SELECT sequence, line FROM rollcall.audit WHERE sequence > $1 ORDER BY sequence LIMIT ${linesAtOnce}`,
+      [last],
+    );
+    if (rows.length > 0) yield Buffer.from(rows.map(({ line }) => `${line}\n`).join(""));
+    if (rows.length < linesAtOnce) return;
+    last = rows.at(-1)?.sequence ?? last;
   }
 }

@@ -1,35 +1,16 @@
-import { createHash, randomUUID } from "node:crypto";
-import { open, readdir, rename, rm, rmdir, stat } from "node:fs/promises";
-import type { FileHandle } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { open, readdir, rename, rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { InputError } from "#errors.ts";
-import { codeOf, makeFolder } from "#files/disk.ts";
+import { makeFolder } from "#files/disk.ts";
 import { syncFolder } from "#files/durable.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { createQueue } from "#queue.ts";
+import { hashesOf, hashOf, openIfThere, partSize, readPart, writePart } from "#state/parts.ts";
+import type { Hashes } from "#state/parts.ts";
+import type { StateFiles } from "#state/store.ts";
 import type { Node } from "./nodes.ts";
-
-/**
- * The files of the daemon's folder that must not be lost, in PostgreSQL: ledgers, stored plans, baselines. The folder of each
- * machine has copies. A file is stored in parts, of which only those that have changed travel. What is meant is said by the
- * beginnings of paths: `ledgers/embedded.duckdb`, `runs/20261121-101235-4f9c2e/`.
- */
-export interface SharedFiles {
-  /**
-   * Makes those files of the folder what the database has. Each is replaced as a whole.
-   * @throws {InputError} when one is damaged in the database; {UnavailableError} when PostgreSQL does not answer
-   */
-  pull(beginnings: readonly string[]): Promise<void>;
-  /**
-   * Makes the database have those files as the folder has them: all of them or nothing.
-   * @throws {InputError} when a ledger is not there any more; then the database keeps it
-   * @throws {UnavailableError} when the lease is lost, or PostgreSQL does not answer
-   */
-  push(beginnings: readonly string[]): Promise<void>;
-  /** Removes files of a folder from the database, except those below a name that is kept. */
-  prune(folder: string, isKept: (name: string) => boolean): Promise<void>;
-}
 
 export const filesSchema: Schema = {
   part: "files",
@@ -40,14 +21,8 @@ export const filesSchema: Schema = {
   ],
 };
 
-/** The size of DuckDB's blocks, of which a run changes few; in bytes. */
-const partSize = 256 * 1024;
-
 /** How many parts travel at once. */
 const batch = 16;
-
-/** The hashes of the parts of each file. An empty file has one part, an empty one. */
-export type Hashes = ReadonlyMap<string, readonly string[]>;
 
 /** Both sides of a file. */
 interface Sides {
@@ -55,61 +30,97 @@ interface Sides {
   readonly there: readonly string[];
 }
 
-/** @param node absent: nothing is pushed */
-export function openSharedFiles(postgres: Postgres, folder: string, node?: Pick<Node, "fenced">): SharedFiles {
-  const working = createQueue();
-  const fenced: Node["fenced"] = (work) => {
-    if (node === undefined) throw new Error("these files are only read");
-    return node.fenced(work);
-  };
-  return {
-    pull: (beginnings) =>
-      working(async () => {
-        // Before the database: what another process has brought here meanwhile is not taken for something too many.
-        const here = await hashesOf(folder, beginnings);
-        await postgres.transaction(
-          async (transaction) => {
-            const there = await hashesIn(transaction, beginnings);
-            for (const [path, hashes] of there) {
-              const own = here.get(path) ?? [];
-              if (!isSame(own, hashes)) await fetch(transaction, folder, path, { here: own, there: hashes });
-            }
-            for (const path of here.keys()) if (!there.has(path)) await remove(folder, path);
-          },
-          { readOnly: true, snapshot: true },
-        );
-      }),
-    push: (beginnings) =>
-      working(async () => {
-        const here = await hashesOf(folder, beginnings);
-        await fenced(async (transaction) => {
+/**
+ * The files of the state in PostgreSQL. The folder of each machine has copies. A file is stored in parts, of which only those
+ * that have changed travel.
+ */
+export class PostgresFiles implements StateFiles {
+  readonly folder: string;
+  readonly isCopy = true;
+  private readonly postgres: Postgres;
+  private readonly node: Pick<Node, "fenced"> | undefined;
+  private readonly working = createQueue();
+
+  /** @param node absent: they are only read, and copies go with what they are copies of */
+  constructor(postgres: Postgres, folder: string, node?: Pick<Node, "fenced">) {
+    this.postgres = postgres;
+    this.folder = folder;
+    this.node = node;
+  }
+
+  fetch(beginnings: readonly string[]): Promise<void> {
+    return this.working(async () => {
+      const { folder } = this;
+      // Before the database: what another process has brought here meanwhile is not taken for something too many.
+      const here = await hashesOf(folder, beginnings);
+      await this.postgres.transaction(
+        async (transaction) => {
           const there = await hashesIn(transaction, beginnings);
-          const gone = [...there.keys()].filter((path) => !here.has(path));
-          for (const [path, hashes] of here) {
-            const stored = there.get(path) ?? [];
-            if (isSame(hashes, stored)) continue;
-            if (!(await send(transaction, folder, path, { here: hashes, there: stored }))) gone.push(path);
+          for (const [path, hashes] of there) {
+            const own = here.get(path) ?? [];
+            if (!isSame(own, hashes)) await fetchFile(transaction, folder, path, { here: own, there: hashes });
           }
-          const ledger = gone.find((path) => path.endsWith(".duckdb"));
-          if (ledger !== undefined)
-            throw new InputError(
-              `${join(folder, ledger)} is gone: no run removes a ledger. It is still in the database ${postgres.place}, and the next run uses that`,
-            );
-          if (gone.length > 0) await transaction.rows("DELETE FROM rollcall.files WHERE path = ANY ($1)", [gone]);
-        });
-      }),
-    prune: async (of, isKept) => {
-      const rows = await postgres.rows<{ path: string }>(
-        "SELECT DISTINCT path FROM rollcall.files WHERE starts_with(path, $1)",
-        [`${of}/`],
+          for (const path of here.keys()) if (!there.has(path)) await remove(folder, path);
+        },
+        { readOnly: true, snapshot: true },
       );
-      const going = rows
-        .map(({ path }) => path)
-        .filter((path) => !isKept(path.slice(of.length + 1).split("/", 1)[0] ?? ""));
-      if (going.length === 0) return;
-      await fenced((transaction) => transaction.rows("DELETE FROM rollcall.files WHERE path = ANY ($1)", [going]));
-    },
-  };
+      if (this.node === undefined) await this.removeEndedRuns();
+    });
+  }
+
+  save(beginnings: readonly string[]): Promise<void> {
+    return this.working(async () => {
+      const { folder } = this;
+      const here = await hashesOf(folder, beginnings);
+      await this.fenced(async (transaction) => {
+        const there = await hashesIn(transaction, beginnings);
+        const gone = [...there.keys()].filter((path) => !here.has(path));
+        for (const [path, hashes] of here) {
+          const stored = there.get(path) ?? [];
+          if (isSame(hashes, stored)) continue;
+          if (!(await sendFile(transaction, folder, path, { here: hashes, there: stored }))) gone.push(path);
+        }
+        const ledger = gone.find((path) => path.endsWith(".duckdb"));
+        if (ledger !== undefined)
+          throw new InputError(
+            `${join(folder, ledger)} is gone: no run removes a ledger. It is still in the database ${this.postgres.place}, and the next run uses that`,
+          );
+        if (gone.length > 0) await removeFiles(transaction, gone);
+      });
+    });
+  }
+
+  async prune(below: string, isKept: (name: string) => boolean): Promise<void> {
+    const rows = await this.postgres.rows<{ path: string }>(
+      "SELECT DISTINCT path FROM rollcall.files WHERE starts_with(path, $1)",
+      [`${below}/`],
+    );
+    const going = rows
+      .map(({ path }) => path)
+      .filter((path) => !isKept(path.slice(below.length + 1).split("/", 1)[0] ?? ""));
+    if (going.length > 0) await this.fenced((transaction) => removeFiles(transaction, going));
+  }
+
+  private fenced(work: (transaction: Transaction) => Promise<unknown>): Promise<unknown> {
+    if (this.node === undefined) throw new Error("these files are only read");
+    return this.node.fenced(work);
+  }
+
+  /** Removes the copies of runs whose plans are not stored any more. */
+  private async removeEndedRuns(): Promise<void> {
+    const here = await readdir(join(this.folder, "runs")).catch(() => []);
+    if (here.length === 0) return;
+    const there = await this.postgres.rows<{ run: string }>(
+      "SELECT DISTINCT split_part(path, '/', 2) AS run FROM rollcall.files WHERE starts_with(path, 'runs/')",
+    );
+    const stored = new Set(there.map(({ run }) => run));
+    for (const run of here)
+      if (!stored.has(run)) await rm(join(this.folder, "runs", run), { recursive: true, force: true });
+  }
+}
+
+async function removeFiles(transaction: Transaction, paths: readonly string[]): Promise<void> {
+  await transaction.rows("DELETE FROM rollcall.files WHERE path = ANY ($1)", [paths]);
 }
 
 function isSame(one: readonly string[], other: readonly string[]): boolean {
@@ -127,21 +138,17 @@ export async function hashesIn(transaction: Pick<Transaction, "rows">, beginning
 }
 
 /** @returns false when the file has gone meanwhile */
-async function send(transaction: Transaction, folder: string, path: string, { here, there }: Sides): Promise<boolean> {
+async function sendFile(
+  transaction: Transaction,
+  folder: string,
+  path: string,
+  { here, there }: Sides,
+): Promise<boolean> {
   const changed = here.flatMap((hash, part) => (hash === there[part] ? [] : [part]));
   const handle = await openIfThere(join(folder, path));
   if (handle === undefined) return false;
   try {
-    for (let at = 0; at < changed.length; at += batch) {
-      const parts = changed.slice(at, at + batch);
-      const contents = await Promise.all(parts.map((part) => readPart(handle, part)));
-      await transaction.rows(
-        `INSERT INTO rollcall.files (path, part, hash, content)
-         SELECT $1, part, sha256(content), content FROM unnest($2::integer[], $3::bytea[]) AS t (part, content)
-         ON CONFLICT (path, part) DO UPDATE SET hash = excluded.hash, content = excluded.content`,
-        [path, parts, contents],
-      );
-    }
+    await insertParts(transaction, path, changed, (part) => readPart(handle, part));
   } finally {
     await handle.close();
   }
@@ -149,8 +156,31 @@ async function send(transaction: Transaction, folder: string, path: string, { he
   return true;
 }
 
+/** Writes parts of a file into the database. */
+export async function insertParts(
+  transaction: Transaction,
+  path: string,
+  parts: readonly number[],
+  read: (part: number) => Promise<Buffer>,
+): Promise<void> {
+  for (let at = 0; at < parts.length; at += batch) {
+    const some = parts.slice(at, at + batch);
+    await transaction.rows(
+      `INSERT INTO rollcall.files (path, part, hash, content)
+       SELECT $1, part, sha256(content), content FROM unnest($2::integer[], $3::bytea[]) AS t (part, content)
+       ON CONFLICT (path, part) DO UPDATE SET hash = excluded.hash, content = excluded.content`,
+      [path, some, await Promise.all(some.map(read))],
+    );
+  }
+}
+
 /** Another process may be reading the file that is replaced: it goes on with that. */
-async function fetch(transaction: Transaction, folder: string, path: string, { here, there }: Sides): Promise<void> {
+async function fetchFile(
+  transaction: Transaction,
+  folder: string,
+  path: string,
+  { here, there }: Sides,
+): Promise<void> {
   const target = join(folder, path);
   const beside = `${target}.${randomUUID()}.new`;
   await makeFolder(dirname(target), "the daemon's folder");
@@ -174,7 +204,7 @@ async function fetch(transaction: Transaction, folder: string, path: string, { h
       for (const part of parts) {
         const content = contents.get(part);
         if (content === undefined || hashOf(content) !== there[part]) throw damaged(path, part);
-        await writeAll(handle, content, part * partSize);
+        await writePart(handle, content, part * partSize);
       }
     }
     await handle.sync();
@@ -193,82 +223,6 @@ function damaged(path: string, part: number): InputError {
   return new InputError(
     `the file ${path} in the database is damaged (part ${part} of 256 KiB): restore the database from a backup`,
   );
-}
-
-/** What is still being written has another name than it will have. */
-const unfinished = /\.(?:new|partial|spill)$/;
-
-/** The files of a folder whose paths begin so. */
-export async function hashesOf(folder: string, beginnings: readonly string[]): Promise<Hashes> {
-  const found = new Map<string, readonly string[]>();
-  const isMeant = (path: string): boolean => beginnings.some((beginning) => path.startsWith(beginning));
-  const visit = async (path: string): Promise<void> => {
-    const names = await readdir(join(folder, path), { withFileTypes: true }).catch((error: unknown) => {
-      // What cannot be read is not gone.
-      if (codeOf(error) === "ENOENT") return [];
-      throw error;
-    });
-    for (const entry of names) {
-      const name = path === "" ? entry.name : `${path}/${entry.name}`;
-      if (unfinished.test(name)) continue;
-      const mayHold = beginnings.some((beginning) => beginning.startsWith(`${name}/`)) || isMeant(`${name}/`);
-      if (!mayHold && !isMeant(name)) continue;
-      // A folder may be on another disk, behind a link.
-      const kind = entry.isSymbolicLink() ? await stat(join(folder, name)) : entry;
-      if (kind.isDirectory() && mayHold) await visit(name);
-      else if (kind.isFile() && isMeant(name)) {
-        const hashes = await hashesOfFile(join(folder, name));
-        if (hashes !== undefined) found.set(name, hashes);
-      }
-    }
-  };
-  await visit("");
-  return found;
-}
-
-/** @returns undefined when it has gone meanwhile */
-async function hashesOfFile(path: string): Promise<string[] | undefined> {
-  const handle = await openIfThere(path);
-  if (handle === undefined) return undefined;
-  try {
-    const parts = Math.max(1, Math.ceil((await handle.stat()).size / partSize));
-    const hashes: string[] = [];
-    for (let part = 0; part < parts; part++) hashes.push(hashOf(await readPart(handle, part)));
-    return hashes;
-  } finally {
-    await handle.close();
-  }
-}
-
-function hashOf(content: Buffer): string {
-  return createHash("sha256").update(content).digest("hex");
-}
-
-/** The part of a file; shorter where the file ends. */
-async function readPart(handle: FileHandle, part: number): Promise<Buffer> {
-  const buffer = Buffer.alloc(partSize);
-  let length = 0;
-  for (;;) {
-    const { bytesRead } = await handle.read(buffer, length, partSize - length, part * partSize + length);
-    length += bytesRead;
-    if (bytesRead === 0 || length === partSize) return buffer.subarray(0, length);
-  }
-}
-
-async function writeAll(handle: FileHandle, content: Buffer, position: number): Promise<void> {
-  for (let done = 0; done < content.length;) {
-    const { bytesWritten } = await handle.write(content, done, content.length - done, position + done);
-    done += bytesWritten;
-  }
-}
-
-async function openIfThere(path: string): Promise<FileHandle | undefined> {
-  try {
-    return await open(path);
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return undefined;
-    throw error;
-  }
 }
 
 /** Removes a file, and its folder when that is empty then. */

@@ -1,34 +1,13 @@
-import { UnavailableError } from "#errors.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { createQueue } from "#queue.ts";
-import { retain } from "#state/folder/journal.ts";
-import type { Journal, Retention } from "#state/folder/journal.ts";
-import { eventDocument, eventOf, recordOf, runDocument } from "#state/record.ts";
+import { eventDocument, eventOf, lostRecord, recordOf, runDocument } from "#state/record.ts";
 import type { EventDocument, RunDocument, RunRecord, SyncEvent, SyncState } from "#state/record.ts";
+import { retain } from "#state/runs.ts";
+import type { Retention } from "#state/runs.ts";
+import { SlotTakenError } from "#state/store.ts";
+import type { Change, Journal, KnownJournal } from "#state/store.ts";
 import type { Node } from "./nodes.ts";
-
-/** The journal of several processes. Each knows it as of its last `refresh`, with its own changes. */
-export interface SharedJournal extends Journal {
-  /** Reads what others have written. @returns the runs that others have begun or changed */
-  refresh(): Promise<readonly RunRecord[]>;
-  /** Whether another process that has its lease is at work on a run. */
-  isElsewhere(id: string): boolean;
-  /** Whether this process is at work on a run, as far as the journal knows. */
-  isHere(id: string): boolean;
-  /** The events that were recorded with runs, by any process, and that nobody has taken yet; the oldest first. */
-  events(): Promise<readonly RecordedEvent[]>;
-  /** Removes events, up to this one. */
-  taken(id: bigint): Promise<void>;
-}
-
-export interface RecordedEvent {
-  readonly id: bigint;
-  readonly event: SyncEvent;
-}
-
-/** Another process has begun the run of this slot. */
-export class SlotTakenError extends UnavailableError {}
 
 export const journalSchema: Schema = {
   part: "journal",
@@ -57,69 +36,167 @@ interface Entry {
   readonly runs?: readonly RunRecord[];
   /** Ids. */
   readonly gone?: readonly string[];
-  readonly of?: { readonly sync: string; readonly change: (state: SyncState) => SyncState };
-  readonly events?: readonly SyncEvent[];
+  readonly of?: { readonly sync: string; readonly change: Change } | undefined;
+  readonly events?: readonly SyncEvent[] | undefined;
 }
 
-export async function openSharedJournal(postgres: Postgres, node: Node, retention: Retention): Promise<SharedJournal> {
-  const runs = new Map<string, RunRecord>();
-  const states = new Map<string, SyncState>();
+export interface RecordedEvent {
+  readonly id: bigint;
+  readonly event: SyncEvent;
+}
+
+interface RunRow {
+  readonly document: RunDocument;
+  readonly node: bigint | null;
+  readonly writer: bigint;
+  readonly revision: bigint;
+}
+
+/** The journal of several processes. Each knows it as of its last `refresh`, with its own changes. */
+export class PostgresJournal implements Journal {
+  private readonly postgres: Postgres;
+  private readonly node: Node;
+  private readonly retention: Retention;
+  private readonly byId = new Map<string, RunRecord>();
+  private readonly states = new Map<string, SyncState>();
   /** The nodes that are at work on runs, and those that have a lease. */
-  const nodes = new Map<string, bigint | null>();
-  let alive: ReadonlySet<bigint> = new Set();
-  let revision = -1n;
+  private readonly nodes = new Map<string, bigint | null>();
+  private alive: ReadonlySet<bigint> = new Set();
+  private revision = -1n;
   /** Something could not be written here: what is known here may be what nobody else knows. */
-  let isDoubtful = false;
+  private isDoubtful = false;
   /** What was changed here and is not written yet: that is newer than what is read. */
-  const unwritten = new Map<string, number>();
+  private readonly unwritten = new Map<string, number>();
   /** The runs, the oldest first; undefined: to be sorted anew. */
-  let sorted: readonly RunRecord[] | undefined;
-  const working = createQueue();
+  private sorted: readonly RunRecord[] | undefined;
+  private readonly working = createQueue();
 
-  const isOwn = (key: string): boolean => (unwritten.get(key) ?? 0) > 0;
-  const set = (changed: readonly RunRecord[]): void => {
-    for (const run of changed) runs.set(run.id, run);
-    sorted = undefined;
-  };
+  private constructor(postgres: Postgres, node: Node, retention: Retention) {
+    this.postgres = postgres;
+    this.node = node;
+    this.retention = retention;
+  }
 
-  const write = async (entry: Entry): Promise<void> => {
-    const { runs: changed = [], gone = [], of } = entry;
-    const keys = [...changed.map(({ id }) => id), ...gone, ...(of === undefined ? [] : [`sync ${of.sync}`])];
-    set(changed);
-    for (const id of gone) runs.delete(id);
-    if (of !== undefined) states.set(of.sync, of.change(states.get(of.sync) ?? unknown));
-    for (const key of keys) unwritten.set(key, (unwritten.get(key) ?? 0) + 1);
+  static async open(postgres: Postgres, node: Node, retention: Retention): Promise<PostgresJournal> {
+    const journal = new PostgresJournal(postgres, node, retention);
+    await journal.refresh();
+    return journal;
+  }
+
+  get runs(): readonly RunRecord[] {
+    this.sorted ??= [...this.byId.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
+    return this.sorted;
+  }
+
+  find(id: string): RunRecord | undefined {
+    return this.byId.get(id);
+  }
+
+  put(
+    runs: RunRecord | readonly RunRecord[],
+    of?: { readonly sync: string; readonly change: Change },
+    events?: readonly SyncEvent[],
+  ): Promise<void> {
+    return this.write({ runs: [runs].flat(), of, events });
+  }
+
+  note(run: RunRecord): void {
+    void this.write({ runs: [run] }).catch(() => undefined);
+  }
+
+  remove(id: string): Promise<void> {
+    return this.write({ gone: [id] });
+  }
+
+  state(sync: string): SyncState {
+    return this.states.get(sync) ?? unknown;
+  }
+
+  change(sync: string, change: Change): Promise<void> {
+    return this.write({ of: { sync, change } });
+  }
+
+  async prune(now: number): Promise<void> {
+    const before = this.runs;
+    const after = retain(before, this.retention, now);
+    if (after === before) return;
+    const staying = new Set(after.map(({ id }) => id));
+    await this.write({
+      runs: after.filter((run) => this.byId.get(run.id) !== run),
+      gone: before.flatMap(({ id }) => (staying.has(id) ? [] : [id])),
+    });
+  }
+
+  refresh(): Promise<readonly RunRecord[]> {
+    return this.working(() => this.readNew());
+  }
+
+  isHere(id: string): boolean {
+    return this.nodes.get(id) === this.node.id();
+  }
+
+  isElsewhere(id: string): boolean {
+    const at = this.nodes.get(id);
+    return at !== undefined && at !== null && at !== this.node.id() && this.alive.has(at);
+  }
+
+  /** The events that were recorded with runs, by any process, and that nobody has taken yet; the oldest first. */
+  async events(): Promise<readonly RecordedEvent[]> {
+    const rows = await this.postgres.rows<{ id: bigint; document: EventDocument }>(
+      `SELECT id, document FROM rollcall.events ORDER BY id LIMIT ${mostEvents}`,
+    );
+    return rows.map(({ id, document }) => ({ id, event: eventOf(document) }));
+  }
+
+  /** Removes events, up to this one. */
+  async taken(id: bigint): Promise<void> {
+    await this.node.fenced((transaction) => transaction.rows("DELETE FROM rollcall.events WHERE id <= $1", [id]));
+  }
+
+  private isOwn(key: string): boolean {
+    return (this.unwritten.get(key) ?? 0) > 0;
+  }
+
+  private set(changed: readonly RunRecord[]): void {
+    for (const run of changed) this.byId.set(run.id, run);
+    this.sorted = undefined;
+  }
+
+  private async write(entry: Entry): Promise<void> {
+    const { runs = [], gone = [], of } = entry;
+    const keys = [...runs.map(({ id }) => id), ...gone, ...(of === undefined ? [] : [`sync ${of.sync}`])];
+    this.set(runs);
+    for (const id of gone) this.byId.delete(id);
+    if (of !== undefined) this.states.set(of.sync, of.change(this.state(of.sync)));
+    for (const key of keys) this.unwritten.set(key, (this.unwritten.get(key) ?? 0) + 1);
     try {
-      await working(async () => {
-        const state = await node.fenced((transaction) => writeEntry(transaction, node.id(), entry));
-        for (const run of changed) nodes.set(run.id, run.state === "running" ? node.id() : null);
+      await this.working(async () => {
+        const state = await this.node.fenced((transaction) => writeEntry(transaction, this.node.id(), entry));
+        for (const run of runs) this.nodes.set(run.id, run.state === "running" ? this.node.id() : null);
         // Unless another change of it waits to be written, which is known here already.
-        if (of !== undefined && state !== undefined && unwritten.get(`sync ${of.sync}`) === 1)
-          states.set(of.sync, state);
+        if (of !== undefined && state !== undefined && this.unwritten.get(`sync ${of.sync}`) === 1)
+          this.states.set(of.sync, state);
       });
     } catch (error) {
-      isDoubtful = true;
+      this.isDoubtful = true;
       throw error;
     } finally {
-      for (const key of keys) unwritten.set(key, (unwritten.get(key) ?? 1) - 1);
+      for (const key of keys) this.unwritten.set(key, (this.unwritten.get(key) ?? 1) - 1);
     }
-  };
+  }
 
-  const readNodes = async (): Promise<void> => {
-    alive = new Set((await postgres.rows<{ id: bigint }>("SELECT id FROM rollcall.nodes")).map(({ id }) => id));
-  };
-
-  const refresh = async (): Promise<RunRecord[]> => {
+  private async readNew(): Promise<RunRecord[]> {
+    const { postgres } = this;
     const [head] = await postgres.rows<{ revision: bigint; removed: bigint }>(
       "SELECT revision, removed FROM rollcall.journal",
     );
     if (head === undefined) return [];
-    if (head.revision === revision && !isDoubtful) {
-      await readNodes();
+    if (head.revision === this.revision && !this.isDoubtful) {
+      await this.readNodes();
       return [];
     }
-    const since = isDoubtful || head.removed > revision ? -1n : revision;
-    const found = await postgres.rows<{ document: RunDocument; node: bigint | null; writer: bigint; revision: bigint }>(
+    const since = this.isDoubtful || head.removed > this.revision ? -1n : this.revision;
+    const found = await postgres.rows<RunRow>(
       "SELECT document, node, writer, revision FROM rollcall.runs WHERE revision > $1 ORDER BY revision, id",
       [since],
     );
@@ -128,71 +205,50 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
       [since],
     );
     // After the runs: whoever has begun one of them was there before.
-    await readNodes();
-    if (since < 0n) {
-      const there = new Set([...found.map(({ document: { id } }) => id), ...syncs.map(({ name }) => `sync ${name}`)]);
-      for (const id of runs.keys()) if (!there.has(id) && !isOwn(id)) runs.delete(id);
-      for (const name of states.keys()) if (!there.has(`sync ${name}`) && !isOwn(`sync ${name}`)) states.delete(name);
-    }
-    const taken = found.filter(({ document: { id } }) => !isOwn(id));
-    set(taken.map(({ document }) => recordOf(document)));
-    for (const { document: run, node: at } of taken) nodes.set(run.id, at);
-    for (const { name, document: state } of syncs) if (!isOwn(`sync ${name}`)) states.set(name, state);
-    const before = revision;
-    revision = head.revision;
-    isDoubtful = false;
+    await this.readNodes();
+    if (since < 0n) this.forgetOthers(found, syncs);
+    const taken = found.filter(({ document: { id } }) => !this.isOwn(id));
+    this.set(taken.map(({ document }) => recordOf(document)));
+    for (const { document: run, node: at } of taken) this.nodes.set(run.id, at);
+    for (const { name, document: state } of syncs) if (!this.isOwn(`sync ${name}`)) this.states.set(name, state);
+    const before = this.revision;
+    this.revision = head.revision;
+    this.isDoubtful = false;
     if (before < 0n) return [];
     return taken
-      .filter((row) => row.revision > before && row.writer !== node.id())
+      .filter((row) => row.revision > before && row.writer !== this.node.id())
       .map(({ document }) => recordOf(document));
-  };
+  }
 
-  const allRuns = (): readonly RunRecord[] => {
-    sorted ??= [...runs.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
-    return sorted;
-  };
+  /** What is known here, and is not among everything that there is. */
+  private forgetOthers(found: readonly RunRow[], syncs: readonly { readonly name: string }[]): void {
+    const there = new Set([...found.map(({ document: { id } }) => id), ...syncs.map(({ name }) => `sync ${name}`)]);
+    for (const id of this.byId.keys()) if (!there.has(id) && !this.isOwn(id)) this.byId.delete(id);
+    for (const name of this.states.keys())
+      if (!there.has(`sync ${name}`) && !this.isOwn(`sync ${name}`)) this.states.delete(name);
+  }
 
-  const journal: SharedJournal = {
-    get document() {
-      return { version: 1, runs: allRuns(), syncs: Object.fromEntries(states) } as const;
-    },
-    find: (id) => runs.get(id),
-    put: (changed, of, events) => write({ runs: [changed].flat(), of, events }),
-    note: (run) => void write({ runs: [run] }).catch(() => undefined),
-    remove: (id) => write({ gone: [id] }),
-    state: (sync) => states.get(sync) ?? unknown,
-    change: (sync, change) => write({ of: { sync, change } }),
-    audited: () => {
-      // The audit log knows its own end.
-    },
-    prune: async (now) => {
-      const before = allRuns();
-      const after = retain(before, retention, now);
-      if (after === before) return;
-      const staying = new Set(after.map(({ id }) => id));
-      await write({
-        runs: after.filter((run) => runs.get(run.id) !== run),
-        gone: before.flatMap(({ id }) => (staying.has(id) ? [] : [id])),
-      });
-    },
-    refresh: () => working(refresh),
-    isElsewhere: (id) => {
-      const at = nodes.get(id);
-      return at !== undefined && at !== null && at !== node.id() && alive.has(at);
-    },
-    isHere: (id) => nodes.get(id) === node.id(),
-    events: async () => {
-      const rows = await postgres.rows<{ id: bigint; document: EventDocument }>(
-        `SELECT id, document FROM rollcall.events ORDER BY id LIMIT ${mostEvents}`,
-      );
-      return rows.map(({ id, document }) => ({ id, event: eventOf(document) }));
-    },
-    taken: async (id) => {
-      await node.fenced((transaction) => transaction.rows("DELETE FROM rollcall.events WHERE id <= $1", [id]));
-    },
+  private async readNodes(): Promise<void> {
+    this.alive = new Set(
+      (await this.postgres.rows<{ id: bigint }>("SELECT id FROM rollcall.nodes")).map(({ id }) => id),
+    );
+  }
+}
+
+/** All runs and states. A run whose process has ended is shown as far as its end is known. */
+export async function readJournal(postgres: Pick<Postgres, "rows">): Promise<KnownJournal> {
+  const rows = await postgres.rows<{ document: RunDocument; lives: boolean }>(
+    `SELECT document, node IN (SELECT id FROM rollcall.nodes WHERE expires > clock_timestamp()) AS lives
+     FROM rollcall.runs ORDER BY id`,
+  );
+  const syncs = await postgres.rows<{ name: string; document: SyncState }>("SELECT name, document FROM rollcall.syncs");
+  return {
+    runs: rows.map(({ document, lives }) => {
+      const run = recordOf(document);
+      return run.state === "running" && !lives ? lostRecord(run) : run;
+    }),
+    syncs: Object.fromEntries(syncs.map(({ name, document: state }) => [name, state])),
   };
-  await journal.refresh();
-  return journal;
 }
 
 /** @returns the state of the sync as it is then, if it was to be changed */

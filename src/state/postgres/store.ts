@@ -1,74 +1,122 @@
+import { dirname, join } from "node:path";
+import { command } from "#commands.ts";
+import { InputError } from "#errors.ts";
+import { makeFolder } from "#files/disk.ts";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
-import type { Retention } from "#state/folder/journal.ts";
+import { hasRuns } from "#state/folder/journal.ts";
+import type { Reader, Store, StoreOptions } from "#state/store.ts";
 import { formatDuration, pluralize } from "#text.ts";
-import { auditSchema } from "./audit.ts";
-import { filesSchema, openSharedFiles } from "./files.ts";
-import type { SharedFiles } from "./files.ts";
-import { journalSchema, openSharedJournal } from "./journal.ts";
-import type { SharedJournal } from "./journal.ts";
+import { auditSchema, chainIn, PostgresAudit } from "./audit.ts";
+import { filesSchema, PostgresFiles } from "./files.ts";
+import { journalSchema, PostgresJournal, readJournal } from "./journal.ts";
 import { leadership, liveNodes, nodesSchema, openNode } from "./nodes.ts";
 import type { Node } from "./nodes.ts";
 
 /** The state of daemons that work together, in PostgreSQL, as one of them sees it. */
-export interface SharedState {
-  readonly postgres: Postgres;
-  readonly node: Node;
-  readonly journal: SharedJournal;
+export class PostgresStore implements Store {
+  readonly place: string;
+  readonly isShared = true;
+  readonly journal: PostgresJournal;
+  readonly audit: PostgresAudit;
   /** Of the daemon's folder on this machine. */
-  readonly files: SharedFiles;
-  /** Gives the lease back. */
-  close(): Promise<void>;
-}
+  readonly files: PostgresFiles;
+  readonly lease: Node;
+  private readonly closePools: () => Promise<void>;
 
-export interface SharedOptions {
-  /** The daemon's folder. */
-  readonly folder: string;
-  /** How long this process may be silent before others take over, in milliseconds. */
-  readonly lease: number;
-  readonly retention: Retention;
-}
+  private constructor(
+    { place }: Postgres,
+    parts: Pick<PostgresStore, "journal" | "audit" | "files" | "lease">,
+    closePools: () => Promise<void>,
+  ) {
+    this.place = place;
+    this.journal = parts.journal;
+    this.audit = parts.audit;
+    this.files = parts.files;
+    this.lease = parts.lease;
+    this.closePools = closePools;
+  }
 
-/** Creates what is missing in the database. @throws as `migrate` does */
-export function migrateShared(postgres: Postgres): Promise<void> {
-  return migrate(postgres, [nodesSchema, journalSchema, auditSchema, filesSchema]);
+  /**
+   * Takes part.
+   * @param lease how long this process may be silent before others take over, in milliseconds
+   * @throws {UnavailableError} when PostgreSQL does not answer; {InputError} when a newer program uses the database, or has
+   *   no state while there is one in the folder
+   */
+  static async open(
+    settings: PostgresSettings,
+    lease: number,
+    { folder, retention }: StoreOptions,
+  ): Promise<PostgresStore> {
+    await makeFolder(folder, "the daemon's folder");
+    // Without an answer for that long, the lease is lost, and others do what was to be done.
+    const postgres = await openPostgres(settings, { patience: lease });
+    const renewals = await openPostgres({ ...settings, poolSize: 1 }, { patience: lease });
+    const closePools = async (): Promise<void> => {
+      await postgres.close();
+      await renewals.close();
+    };
+    let node: Node | undefined;
+    try {
+      await migrateState(postgres);
+      node = await openNode(postgres, lease, renewals);
+      const journal = await PostgresJournal.open(postgres, node, retention);
+      if (journal.runs.length === 0) await refuseOtherState(dirname(folder), postgres);
+      const audit = await PostgresAudit.open(postgres, node);
+      const files = new PostgresFiles(postgres, folder, node);
+      return new PostgresStore(postgres, { journal, audit, files, lease: node }, closePools);
+    } catch (error) {
+      await node?.close();
+      await closePools();
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.audit.close();
+    await this.lease.close();
+    await this.closePools();
+  }
 }
 
 /**
- * Takes part. Close it after use.
- * @throws {UnavailableError} when PostgreSQL does not answer; {InputError} when a newer program uses the database
+ * Opens the state to read it.
+ * @param folder for copies of its files. Those of the daemon's folder itself belong to its process
+ * @throws {UnavailableError} when PostgreSQL does not answer
  */
-export async function openShared(
-  settings: PostgresSettings,
-  { folder, lease, retention }: SharedOptions,
-): Promise<SharedState> {
-  // Without an answer for that long, the lease is lost, and others do what was to be done.
-  const postgres = await openPostgres(settings, { patience: lease });
-  const renewals = await openPostgres({ ...settings, poolSize: 1 }, { patience: lease });
-  const closeBoth = async (): Promise<void> => {
-    await postgres.close();
-    await renewals.close();
-  };
+export async function openPostgresReader(settings: PostgresSettings, folder: string): Promise<Reader> {
+  const postgres = await openPostgres(settings);
   try {
-    await migrateShared(postgres);
-    const node = await openNode(postgres, lease, renewals);
-    const close = async (): Promise<void> => {
-      await node.close();
-      await closeBoth();
+    await migrateState(postgres);
+    const copies = join(folder, "copies");
+    await makeFolder(copies, "the daemon's folder");
+    return {
+      place: `the database ${postgres.place}`,
+      journal: () => postgres.transaction(readJournal, { readOnly: true, snapshot: true }),
+      audit: chainIn(postgres),
+      files: new PostgresFiles(postgres, copies),
+      [Symbol.asyncDispose]: () => postgres.close(),
     };
-    try {
-      const journal = await openSharedJournal(postgres, node, retention);
-      return { postgres, node, journal, files: openSharedFiles(postgres, folder, node), close };
-    } catch (error) {
-      await node.close();
-      throw error;
-    }
   } catch (error) {
-    await closeBoth();
+    await postgres.close();
     throw error;
   }
+}
+
+/** Creates what is missing in the database. @throws as `migrate` does */
+export function migrateState(postgres: Postgres): Promise<void> {
+  return migrate(postgres, [nodesSchema, journalSchema, auditSchema, filesSchema]);
+}
+
+/** Without its ledger, a sync would not know what it owns; so nothing begins with an empty one by mistake. */
+async function refuseOtherState(folder: string, { place }: Postgres): Promise<void> {
+  if (!(await hasRuns(folder))) return;
+  throw new InputError(
+    `the data folder has the runs of a daemon with its state in the folder ${folder}, and the database ${place} has none: ` +
+      `copy them with \`${command("state copy")}\`, or give this daemon another data folder`,
+  );
 }
 
 /**

@@ -35,7 +35,7 @@ export async function approve(
   const options = {
     approvalExpires,
     overrides: passing,
-    planner: planFromStore(context.store, run, selection),
+    planner: planFromStore(context.plans, run, selection),
     storeAs: part ? partOf(id) : undefined,
   };
   return start(context, running, options, [{ event: "approved", by, sync: run.sync, run: id, ...approved }], watcher);

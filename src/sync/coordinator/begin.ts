@@ -1,5 +1,5 @@
 import type { AuditEntry } from "#state/audit/entry.ts";
-import { idAfter } from "#state/folder/journal.ts";
+import { idAfter } from "#state/runs.ts";
 import type { Decision, RunRecord } from "#state/record.ts";
 import { timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
@@ -18,7 +18,7 @@ export async function begin(
     digest === undefined
       ? []
       : [{ decision: "approved", at: timestamp(context), by, digest, overrides: unlessEmpty(overrides) }];
-  const { caution } = context.journal.state(sync);
+  const { caution } = context.store.journal.state(sync);
   const isCautious = caution !== undefined && settings.approval !== "required" && digest === undefined;
   const reason = isCautious ? caution.reason : undefined;
   const run = newRun(context, sync, { cause, by, slot, decisions: approved, caution: reason, for: people });
@@ -43,7 +43,7 @@ export function newRun(
   rest: Pick<RunRecord, "cause" | "by" | "slot" | "undoes" | "decisions" | "caution" | "for">,
 ): RunRecord {
   return {
-    id: idAfter(context.journal.document.runs.at(-1)?.id, context.now()),
+    id: idAfter(context.store.journal.runs.at(-1)?.id, context.now()),
     sync,
     target: context.settingsOf(sync).target,
     startedAt: timestamp(context),

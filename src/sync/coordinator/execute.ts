@@ -8,9 +8,9 @@ import type { RunRecord, Stage, StageRecord, SyncState } from "#state/record.ts"
 import { run as runSync } from "#sync/run.ts";
 import type { Report, RunOptions } from "#sync/context.ts";
 import type { Planned } from "#sync/planning/limits.ts";
-import { SlotTakenError } from "#state/postgres/journal.ts";
+import { SlotTakenError } from "#state/store.ts";
 import type { Sync } from "#sync/sync.ts";
-import { interruptionOf, push, timestamp, writeAudit } from "./context.ts";
+import { interruptionOf, timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 import type { Begun, Watcher } from "./coordinator.ts";
 import { endedByError, endedWith, endNotWritten, finish } from "./finish.ts";
@@ -39,10 +39,11 @@ export async function start(
   entries: readonly AuditEntry[],
   watcher?: Watcher,
 ): Promise<Begun> {
-  const { journal, emit, targets, underWay, settingsOf } = context;
+  const { emit, targets, underWay, settingsOf } = context;
+  const { journal, audit } = context.store;
   const before = journal.find(run.id);
   try {
-    for (const entry of entries) await writeAudit(context, entry);
+    for (const entry of entries) await audit.append(entry);
     const { slot } = run;
     const isNew = before === undefined && slot !== undefined;
     // With the run: a slot is done when its run has begun.
@@ -130,14 +131,12 @@ async function execute(
 async function followUp(context: Context, ended: RunRecord, storeAs: string | undefined): Promise<RunRecord> {
   let run = ended;
   if (run.state === "applied" && storeAs !== undefined && storeAs !== run.id) {
-    await context.store.replaceByPart(run.id);
+    await context.plans.replaceByPart(run.id);
     run = withPart(run);
   }
   if (hasSucceeded(run)) {
     const exported = await context.after?.(run.sync, run.state);
     if (exported !== undefined) run = { ...run, export: exported };
-    // Without this record, the next run exports again.
-    await push(context, run.sync, ["exports"]).catch(() => undefined);
   }
   return run;
 }
@@ -165,9 +164,9 @@ class Recording {
 
   /** What the run is to do, and whom it tells. */
   runOptions(): Omit<RunOptions, "interruption"> {
-    const { folder, memory, shared, now } = this.#context;
+    const { store, memory, now } = this.#context;
     const { approval, digest, overrides, planner, storeAs } = this.#options;
-    const { id, sync, undoes, for: people } = this.#run;
+    const { id, undoes, for: people } = this.#run;
     return {
       id,
       undoes: undoes !== undefined,
@@ -177,7 +176,7 @@ class Recording {
       digest,
       overrides,
       planner,
-      folder,
+      files: store.files,
       memory,
       now: now(),
       progress: (stage, records) => this.#progress(stage, records),
@@ -185,9 +184,8 @@ class Recording {
       report: (report) => this.#report(report),
       store: storeAs === undefined ? undefined : (workbench, planned) => this.#store(storeAs, workbench, planned),
       storeQuarantined: (workbench) => this.#storeQuarantined(workbench),
-      saved: shared && ((what) => push(this.#context, sync, [what])),
       applying: () => this.#applying(),
-      sending: shared?.node.check,
+      sending: () => store.lease.check(),
     };
   }
 
@@ -208,7 +206,7 @@ class Recording {
     this.#stages.progress(stage, records);
     this.#update({});
     const { id, sync } = this.#run;
-    if (records === undefined) this.#context.journal.note(this.#run);
+    if (records === undefined) this.#context.store.journal.note(this.#run);
     this.#context.emit({ type: "stage", id, sync, stage, records });
     this.#watcher.progress?.(stage, records);
   }
@@ -237,24 +235,22 @@ class Recording {
   }
 
   async #store(name: string, { connection }: Workbench, planned: Planned): Promise<void> {
-    const seal = await this.#context.store.save(name, connection, planned);
+    const seal = await this.#context.plans.save(name, connection, planned);
     this.#update({ kept: true, ...(name === this.#run.id ? { seal } : { partSeal: seal }) });
   }
 
   async #storeQuarantined({ connection }: Workbench): Promise<void> {
     if (!hasReadAll(this.#run)) return;
     // Without them the notes still have the most frequent causes.
-    await this.#context.store.saveQuarantined(this.#run.id, connection).catch((error: unknown) => {
+    await this.#context.plans.saveQuarantined(this.#run.id, connection).catch((error: unknown) => {
       this.#warnings.push({ text: `the quarantined records cannot be stored: ${messageOf(error)}` });
     });
   }
 
   async #applying(): Promise<void> {
-    const { sync } = this.#run;
-    await this.#context.applying?.(sync);
-    await push(this.#context, sync, ["exports"]);
+    await this.#context.applying?.(this.#run.sync);
     this.#update({ sentAt: timestamp(this.#context) });
-    await this.#context.journal.put(this.#run);
+    await this.#context.store.journal.put(this.#run);
   }
 }
 

@@ -1,14 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
 import { errorDocument, HeldError } from "#errors.ts";
 import { auditOfEnd } from "#state/audit/entry.ts";
-import type { Journal } from "#state/folder/journal.ts";
+import type { Journal } from "#state/store.ts";
 import { hasSucceeded, isOpen, isUnfinished, lastReads, without } from "#state/record.ts";
 import type { RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import type { RunResult } from "#sync/context.ts";
-import { timestamp, writeAudit } from "./context.ts";
+import { timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 
-export type FinishContext = Pick<Context, "journal" | "store" | "audit" | "emit" | "now" | "isStopping" | "decisions">;
+export interface FinishContext extends Pick<Context, "plans" | "emit" | "now" | "isStopping" | "decisions"> {
+  readonly store: Pick<Context["store"], "journal" | "audit">;
+}
 
 /**
  * Writes down how a run ended, and everything that follows from it, in one write of the journal: older waiting runs are
@@ -17,13 +19,13 @@ export type FinishContext = Pick<Context, "journal" | "store" | "audit" | "emit"
  */
 export function finish(context: FinishContext, run: RunRecord): Promise<RunRecord> {
   return context.decisions(async () => {
-    const { journal } = context;
+    const { journal } = context.store;
     // Its approval failed, and it waits again.
     if (isOpen(run) && journal.find(run.id)?.expiresAt !== undefined) return writeEnd(context, run);
     const at = timestamp(context);
-    const twin = isOpen(run) ? journal.document.runs.find((other) => isTwin(run, other)) : undefined;
+    const twin = isOpen(run) ? journal.runs.find((other) => isTwin(run, other)) : undefined;
     if (twin === undefined) return writeEnd(context, run, supersededBy(run, journal, at));
-    if (run.kept) await context.store.renew(twin.id, run.id);
+    if (run.kept) await context.plans.renew(twin.id, run.id);
     const foundAgain = { count: (twin.foundAgain?.count ?? 0) + 1, lastAt: at };
     const { expectations, limits } = run;
     const seal = run.kept ? run.seal : twin.seal;
@@ -35,7 +37,7 @@ export function finish(context: FinishContext, run: RunRecord): Promise<RunRecor
 
 /** Marks the runs as expired that nobody has approved in time. Call it in the queue of decisions. */
 export async function expire(context: FinishContext): Promise<void> {
-  for (const run of context.journal.document.runs) {
+  for (const run of context.store.journal.runs) {
     if (!isOpen(run) || run.expiresAt === undefined || Date.parse(run.expiresAt) > context.now()) continue;
     await writeEnd(context, { ...run, state: "expired", endedAt: timestamp(context) });
   }
@@ -49,13 +51,14 @@ export async function writeEnd(
 ): Promise<RunRecord> {
   for (const each of [...superseded, run]) {
     const entry = auditOfEnd(each);
-    if (entry !== undefined) await writeAudit(context, entry);
+    if (entry !== undefined) await context.store.audit.append(entry);
   }
   return write(context, run, superseded);
 }
 
 async function write(context: FinishContext, run: RunRecord, others: readonly RunRecord[]): Promise<RunRecord> {
-  const { journal, emit, now, isStopping } = context;
+  const { emit, now, isStopping } = context;
+  const { journal } = context.store;
   const at = timestamp(context);
   const failed = run.state === "failed";
   const { failures } = journal.state(run.sync);
@@ -77,10 +80,10 @@ async function write(context: FinishContext, run: RunRecord, others: readonly Ru
 }
 
 /** Removes what is stored of runs and nobody needs any more. What the last read of a sync had in doubt stays. */
-export async function removeUnneededPlans({ journal, store }: Pick<Context, "journal" | "store">): Promise<void> {
-  const { runs } = journal.document;
+export async function removeUnneededPlans({ store, plans }: Pick<FinishContext, "store" | "plans">): Promise<void> {
+  const { runs } = store.journal;
   const reads = lastReads(runs);
-  await store.prune({
+  await plans.prune({
     ended: runs.filter((run) => run.kept || reads.has(run)).map(({ id }) => id),
     underWay: runs.filter(isUnfinished).map(({ id }) => id),
   });
@@ -105,8 +108,8 @@ function errorOf({ id, error }: RunRecord, twin: string): Pick<RunRecord, "error
   return { error: { ...error, problems: error.problems.map((problem) => problem.replaceAll(id, twin)) } };
 }
 
-function supersededBy(run: RunRecord, { document }: Journal, endedAt: string): RunRecord[] {
-  return document.runs
+function supersededBy(run: RunRecord, { runs }: Journal, endedAt: string): RunRecord[] {
+  return runs
     .filter((other) => isOpen(other) && supersedes(run, other))
     .map((other): RunRecord => Object.assign({}, other, { state: "superseded", endedAt }));
 }

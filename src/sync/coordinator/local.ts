@@ -54,7 +54,7 @@ export class LocalCoordinator implements Coordinator {
   }
 
   runs(): readonly RunRecord[] {
-    return this.#options.journal.document.runs.toReversed();
+    return this.#options.store.journal.runs.toReversed();
   }
 
   syncs(): readonly SyncStatus[] {
@@ -62,7 +62,7 @@ export class LocalCoordinator implements Coordinator {
   }
 
   #statusOf(sync: string): SyncStatus {
-    const { journal } = this.#options;
+    const { journal } = this.#options.store;
     const { target, schedule } = this.#context.settingsOf(sync);
     return {
       ...journal.state(sync),
@@ -70,7 +70,7 @@ export class LocalCoordinator implements Coordinator {
       target,
       schedule,
       running: [...this.#context.underWay].find(([, each]) => each === sync)?.[0],
-      pending: journal.document.runs.findLast((run) => run.sync === sync && isOpen(run))?.id,
+      pending: journal.runs.findLast((run) => run.sync === sync && isOpen(run))?.id,
       overdue: false,
       ...this.#options.statusOf?.(sync),
     };
@@ -94,12 +94,12 @@ export class LocalCoordinator implements Coordinator {
 
   /** What the journal remembers of a sync. */
   state(sync: string): SyncState {
-    return this.#options.journal.state(sync);
+    return this.#options.store.journal.state(sync);
   }
 
   /** Changes what the journal remembers of a sync. */
   change(sync: string, change: (state: SyncState) => SyncState): Promise<void> {
-    return this.#options.journal.change(sync, change);
+    return this.#options.store.journal.change(sync, change);
   }
 
   /**
@@ -110,9 +110,9 @@ export class LocalCoordinator implements Coordinator {
   async recover(own = false): Promise<void> {
     const context = this.#context;
     const lost = lostRuns(context, own).filter(({ sync }) => !this.#recovering.has(sync));
-    if (context.shared === undefined || (!own && !this.#isTidy) || lost.length > 0) {
+    if (!context.store.isShared || (!own && !this.#isTidy) || lost.length > 0) {
       // Where several processes could find the same runs, whoever has the target's turn finishes them.
-      if (context.shared === undefined) await recoverUnsent(context);
+      if (!context.store.isShared) await recoverUnsent(context);
       await context.decisions(async () => {
         await expire(context);
         await removeUnneededPlans(context);
@@ -144,9 +144,8 @@ export class LocalCoordinator implements Coordinator {
   }
 
   /** Reads what other processes have written, and tells the subscribers. */
-  async refresh(): Promise<void> {
-    const { shared, emit } = this.#context;
-    if (shared !== undefined) await refresh(shared, emit);
+  refresh(): Promise<void> {
+    return refresh(this.#context.store, this.#context.emit);
   }
 
   /** Waits until nothing runs, and nothing waits for its turn. */

@@ -17,7 +17,7 @@ import { isOpen, isUnfinished, unsent, withError, without, withPart } from "#sta
 import type { RunRecord } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { passwordOf } from "#sync/sync.ts";
-import { interruptionOf, pull, push, timestamp, writeAudit } from "./context.ts";
+import { interruptionOf, timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 import { finish } from "./finish.ts";
 
@@ -28,10 +28,10 @@ const patience = 60_000;
  * The runs that nobody has seen end: their process was killed, or the target's answer got lost.
  * @param own only those of this process: their end could not be written down
  */
-export function lostRuns({ journal, underWay, shared }: Context, own = false): readonly RunRecord[] {
-  const isLost = (id: string): boolean =>
-    shared === undefined || (own ? shared.journal.isHere(id) : !shared.journal.isElsewhere(id));
-  return journal.document.runs.filter((run) => isUnfinished(run) && !underWay.has(run.id) && isLost(run.id));
+export function lostRuns({ store, underWay }: Context, own = false): readonly RunRecord[] {
+  const { journal } = store;
+  const isLost = (id: string): boolean => (own ? journal.isHere(id) : !journal.isElsewhere(id));
+  return journal.runs.filter((run) => isUnfinished(run) && !underWay.has(run.id) && isLost(run.id));
 }
 
 /** Finishes the lost runs that sent nothing: they applied nothing. */
@@ -41,7 +41,6 @@ export async function recoverUnsent(context: Context): Promise<void> {
 
 /** Finds out how the lost runs of a sync ended, before another one begins: by reading the target. */
 export async function recoverSync(context: Context, sync: string): Promise<void> {
-  await pull(context, sync);
   for (const run of lostRuns(context))
     if (run.sync === sync) await (run.sentAt === undefined ? finishUnsent(context, run) : recover(context, run));
 }
@@ -64,10 +63,9 @@ export async function findOutcome(
   let sync: Sync | undefined;
   try {
     // Without a lease, it is for others to find out.
-    context.shared?.node.check();
+    context.store.lease.check();
     sync = await context.open(run.sync);
     const outcome = await outcomeOf(context, sync, run, storedAs, signal);
-    await push(context, run.sync, ["ledger"]);
     const recovery = explanations[outcome];
     if (outcome === "nothing" || outcome === "neither") return { ...failed, recovery };
     return { ...without(failed, ["error"]), state: "applied", endedAt: timestamp(context), recovery };
@@ -79,15 +77,14 @@ export async function findOutcome(
 }
 
 async function recover(context: Context, run: RunRecord): Promise<void> {
-  const { journal, store } = context;
+  const { journal, audit, files } = context.store;
   const isPart = run.decisions.at(-1)?.selection !== undefined;
   const signal = AbortSignal.any([interruptionOf(context).stop, AbortSignal.timeout(patience)]);
   const ended = await findOutcome(context, run, isPart ? partOf(run.id) : run.id, signal);
   const isReplaced = ended.state === "applied" && isPart;
-  if (isReplaced) await store.replaceByPart(run.id);
-  if (ended.state === "applied") await forgetBaseline(context.folder, run.sync);
-  await push(context, run.sync, ["baseline"]);
-  if (ended.endUnknown !== true) await writeAudit(context, recovered(ended));
+  if (isReplaced) await context.plans.replaceByPart(run.id);
+  if (ended.state === "applied") await forgetBaseline(files, run.sync);
+  if (ended.endUnknown !== true) await audit.append(recovered(ended));
   // Its failure is known already.
   if (run.state === "failed" && ended.state === "failed") await journal.put(ended);
   else await finish(context, withError(await withExport(context, isReplaced ? withPart(ended) : ended)));
@@ -102,7 +99,7 @@ async function withExport(context: Context, run: RunRecord): Promise<RunRecord> 
 async function finishUnsent(context: Context, run: RunRecord): Promise<void> {
   const ended = unsent(run, timestamp(context));
   // A run that failed has an entry for its end.
-  if (isOpen(ended)) await writeAudit(context, recovered(ended));
+  if (isOpen(ended)) await context.store.audit.append(recovered(ended));
   await finish(context, ended);
 }
 
@@ -130,7 +127,7 @@ const explanations: Record<Outcome, string> = {
  * @throws when the target or the stored plan cannot be read; then nothing is known
  */
 async function outcomeOf(
-  { folder, memory, store, now }: Context,
+  { memory, store: { files }, plans, now }: Context,
   sync: Sync,
   run: RunRecord,
   storedAs: string,
@@ -138,11 +135,11 @@ async function outcomeOf(
 ): Promise<Outcome> {
   // Changes count from the moment the list was sent.
   const sentAt = run.sentAt === undefined ? now() : Date.parse(run.sentAt);
-  const workbench = await openWorkbench({ folder: join(folder, "work"), memory });
+  const workbench = await openWorkbench({ folder: join(files.folder, "work"), memory });
   const { connection } = workbench;
   try {
     const ledger = await openLedger(connection, {
-      folder: join(folder, "ledgers"),
+      files,
       place: sync.place,
       sync: sync.name,
       mode: "write",
@@ -152,9 +149,8 @@ async function outcomeOf(
     try {
       if (ledger.settled === run.id) return "settled";
       const seal = storedAs === run.id ? run.seal : run.partSeal;
-      await store.fetch([storedAs]);
-      if (seal !== undefined) await store.verify(storedAs, seal);
-      const { digest, scope, amounts } = await store.load(storedAs, connection);
+      await plans.verify(storedAs, seal);
+      const { digest, scope, amounts } = await plans.load(storedAs, connection);
       if (run.decisions.at(-1)?.overrides?.includes("heldNames") === true) await adoptNames(connection);
       const list = async (): Promise<void> => {
         await listTarget(sync.target, workbench, "actual", signal);
@@ -173,7 +169,7 @@ async function outcomeOf(
       await ledger.close().catch(() => undefined);
     }
   } catch (error) {
-    throw naming(`the folder ${folder}`, error);
+    throw naming(`the folder ${files.folder}`, error);
   } finally {
     await workbench.close();
   }

@@ -1,6 +1,6 @@
 import { isOpen } from "#state/record.ts";
 import type { Actor, RunRecord } from "#state/record.ts";
-import { findRun, timestamp, writeAudit } from "./context.ts";
+import { findRun, timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 import { expire, writeEnd } from "./finish.ts";
 import { notOpen } from "./refusals.ts";
@@ -14,7 +14,7 @@ export async function reject(
   const run = findRun(context, id);
   if (!isOpen(run)) throw notOpen(run, "rejected");
   const at = timestamp(context);
-  await writeAudit(context, { event: "rejected", by, sync: run.sync, run: id, digest: run.digest, reason });
+  await context.store.audit.append({ event: "rejected", by, sync: run.sync, run: id, digest: run.digest, reason });
   const decision = { decision: "rejected", at, by, digest: run.digest ?? "", reason } as const;
   return writeEnd(context, { ...run, state: "rejected", endedAt: at, decisions: [...run.decisions, decision] });
 }

@@ -15,15 +15,15 @@ export async function undo(
   watcher?: Watcher,
 ): Promise<Begun> {
   await expire(context);
-  const { journal, store, settingsOf } = context;
+  const { store, plans, settingsOf } = context;
   const undone = findRun(context, id);
   const { sync } = undone;
-  const later = journal.document.runs.filter((other) => other.sync === sync && other.id >= id && hasApplied(other));
+  const later = store.journal.runs.filter((other) => other.sync === sync && other.id >= id && hasApplied(other));
   checkUndoable(undone, later);
   const { target, approvalExpires } = settingsOf(sync);
   for (const each of later) checkSameTarget(each, target, "undone");
   const run = newRun(context, sync, { cause: "undo", by, undoes: id, decisions: [] });
-  const planner = planUndo(store, later);
+  const planner = planUndo(plans, later);
   const options = { approval: "required", approvalExpires, storeAs: run.id, planner } as const;
   return start(context, run, options, [{ event: "undone", by, sync, run: run.id, undoes: id }], watcher);
 }

@@ -13,7 +13,9 @@ import type { Rules } from "#principals/rules.ts";
 import { copyLedger, forgetApplied } from "#state/ledger/ledger.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
 import type { Planned } from "#sync/planning/limits.ts";
-import { copySnapshot } from "#sync/planning/snapshot.ts";
+import { copyBaseline } from "#sync/planning/baseline.ts";
+import { filesIn } from "#state/folder/store.ts";
+import type { StateFiles } from "#state/store.ts";
 import { run } from "#sync/run.ts";
 import type { ApprovalPolicy, RunOptions, RunResult } from "#sync/context.ts";
 import type { Sync, SyncSource } from "#sync/sync.ts";
@@ -27,7 +29,7 @@ import type { Spool } from "./spool.ts";
 import { openRehearsalTarget } from "./target.ts";
 import type { Injection, World } from "./world.ts";
 
-export interface DrillOptions extends Pick<RunOptions, "folder" | "memory" | "interruption" | "warn" | "progress"> {
+export interface DrillOptions extends Pick<RunOptions, "files" | "memory" | "interruption" | "warn" | "progress"> {
   /** The rules as they stand in the configuration. */
   readonly rules: Rules;
   /** Compiles others. @throws {InputError} they are not valid */
@@ -60,7 +62,7 @@ export interface Drill {
  * @throws what `run` throws, where not even today's plan can be made
  */
 export async function drill(sync: Sync, options: DrillOptions): Promise<Drill> {
-  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
+  const workbench = await openWorkbench({ folder: join(options.files.folder, "work"), memory: options.memory });
   let spool: Spool | undefined;
   try {
     spool = await openSpool(workbench);
@@ -82,7 +84,7 @@ async function rehearse(rehearsal: Rehearsal): Promise<Drill> {
   const { sync, options, spool } = rehearsal;
   const { only, begin, interruption } = options;
   const now = Date.now();
-  const { today, world, folder } = await settle(rehearsal, now);
+  const { today, world, files } = await settle(rehearsal, now);
   const findings: Finding[] = [];
   for (const incident of only ?? incidentNames) {
     const title = incidentTitles[incident];
@@ -94,7 +96,7 @@ async function rehearse(rehearsal: Rehearsal): Promise<Drill> {
       continue;
     }
     for (const injection of injections) {
-      const found = await happen(rehearsal, world, { injection, folder, today });
+      const found = await happen(rehearsal, world, { injection, files, today });
       findings.push({ incident, title, injected: injection.injected, ...found });
     }
   }
@@ -118,13 +120,12 @@ async function rehearse(rehearsal: Rehearsal): Promise<Drill> {
 async function settle(
   { sync, options, workbench, spool }: Rehearsal,
   now: number,
-): Promise<{ readonly today: Planned; readonly world: World; readonly folder: string }> {
-  const folder = workbench.file("daemon");
+): Promise<{ readonly today: Planned; readonly world: World; readonly files: StateFiles }> {
+  const files = filesIn(workbench.file("daemon"));
   const { name, place } = sync;
   const signal = options.interruption.stop;
-  const ledgers = { folder: join(options.folder, "ledgers"), place, sync: name, signal };
-  await copyLedger(workbench.connection, join(folder, "ledgers"), ledgers);
-  await copySnapshot(join(options.folder, "baselines"), name, join(folder, "baselines"));
+  await copyLedger(workbench.connection, files, { files: options.files, place, sync: name, signal });
+  await copyBaseline(options.files, name, files);
   const list = workbench.file("target.json");
   const target = openRehearsalTarget(workbench, { name: sync.target.name, state: list });
   let isListed = false;
@@ -146,7 +147,7 @@ async function settle(
     },
     {
       ...runOptions(options),
-      folder,
+      files,
       now,
       apply: true,
       // Whatever holds it today is somebody else's decision.
@@ -162,7 +163,7 @@ async function settle(
   );
   if (today === undefined) throw new Error("a run without a plan");
   if (result.outcome === "applied")
-    await forgetApplied(workbench.connection, { ...ledgers, folder: join(folder, "ledgers"), mode: "write", now });
+    await forgetApplied(workbench.connection, { files, place, sync: name, signal, mode: "write", now });
   await spool.connection.run(`CREATE TABLE principal AS FROM read_parquet(${literal(principals)})`);
   const world = {
     connection: spool.connection,
@@ -173,7 +174,7 @@ async function settle(
     workbench,
     state: target.state(),
   };
-  return { today, world, folder };
+  return { today, world, files };
 }
 
 /** Plans from the sources, and shows each plan. */
@@ -207,9 +208,10 @@ function runOptions({ memory, interruption, warn, progress }: DrillOptions) {
 async function happen(
   { sync, options, workbench, spool }: Rehearsal,
   { state }: World,
-  { injection, folder, today }: { readonly injection: Injection; readonly folder: string; readonly today: Planned },
+  { injection, files, today }: { readonly injection: Injection; readonly files: StateFiles; readonly today: Planned },
 ): Promise<Omit<Finding, "incident" | "title" | "injected">> {
   const own = workbench.file("incident");
+  const { folder } = files;
   await cp(folder, own, { recursive: true, filter: (path) => path !== join(folder, "work") });
   let planned: Planned | undefined;
   const planner = watched(async (plan) => {
@@ -230,7 +232,14 @@ async function happen(
       target,
     };
     return judge(
-      await run(rehearsed, { ...runOptions(options), warn: () => {}, folder: own, apply: true, approval, planner }),
+      await run(rehearsed, {
+        ...runOptions(options),
+        warn: () => {},
+        files: filesIn(own),
+        apply: true,
+        approval,
+        planner,
+      }),
     );
   } catch (error) {
     options.interruption.stop.throwIfAborted();

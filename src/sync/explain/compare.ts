@@ -1,6 +1,5 @@
 import { createReadStream, createWriteStream } from "node:fs";
 import { copyFile } from "node:fs/promises";
-import { join } from "node:path";
 import { once } from "node:events";
 import type { ReadContext, Source, SourceRecord, WantedAttributes } from "#connector.ts";
 import type { Plan } from "#plan/change.ts";
@@ -14,13 +13,13 @@ import type { Desired } from "#sync/planning/desired.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
+import type { StateFiles } from "#state/store.ts";
 import type { Target } from "#sync/ports.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 
 export interface CompareOptions {
-  /** The daemon's folder for workbenches and ledgers. */
-  readonly folder: string;
+  readonly files: StateFiles;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly interruption: Interruption;
@@ -47,8 +46,8 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     const { connection } = workbench;
     const signal = watching.signal();
     const { place, name } = after;
-    await openLedger(connection, { folder: join(options.folder, "ledgers"), place, sync: name, mode: "read", signal });
-    const baseline = after.causes ? await loadBaseline(connection, options.folder, name) : undefined;
+    await openLedger(connection, { files: options.files, place, sync: name, mode: "read", signal });
+    const baseline = after.causes ? await loadBaseline(connection, options.files, name) : undefined;
     const [first, second] = readOnce(before, after, workbench);
     await makeDesired(first, workbench, { ...options, baseline, signal });
     await connection.run("ALTER TABLE desired RENAME TO desired_before");

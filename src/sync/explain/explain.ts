@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { messageOf } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { scopeOf } from "#plan/limits.ts";
@@ -16,7 +15,6 @@ import { makeDesired } from "#sync/planning/desired.ts";
 import { isOpen } from "#state/record.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import { readJournal } from "#state/folder/journal.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
 import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
@@ -24,7 +22,8 @@ import { folded, nearestNames, recordsCalled } from "#sync/planning/people.ts";
 import { differenceOf, foreignCalled, outcomesOf } from "./outcome.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { ApprovalPolicy } from "#sync/context.ts";
-import { openPlans } from "#state/plans.ts";
+import { Plans } from "#state/plans.ts";
+import type { Reader } from "#state/store.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 import { plannedOf, waitOf, waitOfRun } from "./waits.ts";
@@ -61,8 +60,7 @@ export interface Explanation {
 }
 
 export interface ExplainOptions {
-  /** The daemon's folder for workbenches and ledgers. */
-  readonly folder: string;
+  readonly state: Pick<Reader, "files" | "journal">;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly interruption: Interruption;
@@ -84,9 +82,10 @@ const limit = 20;
  * @throws what `run` throws before it applies
  */
 export async function explain(sync: Sync, wanted: string, options: ExplainOptions): Promise<Explanation> {
-  return inWorkbench(options, async (workbench, watching) => {
+  const { files } = options.state;
+  return inWorkbench({ ...options, files }, async (workbench, watching) => {
     const { history } = await openLedger(workbench.connection, {
-      folder: join(options.folder, "ledgers"),
+      files,
       place: sync.place,
       sync: sync.name,
       mode: "read",
@@ -99,8 +98,7 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
       [wanted],
     );
     const finder = findRecords(sync, wanted, owners);
-    const { folder } = options;
-    const baseline = sync.causes ? await loadBaseline(workbench.connection, folder, sync.name) : undefined;
+    const baseline = sync.causes ? await loadBaseline(workbench.connection, files, sync.name) : undefined;
     const { assembly } = await makeDesired(sync, workbench, {
       ...options,
       baseline,
@@ -139,9 +137,9 @@ async function withWaits(
   outcomes: readonly Outcome[],
   sync: Sync,
   connection: Connection,
-  { folder, approval, history, unread, warn, signal }: WaitOptions,
+  { state, approval, history, unread, warn, signal }: WaitOptions,
 ): Promise<Outcome[]> {
-  const known = await readJournal(folder).then(
+  const known = await state.journal().then(
     ({ runs, syncs }): Pick<Status, "runs" | "caution"> => {
       const reason = syncs[sync.name]?.caution?.reason;
       const own = runs.filter((run) => run.sync === sync.name).toReversed();
@@ -158,14 +156,15 @@ async function withWaits(
   const { checks, waiting } = await withExpectations(connection, sync, limited, { overrides: [], signal });
   const { action } = sync.limits;
   const status = { sync: sync.name, action, approval, checks, waiting, digest, ...known };
-  const store = openPlans(folder);
+  const plans = new Plans(state.files);
   const open = known.runs.filter(isOpen);
+  await plans.fetch(open.map(({ id }) => id));
   const explained: Outcome[] = [];
   for (const outcome of outcomes) {
     const { change } = outcome;
     const rest = waiting.length === 0 ? change : (await differenceOf(connection, outcome)).change;
     const wait = change === undefined ? undefined : waitOf(change, rest, status);
-    const planned = await plannedOf(connection, store, open, outcome);
+    const planned = await plannedOf(connection, plans, open, outcome);
     const others = planned.flatMap(({ run, action }): Wait[] =>
       run.id === wait?.run ? [] : [waitOfRun(run, action, known.runs)],
     );

@@ -11,6 +11,7 @@ import type { Kind } from "#principals/principal.ts";
 import { createQueue } from "#queue.ts";
 import { pathsToGroups } from "#sync/explain/outcome.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
+import type { Reader } from "#state/store.ts";
 import { folded } from "#sync/planning/people.ts";
 import type { Target } from "#sync/ports.ts";
 
@@ -57,8 +58,8 @@ export interface Listable {
 export interface ListingsOptions {
   /** The daemon's folder for workbenches. */
   readonly folder: string;
-  /** Where the ledgers are, as they are now. Default: in the same folder. */
-  readonly state?: (() => Promise<string>) | undefined;
+  /** Opens the state, for its ledgers. It is closed after use. */
+  readonly state: () => Promise<Pick<Reader, "files" | typeof Symbol.asyncDispose>>;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   /** Opens a target. It is closed after use. */
@@ -181,7 +182,7 @@ function retire(stored: Stored): void {
 }
 
 async function store(name: string, options: ListingsOptions, signal: AbortSignal): Promise<Stored> {
-  const { folder, memory, open, inTurn, state = async () => folder } = options;
+  const { folder, memory, open, inTurn } = options;
   const workbench = await openWorkbench({ folder: join(folder, "work"), memory });
   const { connection } = workbench;
   let target: Target | undefined;
@@ -195,9 +196,9 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
     await rm(file);
     await connection.run("CREATE TABLE record (sync VARCHAR, kind VARCHAR, name VARCHAR, source VARCHAR, id VARCHAR)");
     const readLedger = async (): Promise<void> => {
-      const ledgers = join(await state(), "ledgers");
+      await using state = await options.state();
       for (const sync of syncs) {
-        await openLedger(connection, { folder: ledgers, place, sync, mode: "read", signal });
+        await openLedger(connection, { files: state.files, place, sync, mode: "read", signal });
         await connection.run(`INSERT INTO record SELECT ${literal(sync)}, kind, name, source, source_id FROM ledger`);
       }
     };

@@ -76,7 +76,7 @@ export async function explainTwice(
   wanted: string,
   { begin, ...options }: ExplainOptions & Steps,
 ): Promise<ExplainedTwice> {
-  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
+  const workbench = await openWorkbench({ folder: join(options.state.files.folder, "work"), memory: options.memory });
   try {
     const [first, second] = readOnce(before, after, workbench, leavesOut(before));
     const one = async (side: Side, sync: Sync): Promise<Explanation> => {
@@ -109,16 +109,16 @@ export async function planTwice(
     const signal = watching.signal();
     const { place, name } = after;
     const { history } = await openLedger(connection, {
-      folder: join(options.folder, "ledgers"),
+      files: options.files,
       place,
       sync: name,
       mode: "read",
       signal,
       waits,
     });
-    const baseline = after.causes ? await loadBaseline(connection, options.folder, name) : undefined;
+    const baseline = after.causes ? await loadBaseline(connection, options.files, name) : undefined;
     const [first, second] = readOnce(before, after, workbench, leavesOut(before));
-    const { folder } = options;
+    const { folder } = options.files;
     const unchanged = await Unchanged.open(after, { folder, now: Date.now(), signal, mayEnd: false, stores: false });
     const planning = { ...options, mustRead: true, history, baseline, signal, unchanged };
     const outlook = async (side: Side, sync: Sync): Promise<Outlook> => {

@@ -1,10 +1,10 @@
-import { join } from "node:path";
 import { takenNames } from "#plan/carried.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { openLedger, readOthers } from "#state/ledger/ledger.ts";
+import type { StateFiles } from "#state/store.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
@@ -58,8 +58,7 @@ export interface UnmanagedList {
 }
 
 export interface UnmanagedOptions {
-  /** The daemon's folder for workbenches and ledgers. */
-  readonly folder: string;
+  readonly files: StateFiles;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly interruption: Interruption;
@@ -80,7 +79,7 @@ export async function listUnmanaged<Result>(
     const { connection } = workbench;
     const now = Date.now();
     const ledger = {
-      folder: join(options.folder, "ledgers"),
+      files: options.files,
       place: sync.place,
       sync: sync.name,
       mode: "read",

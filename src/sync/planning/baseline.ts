@@ -3,7 +3,9 @@ import { rm } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { Connection } from "#duckdb/database.ts";
 import { tables } from "#plan/tables.ts";
-import { findSnapshot, replaceDocument, storeSnapshot } from "./snapshot.ts";
+import { paths } from "#state/store.ts";
+import type { StateFiles } from "#state/store.ts";
+import { copySnapshot, findSnapshot, replaceDocument, storeSnapshot } from "./snapshot.ts";
 
 /**
  * What the last applied run of a sync read and left: the tables `baseline_record`, `baseline_membership` and
@@ -23,13 +25,18 @@ const stored = {
   baseline_target: "target",
 } as const;
 
+function folderOf({ folder }: StateFiles): string {
+  return join(folder, "baselines");
+}
+
 /** Makes the tables of the baseline of a sync, empty ones where there is none. */
 export async function loadBaseline(
   connection: Connection,
-  daemonFolder: string,
+  files: StateFiles,
   sync: string,
 ): Promise<Baseline | undefined> {
-  const snapshot = await findSnapshot<Baseline>(join(daemonFolder, "baselines"), sync);
+  await files.fetch(paths.baseline(sync));
+  const snapshot = await findSnapshot<Baseline>(folderOf(files), sync);
   let loaded = snapshot !== undefined;
   for (const [table, file] of Object.entries(stored) as [keyof typeof stored, string][])
     loaded &&= (await snapshot?.load(connection, file, table, "TEMP VIEW")) === true && (await fits(connection, table));
@@ -57,12 +64,12 @@ async function fits(connection: Connection, table: keyof typeof stored): Promise
  */
 export async function storeBaseline(
   connection: Connection,
-  daemonFolder: string,
+  files: StateFiles,
   sync: string,
   baseline: Baseline,
   { undone = false, isOlder = false }: { readonly undone?: boolean; readonly isOlder?: boolean } = {},
 ): Promise<void> {
-  if (!undone && !(await wasRecorded(connection))) return forgetBaseline(daemonFolder, sync);
+  if (!undone && !(await wasRecorded(connection))) return forgetBaseline(files, sync);
   const columns = "kind, name, display_name, description, mail, group_names";
   const known = `(
     SELECT d.* REPLACE (CASE WHEN c.name IS NOT NULL THEN d.group_names
@@ -91,7 +98,7 @@ export async function storeBaseline(
        UNION ALL ${kept}`;
   await storeSnapshot(
     connection,
-    { folder: join(daemonFolder, "baselines"), name: sync, what: "the folder of the baselines" },
+    { folder: folderOf(files), name: sync, what: "the folder of the baselines" },
     {
       record: `FROM (${record}) ORDER BY source, kind, name`,
       membership: undone ? "FROM baseline_membership" : "FROM rule_membership ORDER BY kind, grp, name",
@@ -99,6 +106,7 @@ export async function storeBaseline(
     },
     baseline,
   );
+  await files.save(paths.baseline(sync));
 }
 
 /** Whether it is known what the run read: not if a release planned it that did not store that. */
@@ -109,9 +117,16 @@ async function wasRecorded(connection: Connection): Promise<boolean> {
   return row?.known === true;
 }
 
+/** Copies the baseline of a sync, where there is one, for a rehearsal. */
+export async function copyBaseline(files: StateFiles, sync: string, to: StateFiles): Promise<void> {
+  await files.fetch(paths.baseline(sync));
+  await copySnapshot(folderOf(files), sync, folderOf(to));
+}
+
 /** After a run of which it is not known what it read: the next plan has nothing to compare with. */
-export async function forgetBaseline(daemonFolder: string, sync: string): Promise<void> {
-  await rm(join(daemonFolder, "baselines", `${sync}.json`), { force: true });
+export async function forgetBaseline(files: StateFiles, sync: string): Promise<void> {
+  await rm(join(folderOf(files), `${sync}.json`), { force: true });
+  await files.save(paths.baseline(sync));
 }
 
 /**
@@ -119,11 +134,12 @@ export async function forgetBaseline(daemonFolder: string, sync: string): Promis
  * @param known as `loadBaseline` returned it: it names the folder of its tables, too
  */
 export async function renewSettings(
-  daemonFolder: string,
+  files: StateFiles,
   sync: string,
   known: Baseline,
   settings: Baseline["settings"],
 ): Promise<void> {
   if (isDeepStrictEqual(known.settings, settings)) return;
-  await replaceDocument(join(daemonFolder, "baselines"), sync, { ...known, settings });
+  await replaceDocument(folderOf(files), sync, { ...known, settings });
+  await files.save(paths.baseline(sync));
 }

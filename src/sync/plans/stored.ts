@@ -41,8 +41,7 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
   const plan: Planner["plan"] = async (sync, { connection }, { signal, progress, history, overrides = [] }) => {
     await useThreads(connection);
     progress?.("plan");
-    await plans.fetch([run.id]);
-    if (run.seal !== undefined) await plans.verify(run.id, run.seal);
+    await plans.verify(run.id, run.seal);
     const { scope } = await plans.load(run.id, connection);
     if (run.seal === undefined) await ownOnlyShown(connection);
     await carryOver(connection);

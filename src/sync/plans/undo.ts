@@ -21,19 +21,19 @@ import type { Plans } from "#state/plans.ts";
  * others have changed since stays, and so does what is protected.
  * @param runs the run, and the later ones of its sync that were applied, oldest first
  */
-export function planUndo(store: Plans, runs: readonly Pick<RunRecord, "id" | "seal">[]): Planner {
+export function planUndo(plans: Plans, runs: readonly Pick<RunRecord, "id" | "seal">[]): Planner {
   const ids = runs.map(({ id }) => id);
   const read: Planner["read"] = async (sync, workbench, { signal, progress }) => {
     const { connection } = workbench;
     progress?.("read");
-    await store.fetch(ids);
-    for (const { id, seal } of runs) if (seal !== undefined) await store.verify(id, seal);
+    await plans.fetch(ids);
+    for (const { id, seal } of runs) await plans.verify(id, seal);
     try {
       await connection.run(`
         CREATE OR REPLACE TEMP TABLE undone_change AS
-        SELECT n, kind, name, before, after, fields FROM (${each(store, ids, "changes")});
+        SELECT n, kind, name, before, after, fields FROM (${each(plans, ids, "changes")});
         CREATE OR REPLACE TEMP TABLE previously_owned AS
-        SELECT o.kind, o.name, o.source, o.source_id FROM (${each(store, ids, "owned")}) o
+        SELECT o.kind, o.name, o.source, o.source_id FROM (${each(plans, ids, "owned")}) o
         JOIN (SELECT kind, name, min(n) AS n FROM undone_change GROUP BY kind, name) c
           ON c.kind = o.kind AND c.name = o.name AND c.n = o.n`);
     } catch (error) {
@@ -83,10 +83,10 @@ const planPreviousState: Planner["plan"] = async (sync, { connection }, options)
 };
 
 /** A stored table of several runs, with each run's place `n` among them. */
-function each(store: Plans, ids: readonly string[], table: "changes" | "owned"): string {
+function each(plans: Plans, ids: readonly string[], table: "changes" | "owned"): string {
   return [
     "SELECT NULL::VARCHAR AS fields WHERE false",
-    ...ids.map((id, n) => `SELECT ${n} AS n, * FROM read_parquet(${literal(store.file(id, table))})`),
+    ...ids.map((id, n) => `SELECT ${n} AS n, * FROM read_parquet(${literal(plans.file(id, table))})`),
   ].join(" UNION ALL BY NAME ");
 }
 

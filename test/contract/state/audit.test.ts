@@ -1,13 +1,9 @@
 import { conceal } from "#redact.ts";
-import { join } from "node:path";
 import { expect, test } from "vitest";
-import { postgres as options } from "#postgres/options.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import type { Verification } from "#state/audit/verify.ts";
-import { openSharedAudit } from "#state/postgres/audit.ts";
-import { copyShared } from "#state/postgres/copies.ts";
-import { readHead } from "#state/folder/audit-head.ts";
+import { chainIn, PostgresAudit } from "#state/postgres/audit.ts";
 import { endLease, sharedDatabaseOfEachTest, thrown } from "./support.ts";
 
 const shared = sharedDatabaseOfEachTest();
@@ -15,27 +11,27 @@ const by = { name: "kim", from: "command line" };
 const entry = (reason: string): AuditEntry => ({ event: "rejected", by, sync: "staff", run: "r", digest: "d", reason });
 
 /** The log as whoever reads it gets it, and whether it is whole. */
-async function verified(folder: string): Promise<Verification> {
-  const copies = await copyShared(options.parse({ postgres: shared.url }), folder, { audit: true });
-  return verifyAudit(copies, { expected: (await readHead(copies))! });
+async function verified(): Promise<Verification> {
+  const chain = chainIn(shared.postgres);
+  return verifyAudit(chain, { expected: (await chain.head())! });
 }
 
 test("several processes append to one chain, which is whole for whoever reads it meanwhile", async () => {
   const nodes = [await shared.node(), await shared.node(), await shared.node()];
   conceal(["s3cret"]);
-  const logs = await Promise.all(nodes.map((node) => openSharedAudit(shared.postgres, node)));
-  const folder = await shared.folder();
+  const logs = await Promise.all(nodes.map((node) => PostgresAudit.open(shared.postgres, node)));
   const appended = Promise.all(
     logs.flatMap((log, index) =>
       Array.from({ length: 15 }, (_, at) => log.append(entry(`${index}/${at} a s3cret,"\n\u001E\u001F\\.\0 \uD800 ü`))),
     ),
   );
-  const seen = await Promise.all(Array.from({ length: 4 }, () => verified(folder)));
+  const seen = await Promise.all(Array.from({ length: 4 }, () => verified()));
   await appended;
   for (const { broken } of seen) expect(broken).toBeUndefined();
   const reasons: string[] = [];
-  const copies = await copyShared(options.parse({ postgres: shared.url }), folder, { audit: true });
-  const whole = await verifyAudit(copies, { visit: ({ facts }) => void reasons.push(String(facts["reason"])) });
+  const whole = await verifyAudit(chainIn(shared.postgres), {
+    visit: ({ facts }) => void reasons.push(String(facts["reason"])),
+  });
   expect(whole).toMatchObject({ entries: 45, head: { sequence: 45 } });
   expect(whole.broken).toBeUndefined();
   expect(reasons.join()).not.toContain("s3cret");
@@ -65,21 +61,20 @@ const tampering: Record<string, string> = {
 };
 
 test.each(Object.entries(tampering))("%s is found", async (_, sql) => {
-  const log = await openSharedAudit(shared.postgres, await shared.node());
+  const log = await PostgresAudit.open(shared.postgres, await shared.node());
   for (const reason of ["first", "second", "third", "fourth"]) await log.append(entry(reason));
-  const folder = await shared.folder();
-  expect((await verified(folder)).broken).toBeUndefined();
+  expect((await verified()).broken).toBeUndefined();
   await shared.postgres.transaction((transaction) => transaction.run(sql));
-  expect((await verified(folder)).broken).toBeDefined();
+  expect((await verified()).broken).toBeDefined();
 });
 
 test("without its lease a process appends nothing, and no entry is too long to be read", async () => {
   const node = await shared.node();
-  const log = await openSharedAudit(shared.postgres, node);
+  const log = await PostgresAudit.open(shared.postgres, node);
   await log.append(entry("first"));
   expect((await thrown(log.append(entry("x".repeat(2 ** 20))))).message).toContain("too long");
   await log.append(entry("second"));
   await endLease(shared.postgres, node);
   expect((await thrown(log.append(entry("third")))).message).toContain("has lost its lease");
-  expect(await verified(join(await shared.folder(), "daemon"))).toMatchObject({ entries: 2 });
+  expect(await verified()).toMatchObject({ entries: 2 });
 });

@@ -2,11 +2,9 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rm, stat, truncate, writeFile, rename, symlink, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { readingAudit } from "#daemon/data-folder.ts";
 import { postgres as options } from "#postgres/options.ts";
-import { copyShared } from "#state/postgres/copies.ts";
-import { openSharedFiles } from "#state/postgres/files.ts";
-import type { SharedFiles } from "#state/postgres/files.ts";
+import { openPostgresReader } from "#state/postgres/store.ts";
+import { PostgresFiles } from "#state/postgres/files.ts";
 import type { Node } from "#state/postgres/nodes.ts";
 import { endLease, sharedDatabaseOfEachTest, thrown } from "./support.ts";
 
@@ -17,7 +15,7 @@ const all = ["ledgers/", "runs/", "configuration.json"];
 interface Machine {
   readonly folder: string;
   readonly node: Node;
-  readonly files: SharedFiles;
+  readonly files: PostgresFiles;
   write(path: string, content: Buffer | string): Promise<void>;
 }
 
@@ -26,7 +24,7 @@ async function machine(): Promise<Machine> {
   return {
     folder,
     node,
-    files: openSharedFiles(shared.postgres, folder, node),
+    files: new PostgresFiles(shared.postgres, folder, node),
     write: async (path, content) => {
       await mkdir(dirname(join(folder, path)), { recursive: true });
       await writeFile(join(folder, path), content);
@@ -71,30 +69,30 @@ test("files of every size arrive as they are, and only changed parts travel", as
   await one.write("audit.jsonl", "x");
   await one.write("runs/20261121-100000-000002.partial/plan.json", "x");
   await one.write("ledgers/a.duckdb.new", "x");
-  await one.files.push(all);
-  await other.files.pull(all);
+  await one.files.save(all);
+  await other.files.fetch(all);
   const expected = Object.fromEntries(Object.entries(files).map(([path, content]) => [path, inBase64(content)]));
   expect(await contents(other.folder)).toEqual(expected);
   expect((await stat(join(other.folder, "ledgers/a.duckdb"))).mode & 0o077).toBe(0);
 
   versions = new Map();
   await writtenParts();
-  await one.files.push(all);
+  await one.files.save(all);
   expect(await writtenParts()).toEqual([]);
   // One part in the middle, and an end that grows over the border of a part.
   ledger[part + 5] = (ledger[part + 5]! + 1) % 256;
   const grown = Buffer.concat([ledger, randomBytes(part)]);
   await other.write("ledgers/a.duckdb", grown);
-  await other.files.push(["ledgers/a.duckdb"]);
+  await other.files.save(["ledgers/a.duckdb"]);
   expect(await writtenParts()).toEqual(["ledgers/a.duckdb 1", "ledgers/a.duckdb 3", "ledgers/a.duckdb 4"]);
-  await one.files.pull(["ledgers/"]);
+  await one.files.fetch(["ledgers/"]);
   expect((await readFile(join(one.folder, "ledgers/a.duckdb"))).equals(grown)).toBe(true);
 
   // Shorter: exactly at a border, then inside a part, then empty.
   for (const size of [2 * part, part + 1, part, 1, 0]) {
     await truncate(join(one.folder, "ledgers/a.duckdb"), size);
-    await one.files.push(["ledgers/"]);
-    await other.files.pull(["ledgers/"]);
+    await one.files.save(["ledgers/"]);
+    await other.files.fetch(["ledgers/"]);
     expect((await readFile(join(other.folder, "ledgers/a.duckdb"))).equals(grown.subarray(0, size))).toBe(true);
   }
   // The database says the same of what it has.
@@ -109,37 +107,37 @@ test("what is removed on one machine goes everywhere, except what was not meant,
   await one.write("runs/1/plan.json", "1");
   await one.write("runs/1/changes.parquet", "1");
   await one.write("runs/10/plan.json", "10");
-  await one.files.push(all);
-  await other.files.pull(all);
+  await one.files.save(all);
+  await other.files.fetch(all);
   await rm(join(one.folder, "runs"), { recursive: true });
   await rm(join(one.folder, "ledgers/a.duckdb.wal"));
   // The beginning of another name is not it.
-  await one.files.push(["runs/1/", "ledgers/a.duckdb"]);
-  await other.files.pull(all);
+  await one.files.save(["runs/1/", "ledgers/a.duckdb"]);
+  await other.files.fetch(all);
   expect(Object.keys(await contents(other.folder))).toEqual(["ledgers/a.duckdb", "runs/10/plan.json"]);
   expect(await readdir(join(other.folder, "runs"))).toEqual(["10"]);
   // A folder that somebody has taken away takes no ledger with it.
   await rm(join(one.folder, "ledgers"), { recursive: true });
-  expect((await thrown(one.files.push(["ledgers/a.duckdb"]))).message).toContain("no run removes a ledger");
-  await one.files.pull(["ledgers/"]);
+  expect((await thrown(one.files.save(["ledgers/a.duckdb"]))).message).toContain("no run removes a ledger");
+  await one.files.fetch(["ledgers/"]);
   expect(Object.keys(await contents(one.folder))).toEqual(["ledgers/a.duckdb"]);
   await one.files.prune("runs", (name) => name !== "10");
-  await other.files.pull(["runs/"]);
+  await other.files.fetch(["runs/"]);
   expect(Object.keys(await contents(other.folder))).toEqual(["ledgers/a.duckdb"]);
 });
 
 test("a folder that cannot be read is not an empty one, and one behind a link is one", async () => {
   const one = await machine();
   await one.write("runs/1/plan.json", "1");
-  await one.files.push(all);
+  await one.files.save(all);
   const [runs, elsewhere] = [join(one.folder, "runs"), join(one.folder, "elsewhere")];
   await rename(runs, elsewhere);
   // The link leads to itself.
   await symlink("runs", runs);
-  expect((await thrown(one.files.push(all))).message).toContain("ELOOP");
+  expect((await thrown(one.files.save(all))).message).toContain("ELOOP");
   await unlink(runs);
   await symlink("elsewhere", runs);
-  await one.files.push(all);
+  await one.files.save(all);
   expect(await shared.postgres.rows("SELECT FROM rollcall.files")).toHaveLength(1);
 });
 
@@ -147,8 +145,8 @@ test("a push that does not come to its end changes nothing", async () => {
   const [one, other] = [await machine(), await machine()];
   await one.write("runs/1/plan.json", "before");
   await one.write("ledgers/a.duckdb", randomBytes(5 * part));
-  await one.files.push(all);
-  await other.files.pull(all);
+  await one.files.save(all);
+  await other.files.fetch(all);
   const before = await contents(other.folder);
   await one.write("runs/1/plan.json", "after");
   await one.write("runs/2/plan.json", "after");
@@ -158,14 +156,14 @@ test("a push that does not come to its end changes nothing", async () => {
       IF NEW.path = 'runs/2/plan.json' THEN RAISE 'the connection is lost'; END IF; RETURN NEW; END $$;
       CREATE TRIGGER fail BEFORE INSERT ON rollcall.files FOR EACH ROW EXECUTE FUNCTION rollcall.fail()`),
   );
-  expect((await thrown(one.files.push(all))).message).toContain("the connection is lost");
-  await other.files.pull(all);
+  expect((await thrown(one.files.save(all))).message).toContain("the connection is lost");
+  await other.files.fetch(all);
   expect(await contents(other.folder)).toEqual(before);
   await shared.postgres.rows("DROP TRIGGER fail ON rollcall.files");
   await endLease(shared.postgres, one.node);
-  expect((await thrown(one.files.push(all))).message).toContain("has lost its lease");
+  expect((await thrown(one.files.save(all))).message).toContain("has lost its lease");
   expect((await thrown(one.files.prune("runs", () => false))).message).toContain("has lost its lease");
-  await other.files.pull(all);
+  await other.files.fetch(all);
   expect(await contents(other.folder)).toEqual(before);
 });
 
@@ -175,13 +173,13 @@ test.each([
 ])("a file with a part that is %s in the database is not taken", async (_, sql) => {
   const [one, other] = [await machine(), await machine()];
   await one.write("ledgers/a.duckdb", randomBytes(2 * part));
-  await one.files.push(all);
-  await other.files.pull(all);
+  await one.files.save(all);
+  await other.files.fetch(all);
   const before = await contents(other.folder);
   await one.write("ledgers/a.duckdb", randomBytes(2 * part));
-  await one.files.push(all);
+  await one.files.save(all);
   await shared.postgres.rows(sql);
-  expect((await thrown(other.files.pull(all))).message).toContain("ledgers/a.duckdb in the database is damaged");
+  expect((await thrown(other.files.fetch(all))).message).toContain("ledgers/a.duckdb in the database is damaged");
   expect(await contents(other.folder)).toEqual(before);
 });
 
@@ -195,36 +193,37 @@ test("several processes of a machine bring the same files at the same time while
   for (let number = 0; number < 6; number++) {
     await one.write("ledgers/a.duckdb", version(number));
     await one.write(`runs/${number}/plan.json`, String(number));
-    const pushed = one.files.push(all);
+    const pushed = one.files.save(all);
     await Promise.all([
       pushed,
       ...Array.from({ length: 4 }, async () => {
-        await openSharedFiles(shared.postgres, readers).pull(all);
+        await new PostgresFiles(shared.postgres, readers).fetch(all);
         const content = await readFile(join(readers, "ledgers/a.duckdb")).catch(() => undefined);
         if (content !== undefined) seen.add(content.toString("base64"));
       }),
     ]);
     // What the last one has brought, a slower one does not take away.
-    await openSharedFiles(shared.postgres, readers).pull(all);
+    await new PostgresFiles(shared.postgres, readers).fetch(all);
     expect(await contents(readers)).toEqual(await contents(one.folder));
   }
   const versions = new Set(Array.from({ length: 6 }, (_, number) => version(number).toString("base64")));
   for (const content of seen) expect(versions.has(content)).toBe(true);
 });
 
-test("copies for readers go with what they are copies of, and those of the audit log with their reader", async () => {
+test("copies for readers go with what they are copies of", async () => {
   const { write, files } = await machine();
   const reader = await shared.folder();
   const settings = options.parse({ postgres: shared.url });
+  const read = async (path: string): Promise<void> => {
+    await using state = await openPostgresReader(settings, reader);
+    await state.files.fetch([path]);
+    await expect(state.files.save([path])).rejects.toThrow("only read");
+  };
   for (const run of ["one", "two"]) await write(`runs/${run}/plan.json`, run);
-  await files.push(["runs/"]);
-  await copyShared(settings, reader, { files: ["runs/one/"] });
-  await copyShared(settings, reader, { files: ["runs/two/"] });
+  await files.save(["runs/"]);
+  await read("runs/one/");
+  await read("runs/two/");
   await files.prune("runs", (name) => name === "two");
-  await copyShared(settings, reader, { files: ["runs/two/"] });
+  await read("runs/two/");
   expect(await readdir(join(reader, "copies/runs"))).toEqual(["two"]);
-  const configuration = { data: join(reader, "data"), shared: { postgres: settings } } as never;
-  const seen = await readingAudit(configuration, async (folder) => [folder, await readdir(folder)] as const);
-  expect(seen[1]).toContain("audit.jsonl");
-  await expect(readdir(seen[0])).rejects.toThrow("ENOENT");
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { openSharedJournal, SlotTakenError } from "#state/postgres/journal.ts";
-import type { SharedJournal } from "#state/postgres/journal.ts";
+import { PostgresJournal } from "#state/postgres/journal.ts";
+import { SlotTakenError } from "#state/store.ts";
 import type { Node } from "#state/postgres/nodes.ts";
 import { pendingRun } from "../../support/runs.ts";
 import { endLease, sharedDatabaseOfEachTest, thrown } from "./support.ts";
@@ -10,17 +10,17 @@ const shared = sharedDatabaseOfEachTest();
 
 interface Replica {
   readonly node: Node;
-  readonly journal: SharedJournal;
+  readonly journal: PostgresJournal;
 }
 
 const retention = { keep: 1e12, runs: 1_000, lists: 100 };
 
 async function replica(more: Partial<typeof retention> = {}): Promise<Replica> {
   const node = await shared.node();
-  return { node, journal: await openSharedJournal(shared.postgres, node, { ...retention, ...more }) };
+  return { node, journal: await PostgresJournal.open(shared.postgres, node, { ...retention, ...more }) };
 }
 
-const ids = ({ document }: SharedJournal): string[] => document.runs.map(({ id }) => id);
+const ids = ({ runs }: PostgresJournal): string[] => runs.map(({ id }) => id);
 const idOf = (number: number): string => `20261121-100000-${String(number).padStart(6, "0")}`;
 const started = (number: number, more = {}) => pendingRun(idOf(number), { state: "running", ...more });
 
@@ -48,7 +48,7 @@ test("each knows what the others have written after it has looked, and never los
   expect(ids(other.journal)).toEqual(ids(one.journal));
   expect(ids(one.journal)).toEqual(ids(one.journal).toSorted());
   const later = await replica();
-  expect(later.journal.document).toEqual(one.journal.document);
+  expect(later.journal.runs).toEqual(one.journal.runs);
 });
 
 test("changes of a sync's state by several are all there", async () => {
@@ -129,10 +129,11 @@ test("a write that fails leaves the journal as it is in the database", async () 
     "lease",
   );
   await one.journal.refresh();
-  expect(one.journal.document.runs).toMatchObject([{ id: idOf(1), state: "running" }]);
+  expect(one.journal.runs).toMatchObject([{ id: idOf(1), state: "running" }]);
   expect(one.journal.state("staff")).toEqual({ skipped: [] });
   await other.journal.refresh();
-  expect(other.journal.document).toEqual(one.journal.document);
+  expect(other.journal.runs).toEqual(one.journal.runs);
+  expect(other.journal.state("staff")).toEqual(one.journal.state("staff"));
 });
 
 test("a run is elsewhere as long as its node has its lease", async () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
+import { filesIn } from "#state/folder/store.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import type { Ledger, LedgerOptions } from "#state/ledger/ledger.ts";
 import { limitFiles } from "../../support/file-size.ts";
@@ -32,7 +33,7 @@ async function open(mode: LedgerOptions["mode"]): Promise<Ledger> {
     CREATE TABLE contributor AS FROM assembled WHERE false;
     CREATE TABLE managed AS SELECT kind, name FROM assembled;
     CREATE TABLE kept_by_hand (kind VARCHAR, name VARCHAR, grp VARCHAR)`);
-  return openLedger(workbench.connection, { folder: join(folder, "ledgers"), place: "p", sync: "s", mode, signal });
+  return openLedger(workbench.connection, { files: filesIn(folder), place: "p", sync: "s", mode, signal });
 }
 
 async function owned(): Promise<unknown> {

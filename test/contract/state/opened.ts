@@ -1,90 +1,50 @@
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { holdLock, isLocked } from "#daemon/data-folder.ts";
-import { openPostgres } from "#postgres/database.ts";
 import { postgres } from "#postgres/options.ts";
-import { readHead } from "#state/folder/audit-head.ts";
-import { openAudit } from "#state/folder/audit.ts";
-import { openJournal, readJournal } from "#state/folder/journal.ts";
-import { openPlans } from "#state/plans.ts";
-import type { Plans } from "#state/plans.ts";
-import { openSharedAudit } from "#state/postgres/audit.ts";
-import { copyShared } from "#state/postgres/copies.ts";
-import { openSharedFiles } from "#state/postgres/files.ts";
-import { openSharedStore } from "#state/postgres/plans.ts";
-import { openShared } from "#state/postgres/store.ts";
-import { lostRecord } from "#state/record.ts";
-import type { RunRecord } from "#state/record.ts";
-import type { AuditLog, Journal, KnownJournal, Lease, StateFiles } from "#state/store.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import type { Verification, VerifyOptions } from "#state/audit/verify.ts";
+import { FolderStore, openFolderReader } from "#state/folder/store.ts";
+import { Plans } from "#state/plans.ts";
+import { openPostgresReader, PostgresStore } from "#state/postgres/store.ts";
+import type { Retention } from "#state/runs.ts";
+import type { Reader, Store } from "#state/store.ts";
 
 export interface Opening {
   readonly data: string;
   /** Of a database; absent: the state is in the folder. */
   readonly url: string | undefined;
   readonly lease: number;
-  readonly retention: { readonly keep: number; readonly runs: number; readonly lists: number };
+  readonly retention: Retention;
 }
 
-/** A store as the tests use it. */
-export interface Opened {
-  readonly journal: Omit<Journal, "runs">;
-  readonly runs: () => readonly RunRecord[];
-  readonly audit: AuditLog;
-  readonly lease: Pick<Lease, "whileClaimed">;
-  readonly files: StateFiles;
+/** A store, with the plans in it. */
+export interface Opened extends Pick<Store, "journal" | "audit" | "files" | "lease" | "close"> {
   readonly plans: Plans;
-  /** Its process has lost the right to write, and does not know it yet. Absent: that cannot happen while it lives. */
-  readonly loseLease?: () => Promise<void>;
-  close(): Promise<void>;
 }
 
-export interface OpenedReader {
-  journal(): Promise<KnownJournal>;
+export interface OpenedReader extends Pick<Reader, "journal" | "files"> {
   verify(options?: VerifyOptions): Promise<Verification>;
-  readonly files: StateFiles;
   close(): Promise<void>;
 }
 
 /** Opens it as a process does that begins runs. */
 export async function openedStore({ data, url, lease, retention }: Opening): Promise<Opened> {
   const lock = await holdLock({ data });
-  const folder = join(data, "daemon");
-  await mkdir(folder, { recursive: true });
-  if (url === undefined) {
-    const journal = await openJournal(folder, retention);
-    const audit = await openAudit(folder, { expected: await readHead(folder) });
-    return {
-      journal: { ...journal, refresh: async () => [], isHere: () => true, isElsewhere: () => false },
-      runs: () => journal.document.runs,
-      audit,
-      lease: { whileClaimed: (_, work) => work() },
-      files: { folder, fetch: async () => {}, save: async () => {}, prune: async () => {} },
-      plans: openPlans(folder),
-      close: async () => {
-        await audit.close();
-        lock.release();
-      },
-    };
-  }
-  const cache = join(folder, "shared");
-  const shared = await openShared(postgres.parse({ postgres: url }), { folder: cache, lease, retention });
-  const audit = await openSharedAudit(shared.postgres, shared.node);
-  const { pull, push, prune } = shared.files;
+  const folder = join(data, "daemon", url === undefined ? "" : "shared");
+  const options = { folder, retention, warn: () => {} };
+  const store: Store =
+    url === undefined
+      ? await FolderStore.open(options)
+      : await PostgresStore.open(postgres.parse({ postgres: url }), lease, options);
+  const { journal, audit, files } = store;
   return {
-    journal: shared.journal,
-    runs: () => shared.journal.document.runs,
+    journal,
     audit,
-    lease: shared.node,
-    files: { folder: cache, fetch: pull, save: push, prune },
-    plans: openSharedStore(openPlans(cache), shared.files),
-    loseLease: async () => {
-      await shared.postgres.rows("UPDATE rollcall.nodes SET expires = clock_timestamp() - interval '1 second'");
-    },
+    files,
+    lease: store.lease,
+    plans: new Plans(files),
     close: async () => {
-      await audit.close();
-      await shared.close();
+      await store.close();
       lock.release();
     },
   };
@@ -93,30 +53,17 @@ export async function openedStore({ data, url, lease, retention }: Opening): Pro
 /** Opens it as a command does that only reads. */
 export async function openedReader({ data, url }: Opening): Promise<OpenedReader> {
   const folder = join(data, "daemon");
-  const nothing = async (): Promise<void> => {};
-  if (url === undefined) {
-    return {
-      journal: async () => {
-        const found = await readJournal(folder);
-        const held = isLocked({ data });
-        return { ...found, runs: found.runs.map((run) => (run.state !== "running" || held ? run : lostRecord(run))) };
-      },
-      verify: async (options) => verifyAudit(folder, { expected: (await readHead(folder))!, ...options }),
-      files: { folder, fetch: nothing, save: nothing, prune: nothing },
-      close: nothing,
-    };
-  }
-  const settings = postgres.parse({ postgres: url });
-  const cache = join(folder, "shared");
-  const database = await openPostgres(settings);
-  const files = openSharedFiles(database, join(cache, "copies"));
+  const reader =
+    url === undefined
+      ? openFolderReader(folder, () => isLocked({ data }))
+      : await openPostgresReader(postgres.parse({ postgres: url }), join(folder, "shared"));
   return {
-    journal: async () => readJournal(await copyShared(settings, cache, { journal: true })),
+    journal: () => reader.journal(),
     verify: async (options) => {
-      const copy = await copyShared(settings, cache, { audit: true });
-      return verifyAudit(copy, { expected: (await readHead(copy))!, ...options });
+      const expected = await reader.audit.head();
+      return verifyAudit(reader.audit, { ...(expected && { expected }), ...options });
     },
-    files: { folder: join(cache, "copies"), fetch: files.pull, save: files.push, prune: files.prune },
-    close: () => database.close(),
+    files: reader.files,
+    close: async () => reader[Symbol.asyncDispose](),
   };
 }

@@ -6,7 +6,7 @@ import { openLedger } from "#state/ledger/ledger.ts";
 import type { PlanToStore } from "#state/plans.ts";
 import type { Opened, OpenedReader } from "./opened.ts";
 
-export const place = "https://analytics.example:8443/a b";
+const place = "https://analytics.example:8443/a b";
 
 /** Does something with the relations of a plan that creates these users, from the source `hr`. */
 export async function withPlan<Result>(
@@ -36,7 +36,7 @@ export async function withPlan<Result>(
   }
 }
 
-export const planned: PlanToStore = {
+const planned: PlanToStore = {
   plan: { digest: "d".repeat(64) },
   checks: [],
   waiting: [],
@@ -67,15 +67,13 @@ export async function ownInLedger(
   users: readonly string[],
   run: string,
 ): Promise<void> {
-  await files.fetch([`ledgers/`]);
   await withPlan(files.folder, users, async (connection) => {
     const ledger = await openLedger(connection, {
-      folder: join(files.folder, "ledgers"),
+      files,
       place,
       sync,
       mode: "write",
       signal: never,
-      saved: () => files.save(["ledgers/"]),
     });
     try {
       await ledger.claim();
@@ -88,9 +86,8 @@ export async function ownInLedger(
 
 /** The users that a sync owns, for a reader. */
 export async function ownedIn({ files }: OpenedReader, sync: string): Promise<string[]> {
-  await files.fetch([`ledgers/`]);
   return withPlan(files.folder, [], async (connection) => {
-    await openLedger(connection, { folder: join(files.folder, "ledgers"), place, sync, mode: "read", signal: never });
+    await openLedger(connection, { files, place, sync, mode: "read", signal: never });
     const rows = await connection.rows<{ name: string }>("SELECT name FROM ledger ORDER BY name");
     return rows.map(({ name }) => name);
   });

@@ -2,6 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
+import { openPostgres } from "#postgres/database.ts";
+import { postgres } from "#postgres/options.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 import { openedReader, openedStore } from "./opened.ts";
@@ -13,6 +15,8 @@ export interface Stores {
   readonly opening: (machine?: string) => Opening;
   open(machine?: string, options?: Partial<Opening>): Promise<Opened>;
   reader(machine?: string): Promise<OpenedReader>;
+  /** As if all processes had been silent for longer than their leases. */
+  endLeases(): Promise<void>;
 }
 
 /** How long a killed process keeps its lease, in milliseconds. */
@@ -58,6 +62,11 @@ export function storeOfEachTest(kind: (typeof kinds)[number]): Stores {
       const reader = await openedReader(opening(machine));
       ends.push(() => reader.close());
       return reader;
+    },
+    endLeases: async () => {
+      const database = await openPostgres(postgres.parse({ postgres: url }));
+      await database.rows("UPDATE rollcall.nodes SET expires = clock_timestamp() - interval '1 second'");
+      await database.close();
     },
   };
 }

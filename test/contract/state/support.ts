@@ -7,13 +7,15 @@ import type { Postgres } from "#postgres/database.ts";
 import { postgres as options } from "#postgres/options.ts";
 import { openNode } from "#state/postgres/nodes.ts";
 import type { Node } from "#state/postgres/nodes.ts";
-import { migrateShared } from "#state/postgres/store.ts";
+import { migrateState } from "#state/postgres/store.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 
 export interface SharedDatabase {
   readonly url: string;
   readonly postgres: Postgres;
+  /** Another one. @returns its URL */
+  createDatabase(): Promise<string>;
   /** A node with a pool of its own, closed after the test. @param lease in milliseconds */
   node(lease?: number): Promise<Node>;
   /** A folder of its own, removed after the test. */
@@ -33,7 +35,7 @@ export function sharedDatabaseOfEachTest(): SharedDatabase {
   beforeEach(async () => {
     url = await server.createDatabase();
     postgres = await openPostgres(options.parse({ postgres: url }));
-    await migrateShared(postgres);
+    await migrateState(postgres);
     ends = [() => postgres.close()];
   });
   afterEach(async () => {
@@ -46,6 +48,7 @@ export function sharedDatabaseOfEachTest(): SharedDatabase {
     get postgres() {
       return postgres;
     },
+    createDatabase: () => server.createDatabase(),
     node: async (lease = 60_000) => {
       const own = await openPostgres(options.parse({ postgres: url }));
       const node = await openNode(own, lease);

@@ -2,10 +2,14 @@ import { appendFile, mkdir, readdir, readFile, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { postgres as options } from "#postgres/options.ts";
-import { openAudit } from "#state/folder/audit.ts";
+import { FolderAudit } from "#state/folder/audit.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
-import { openJournal, readJournal } from "#state/folder/journal.ts";
-import { copyStateIn, copyStateOut } from "#state/copy.ts";
+import { FolderJournal, readJournal } from "#state/folder/journal.ts";
+import { copyState } from "#state/copy.ts";
+import type { Copied } from "#state/copy.ts";
+import { chainIn } from "#state/folder/chain.ts";
+import { copyableFolder } from "#state/folder/copy.ts";
+import { copyableDatabase } from "#state/postgres/copy.ts";
 import { pendingRun } from "../../support/runs.ts";
 import { sharedDatabaseOfEachTest, thrown } from "./support.ts";
 
@@ -15,7 +19,7 @@ const by = { name: "kim", from: "command line" };
 /** A folder whose audit log has full files, one that was put aside as damaged, and a torn line. */
 async function stateIn(folder: string): Promise<void> {
   const append = async (fullAt: number): Promise<void> => {
-    const audit = await openAudit(folder, { fullAt });
+    const audit = await FolderAudit.open(folder, { fullAt });
     for (let number = 0; number < 5; number++) await audit.append({ event: "started", by, process: number });
     await audit.close();
   };
@@ -24,10 +28,10 @@ async function stateIn(folder: string): Promise<void> {
   await append(1e6);
   const current = join(folder, "audit.jsonl");
   await writeFile(current, (await readFile(current, "utf8")).replace('"process":3', '"process":7'));
-  const audit = await openAudit(folder);
+  const audit = await FolderAudit.open(folder);
   await audit.append({ event: "started", by, process: 9 });
-  const journal = await openJournal(folder, { keep: 1e12, runs: 100, lists: 100 });
-  journal.audited(audit.head());
+  const journal = await FolderJournal.open(folder, { keep: 1e12, runs: 100, lists: 100 });
+  journal.audited = audit.head();
   await audit.close();
   await journal.put(pendingRun("20261121-100000-000001", { slot: "2026-11-21T10:00:00.000Z" }), {
     sync: "staff",
@@ -38,23 +42,22 @@ async function stateIn(folder: string): Promise<void> {
   await writeFile(join(folder, "ledgers", "embedded.duckdb"), "a ledger");
 }
 
-const copying = (folder: string) => ({
-  postgres: options.parse({ postgres: shared.url }),
-  folder,
-  copied: async () => undefined,
-  signal: new AbortController().signal,
-});
+const never = new AbortController().signal;
+const inFolder = (folder: string) => copyableFolder(folder, ["staff"], never);
+const inDatabase = (url = shared.url) => copyableDatabase(options.parse({ postgres: url }), never);
+const copyIn = (folder: string): Promise<Copied> => copyState(inFolder(folder), inDatabase());
+const copyOut = (folder: string): Promise<Copied> => copyState(inDatabase(), inFolder(folder));
 
 test("a state with a damaged past arrives with all of it, and comes back as it was", async () => {
   const [folder, back] = [await shared.folder(), await shared.folder()];
   await stateIn(folder);
-  const before = await verifyAudit(folder);
+  const before = await verifyAudit(chainIn(folder));
   expect(before).toMatchObject({ damages: [{}] });
-  await copyStateIn(copying(folder), ["staff"]);
-  expect((await thrown(copyStateIn(copying(folder), ["staff"]))).message).toContain("has the state of daemons already");
-  expect((await thrown(copyStateOut(copying(folder)))).message).toContain("rename the folder");
-  expect(await copyStateOut(copying(back))).toEqual({ broken: undefined, untold: 0 });
-  const after = await verifyAudit(back, { expected: before.head });
+  await copyIn(folder);
+  expect((await thrown(copyIn(folder))).message).toContain("has the state of daemons already");
+  expect((await thrown(copyOut(folder))).message).toContain("rename the folder");
+  expect(await copyOut(back)).toMatchObject({ broken: undefined, untold: 0 });
+  const after = await verifyAudit(chainIn(back), { expected: before.head });
   expect(after).toMatchObject({ entries: before.entries, head: before.head, damages: [{}] });
   expect(after.broken).toBeUndefined();
   expect(await readJournal(back)).toMatchObject({ runs: (await readJournal(folder)).runs });
@@ -62,10 +65,10 @@ test("a state with a damaged past arrives with all of it, and comes back as it w
   expect(aside).toHaveLength(2);
   expect((await readdir(join(back, "aside"))).toSorted()).toEqual(aside.toSorted());
   // The log goes on there.
-  const audit = await openAudit(back, { expected: before.head });
+  const audit = await FolderAudit.open(back, { expected: before.head });
   await audit.append({ event: "started", by, process: 10 });
   await audit.close();
-  expect(await verifyAudit(back)).toMatchObject({ entries: before.entries + 1 });
+  expect(await verifyAudit(chainIn(back))).toMatchObject({ entries: before.entries + 1 });
 });
 
 test("nothing is copied of a log that was changed, beside a daemon that works, or when something does not arrive", async () => {
@@ -76,20 +79,38 @@ test("nothing is copied of a log that was changed, beside a daemon that works, o
       "SELECT FROM rollcall.runs UNION ALL SELECT FROM rollcall.audit UNION ALL SELECT FROM rollcall.files",
     );
   const node = await shared.node();
-  expect((await thrown(copyStateIn(copying(folder), []))).message).toContain(`(${node.name}) uses the database`);
+  expect((await thrown(copyIn(folder))).message).toContain(`(${node.name}) uses the database`);
   await node.close();
   await shared.postgres.transaction((transaction) =>
     transaction.run(`CREATE FUNCTION rollcall.other() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       NEW.content = 'other'; NEW.hash = sha256(NEW.content); RETURN NEW; END $$;
       CREATE TRIGGER other BEFORE INSERT ON rollcall.files FOR EACH ROW EXECUTE FUNCTION rollcall.other()`),
   );
-  expect((await thrown(copyStateIn(copying(folder), []))).message).toContain("did not arrive");
+  expect((await thrown(copyIn(folder))).message).toContain("did not arrive");
   await shared.postgres.rows("DROP TRIGGER other ON rollcall.files");
   const current = join(folder, "audit.jsonl");
   const log = await readFile(current, "utf8");
   await writeFile(current, log.replace('"process":9', '"process":8'));
-  expect((await thrown(copyStateIn(copying(folder), []))).message).toContain("Start the daemon once as it was");
+  expect((await thrown(copyIn(folder))).message).toContain("Start the daemon once as it was");
   expect(await rows()).toHaveLength(0);
   await writeFile(current, log);
-  await copyStateIn(copying(folder), []);
+  await copyIn(folder);
+});
+
+test("a state moves between stores of the same kind, too", async () => {
+  const folders = [await shared.folder(), await shared.folder(), await shared.folder()] as const;
+  await stateIn(folders[0]);
+  const copied = await copyState(inFolder(folders[0]), inFolder(folders[1]));
+  expect(copied.parts.map(({ what, count }) => `${what} ${count}`)).toEqual([
+    "runs 2",
+    "syncs 1",
+    `audit log ${(await verifyAudit(chainIn(folders[0]))).entries}`,
+    "ledgers 1",
+    "audit files put aside 2",
+  ]);
+  const other = await shared.createDatabase();
+  await copyIn(folders[1]);
+  expect((await copyState(inDatabase(), inDatabase(other))).parts).toEqual(copied.parts);
+  expect((await copyState(inDatabase(other), inFolder(folders[2]))).parts).toEqual(copied.parts);
+  expect(await readJournal(folders[2])).toMatchObject({ runs: (await readJournal(folders[0])).runs });
 });

@@ -119,7 +119,6 @@ describe("a run is followed", () => {
     await next.stop();
   });
 
-
   test("until the caller is interrupted; the run goes on", async () => {
     const { run, ended } = await remote.begin({ sync: "staff", cause: "demand", by });
     const reason = new InputError("interrupted");

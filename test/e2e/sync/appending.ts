@@ -1,8 +1,8 @@
-import { openAudit } from "#state/folder/audit.ts";
+import { FolderAudit } from "#state/folder/audit.ts";
 
 /** Appends to the audit log of a folder until it is killed, and prints the number of each entry that it was told is safe. */
 const [, , folder = "", expected] = process.argv;
-const audit = await openAudit(folder, {
+const audit = await FolderAudit.open(folder, {
   ...(expected === undefined ? {} : { expected: JSON.parse(expected) }),
   warn: (message) => process.stdout.write(`warned ${message}\n`),
   fullAt: 1_000,

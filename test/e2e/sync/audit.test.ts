@@ -6,11 +6,11 @@ import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { conceal } from "#redact.ts";
-import { openAudit } from "#state/folder/audit.ts";
+import { FolderAudit } from "#state/folder/audit.ts";
 import type { AuditOptions } from "#state/folder/audit.ts";
 import type { Sealed } from "#state/audit/chain.ts";
 import type { Head } from "#state/audit/entry.ts";
-import { readHead } from "#state/folder/audit-head.ts";
+import { chainIn, readHead } from "#state/folder/chain.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import type { VerifyOptions } from "#state/audit/verify.ts";
 import { spawnProgram } from "../../support/process.ts";
@@ -29,7 +29,7 @@ afterEach(async () => {
 const by = { name: "alice", from: "command line" };
 const current = () => join(folder, "audit.jsonl");
 const open = (options: AuditOptions = {}) =>
-  openAudit(folder, {
+  FolderAudit.open(folder, {
     ...options,
     warn: (message) => {
       warnings.push(message);
@@ -47,7 +47,7 @@ async function append(count: number, options: AuditOptions = {}): Promise<Head> 
 
 async function verified(options: VerifyOptions = {}) {
   const told: Sealed[] = [];
-  const result = await verifyAudit(folder, {
+  const result = await verifyAudit(chainIn(folder), {
     ...options,
     visit: (entry) => {
       told.push(entry);
@@ -116,7 +116,7 @@ test("full files are kept and begun anew, in one chain", async () => {
 test("a file that becomes full while it is checked is no damage, and no entry is told twice", async () => {
   await append(10, { fullAt: 2000 });
   const told: number[] = [];
-  const { broken, entries } = await verifyAudit(folder, {
+  const { broken, entries } = await verifyAudit(chainIn(folder), {
     visit: async ({ sequence }) => {
       if (told.length === 0) await append(10, { fullAt: 2000 });
       told.push(sequence);

@@ -1,11 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach } from "vitest";
-import { openAudit } from "#state/folder/audit.ts";
 import { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { CoordinatorOptions, SyncSettings } from "#sync/coordinator/context.ts";
 import type { Approval } from "#sync/coordinator/coordinator.ts";
-import { openJournal } from "#state/folder/journal.ts";
+import { FolderStore } from "#state/folder/store.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { call, login, post } from "../../support/rollcall/service.ts";
@@ -37,18 +36,16 @@ export async function coordinated(
   options: Partial<CoordinatorOptions> & { lists?: number } = {},
 ): Promise<Coordinated> {
   const folder = join(staff.folder(), "daemon");
-  const journal = await openJournal(folder, { keep: 90 * 86_400_000, runs: 100, lists: options.lists ?? 20 });
-  const audit = await openAudit(folder, { warn: () => {} });
-  opened.push(audit);
+  const retention = { keep: 90 * 86_400_000, runs: 100, lists: options.lists ?? 20 };
+  const store = await FolderStore.open({ folder, retention, warn: () => {} });
+  opened.push(store);
   let ahead = 0;
   const events: SyncEvent[] = [];
   const never = new AbortController().signal;
   const coordinator = new LocalCoordinator({
-    folder,
+    store,
     memory: 256 * 1024 * 1024,
     interruption: { stop: never, abandon: never },
-    journal,
-    audit,
     now: () => Date.now() + ahead,
     open: async () => staff.syncOf({}, rest()),
     syncs: () => ({

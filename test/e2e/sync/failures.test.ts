@@ -5,28 +5,33 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { finish } from "#sync/coordinator/finish.ts";
 import { createQueue } from "#queue.ts";
 import type { FinishContext } from "#sync/coordinator/finish.ts";
-import { openJournal } from "#state/folder/journal.ts";
-import { openPlans } from "#state/plans.ts";
+import { FolderStore } from "#state/folder/store.ts";
+import { Plans } from "#state/plans.ts";
 import { appliedRun } from "../../support/runs.ts";
 import type { SyncEvent } from "#state/record.ts";
 
 let folder: string;
+let store: FolderStore;
 let context: FinishContext;
 let events: SyncEvent[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-failures-"));
   events = [];
+  const retention = { keep: 86_400_000, runs: 100, lists: 10 };
+  store = await FolderStore.open({ folder, retention, warn: () => {} });
   context = {
-    journal: await openJournal(folder, { keep: 86_400_000, runs: 100, lists: 10 }),
-    store: openPlans(folder),
-    audit: { append: async () => {}, head: () => ({ sequence: 1, hash: "" }) },
+    store,
+    plans: new Plans(store.files),
     emit: (event) => events.push(event),
     now: () => Date.parse("2026-11-21T12:00:00.000Z"),
     isStopping: () => false,
     decisions: createQueue(),
   };
 });
-afterEach(() => rm(folder, { recursive: true, force: true }));
+afterEach(async () => {
+  await store.close();
+  await rm(folder, { recursive: true, force: true });
+});
 
 const isRecovered = (): unknown => events.at(-1)?.type === "run" && (events.at(-1) as { recovered?: true }).recovered;
 
@@ -37,10 +42,10 @@ test.each(["pending", "held", "expired", "rejected"] as const)(
     await finish(context, appliedRun({ id: "20261121-110000-000000", state: "failed", error, kept: false }));
     await finish(context, appliedRun({ id: "20261121-111000-000000", state, kept: false }));
     expect(isRecovered()).toBeUndefined();
-    expect(context.journal.state("staff").failures).toEqual({ count: 1, since: "2026-11-21T12:00:00.000Z" });
+    expect(context.store.journal.state("staff").failures).toEqual({ count: 1, since: "2026-11-21T12:00:00.000Z" });
     await finish(context, appliedRun({ id: "20261121-112000-000000", state: "no change", kept: false }));
     expect(isRecovered()).toBe(true);
-    expect(context.journal.state("staff").failures).toBeUndefined();
+    expect(context.store.journal.state("staff").failures).toBeUndefined();
   },
 );
 
@@ -49,6 +54,6 @@ test.each(["no change", "pending"] as const)(
   async (state) => {
     await finish(context, appliedRun({ id: "20261121-110000-000000", state: "held", heldBy: "limits", kept: true }));
     await finish(context, appliedRun({ id: "20261121-111000-000000", state, kept: false }));
-    expect(context.journal.find("20261121-110000-000000")).toMatchObject({ state: "superseded" });
+    expect(context.store.journal.find("20261121-110000-000000")).toMatchObject({ state: "superseded" });
   },
 );

@@ -8,6 +8,7 @@ import { compileRules } from "#principals/compile.ts";
 import type { Target } from "#sync/ports.ts";
 import { run } from "#sync/run.ts";
 import type { RunOptions, RunResult } from "#sync/context.ts";
+import { filesIn } from "#state/folder/store.ts";
 import type { Sync } from "#sync/sync.ts";
 import { administrator, call, login, post, startService } from "../../support/rollcall/service.ts";
 import type { TestService } from "../../support/rollcall/service.ts";
@@ -78,7 +79,7 @@ export function useStaff(): Staff {
     runIt: (sync, apply = true, options = {}) =>
       run(sync, {
         apply,
-        folder: join(folder, "daemon"),
+        files: filesIn(join(folder, "daemon")),
         memory: 256 * 1024 * 1024,
         interruption: { stop: never, abandon: never },
         warn: () => {},

@@ -7,7 +7,7 @@ import type { Context } from "#daemon/context.ts";
 import { openLocalCoordinator } from "#daemon/coordinator.ts";
 import { holdLock } from "#daemon/data-folder.ts";
 import { openOutput } from "#daemon/output.ts";
-import { openRecords } from "#daemon/records.ts";
+import { openStore, recordConfiguration } from "#daemon/records.ts";
 import { loadConfiguration } from "#config/load.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { RunRequest, Watcher } from "#sync/coordinator/coordinator.ts";
@@ -82,12 +82,12 @@ export async function openOffice(ldap: string, service: string, start: number): 
     output: openOutput({ json: true }),
   };
   const lock = await holdLock(context.configuration);
-  const records = await openRecords(context.configuration, log);
+  const store = await openStore(context.configuration, log);
   const watched = (): Parameters<typeof isOverdue>[0] => {
     const { overdueAfter } = context.configuration.syncs[sync] ?? {};
     return { name: sync, ...(overdueAfter === undefined ? {} : { overdueAfter }) };
   };
-  const coordinator = await openLocalCoordinator(() => context, records, {
+  const coordinator = await openLocalCoordinator(() => context, store, {
     now: () => now,
     statusOf: () => ({ overdue: isOverdue(watched(), memory, now) }),
   });
@@ -108,7 +108,7 @@ export async function openOffice(ldap: string, service: string, start: number): 
     if (left) return;
     left = true;
     await coordinator.close();
-    await records.close();
+    await store.close();
     lock.release();
   };
   const events: SyncEvent[] = [];
@@ -125,7 +125,7 @@ export async function openOffice(ldap: string, service: string, start: number): 
     },
     configure: async (settings) => {
       context = { ...context, configuration: await load({ ...usual, ...settings }) };
-      await records.configured(context.configuration, person);
+      await recordConfiguration(context.configuration, store, person);
     },
     run: async (request = {}, watcher) => {
       now += minute;

@@ -49,21 +49,19 @@ async function around<Result>(what: string, work: () => Promise<Result>): Promis
 let applying = false;
 
 const wrapping: Wrapping = {
-  journal: (journal) => ({
-    ...journal,
-    get document() {
-      return journal.document;
-    },
-    put: (runs, state) => {
+  store: (store) => {
+    const { journal, audit } = store;
+    const [put, append] = [journal.put.bind(journal), audit.append.bind(audit)];
+    const putAround: typeof put = (runs, ...rest) => {
       const run = [runs].flat().at(-1);
       const sent = run?.state === "running" && run.sentAt !== undefined && !applying ? " sent" : "";
-      return around(`journal ${run?.state}${sent}`, () => journal.put(runs, state));
-    },
-  }),
-  audit: (audit) => ({
-    ...audit,
-    append: (entry) => around(`audit ${entry.event}`, () => audit.append(entry)),
-  }),
+      return around(`journal ${run?.state}${sent}`, () => put(runs, ...rest));
+    };
+    const appendAround: typeof append = (entry) => around(`audit ${entry.event}`, () => append(entry));
+    Object.assign(journal, { put: putAround });
+    Object.assign(audit, { append: appendAround });
+    return store;
+  },
   target: (target) => ({
     ...target,
     list: (destination, signal) => around("list", () => target.list(destination, signal)),

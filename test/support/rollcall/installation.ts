@@ -10,6 +10,7 @@ import { readJournal } from "#state/folder/journal.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { RunRecord } from "#state/record.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
+import { chainIn } from "#state/folder/chain.ts";
 import { withCoordinatorIn } from "./local-coordinator.ts";
 import type { Killing } from "./crash-process.ts";
 import { spawnProgram } from "../process.ts";
@@ -122,7 +123,7 @@ export async function createInstallation(service: () => TestService, syncs: Sync
   const checkAudit = async (): Promise<void> => {
     const { audit, runs } = await readJournal(daemon);
     const applied = new Set<unknown>();
-    const { broken, damages } = await verifyAudit(daemon, {
+    const { broken, damages } = await verifyAudit(chainIn(daemon), {
       ...(audit === undefined ? {} : { expected: audit }),
       visit: ({ facts }) => {
         if (facts["result"] === "applied") applied.add(facts["digest"]);

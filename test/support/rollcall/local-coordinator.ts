@@ -1,27 +1,24 @@
 import { join } from "node:path";
 import pino from "pino";
 import { connectors } from "#connectors/index.ts";
-import { daemonFolder, holdLock } from "#daemon/data-folder.ts";
+import { holdLock } from "#daemon/data-folder.ts";
 import { openSync, placeOf } from "#daemon/wiring.ts";
-import { openRecords } from "#daemon/records.ts";
+import { openStore } from "#daemon/records.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
-import type { Audit } from "#state/folder/audit.ts";
 import { LocalCoordinator } from "#sync/coordinator/local.ts";
-import type { Journal } from "#state/folder/journal.ts";
+import type { Store } from "#state/store.ts";
 import type { Target } from "#sync/ports.ts";
 
 /** Wrappers around what the coordinator is given. */
 export interface Wrapping {
-  journal(journal: Journal): Journal;
-  audit(audit: Audit): Audit;
+  store(store: Store): Store;
   target(target: Target): Target;
   after(): void;
 }
 
 const asTheyAre: Wrapping = {
-  journal: (journal) => journal,
-  audit: (audit) => audit,
+  store: (store) => store,
   target: (target) => target,
   after: () => undefined,
 };
@@ -44,12 +41,10 @@ export async function withCoordinatorIn<Result>(
   const log = pino({ level: "error" }, { write: (line: string) => logged.push(line) });
   const embedded = { access: () => Promise.reject(new Error("the target is elsewhere")), close: async () => {} };
   const lock = await holdLock(configuration);
-  const { journal, audit, close } = await openRecords(configuration, log);
+  const store = await openStore(configuration, log);
   const coordinator = new LocalCoordinator({
-    folder: daemonFolder(configuration),
+    store: wrapping.store(store),
     memory: 64 * 1024 * 1024,
-    journal: wrapping.journal(journal),
-    audit: wrapping.audit(audit),
     interruption: { stop: never, abandon: never },
     syncs: () =>
       Object.fromEntries(
@@ -71,7 +66,7 @@ export async function withCoordinatorIn<Result>(
     return await work(coordinator, logged);
   } finally {
     await coordinator.close();
-    await close();
+    await store.close();
     lock.release();
   }
 }

@@ -13,6 +13,7 @@ import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Entry } from "#principals/entry.ts";
 import type { Rules } from "#principals/rules.ts";
+import { filesIn } from "#state/folder/store.ts";
 import { loadBaseline, storeBaseline } from "#sync/planning/baseline.ts";
 import { refusingSlowJoins, useConnection } from "../../support/duckdb.ts";
 import { cases } from "../../support/random.ts";
@@ -236,8 +237,8 @@ async function runBefore(company: Company): Promise<void> {
     CREATE OR REPLACE TEMP TABLE drift_wanted (${tables.drift_wanted});
     CREATE OR REPLACE TABLE actual (${tables.actual})`);
   await plan(company);
-  await loadBaseline(connection(), join(folder, "none"), "staff");
-  await storeBaseline(connection(), folder, "staff", { at: "", settings: {} });
+  await loadBaseline(connection(), filesIn(join(folder, "none")), "staff");
+  await storeBaseline(connection(), filesIn(folder), "staff", { at: "", settings: {} });
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE ledger AS FROM assembled_origin;
     CREATE OR REPLACE TABLE actual AS FROM desired`);
@@ -257,7 +258,7 @@ test("finding causes compares no change with every other one", async () => {
   each(company, ["ada"], (ada) => Object.assign(ada, { department: "D2" }));
   company.teams.set("Works", company.teams.get("Finance") ?? new Set());
   company.teams.delete("Finance");
-  await loadBaseline(connection(), folder, "staff");
+  await loadBaseline(connection(), filesIn(folder), "staff");
   await plan(company);
   const causes = await findCauses(refusingSlowJoins(connection()), {
     reads: compileRules(rulesOf(company)).reads(),
@@ -313,7 +314,7 @@ test("a plan names exactly the causes that there are, and they explain all of it
       }
       for (const id of company.meddled)
         await connection().run(`UPDATE actual SET mail = 'mine@example.net' WHERE kind = 'user' AND name = '${id}'`);
-      await loadBaseline(connection(), folder, "staff");
+      await loadBaseline(connection(), filesIn(folder), "staff");
       await plan(company);
       const causes = await findCauses(connection(), {
         reads: compileRules(rulesOf(company)).reads(),

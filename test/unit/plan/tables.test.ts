@@ -14,6 +14,7 @@ import { referenceTables } from "#principals/references.ts";
 import { assembledTables, assemblyTables, stagedTables } from "#principals/tables.ts";
 import { findCauses } from "#plan/causes.ts";
 import { leaveDrift } from "#plan/drift.ts";
+import { filesIn } from "#state/folder/store.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import { refuseTorn } from "#sync/planning/torn.ts";
 import { useConnection } from "../../support/duckdb.ts";
@@ -110,7 +111,7 @@ test("every relation of the pipeline has its declared columns", async () => {
   await narrowTo(connection(), [{ kind: "user", name: "ada" }]);
   await measure(connection(), { sources: {}, floor: 10, action: "hold" });
   await createChanges(connection(), { actual: "arrived", desired: "desired", into: "missing" });
-  await loadBaseline(connection(), "/nowhere", "staff");
+  await loadBaseline(connection(), filesIn("/nowhere"), "staff");
   await findCauses(connection(), { reads: rules.reads(), hasBaseline: true, hasGrace: false, changedKeys: [] });
   await leaveDrift(connection(), { policy: "leave", ignore: [] });
   await connection().run(`CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out})`);

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { idAfter, openJournal, readJournal, retain } from "#state/folder/journal.ts";
+import { FolderJournal, readJournal } from "#state/folder/journal.ts";
+import { idAfter, retain } from "#state/runs.ts";
 import type { RunRecord, Stage } from "#state/record.ts";
 import { endedRun } from "../../../support/runs.ts";
 
@@ -92,7 +93,7 @@ const none = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
 
 test("what was put is in the file when that resolves, however many are put at once", async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), "rollcall-journal-"));
-  const journal = await openJournal(folder.path, most);
+  const journal = await FolderJournal.open(folder.path, most);
   const ids = Array.from({ length: 30 }, (_, index) => `run ${index}`);
   const found = ids.map(async (id, index) => {
     // Some come while others are being written.
@@ -106,7 +107,7 @@ test("what was put is in the file when that resolves, however many are put at on
 
 test("what was noted is known at once, and in the file with the next write, or soon without one", async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), "rollcall-journal-"));
-  const journal = await openJournal(folder.path, most);
+  const journal = await FolderJournal.open(folder.path, most);
   const stages = async (): Promise<string[][]> =>
     (await readJournal(folder.path)).runs.map((run) => run.stages.map(({ stage }) => stage));
   const run = endedRun({ id: "1", state: "running", stages: [] });

@@ -6,9 +6,10 @@ import type { AuditEntry } from "#state/audit/entry.ts";
 import { createQueue } from "#queue.ts";
 import { finish, writeEnd } from "#sync/coordinator/finish.ts";
 import type { FinishContext } from "#sync/coordinator/finish.ts";
-import { openJournal } from "#state/folder/journal.ts";
+import { FolderJournal } from "#state/folder/journal.ts";
+import { filesIn } from "#state/folder/store.ts";
 import type { RunRecord, RunState, SyncEvent } from "#state/record.ts";
-import { openPlans } from "#state/plans.ts";
+import { Plans } from "#state/plans.ts";
 import { endedRun } from "../../../support/runs.ts";
 
 const now = Date.parse("2026-11-21T12:00:00Z");
@@ -24,15 +25,16 @@ let stopping: boolean;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-finish-"));
   [told, events, stopping] = [[], [], false];
-  context = {
-    journal: await openJournal(folder, { keep: 90 * 86_400_000, runs: 100, lists: 20 }),
-    store: openPlans(folder),
-    audit: {
-      append: async (entry) => {
-        told.push(entry);
-      },
-      head: () => ({ sequence: told.length, hash: "" }),
+  const audit = {
+    append: async (entry: AuditEntry): Promise<void> => {
+      told.push(entry);
     },
+    head: () => ({ sequence: told.length, hash: "" }),
+  };
+  const journal = await FolderJournal.open(folder, { keep: 90 * 86_400_000, runs: 100, lists: 20 });
+  context = {
+    store: { journal, audit },
+    plans: new Plans(filesIn(folder)),
     emit: (event) => {
       if (event.type === "run") events.push(event);
     },
@@ -49,15 +51,15 @@ const run = async (...records: readonly RunRecord[]): Promise<RunRecord> => {
   let last: RunRecord | undefined;
   for (const record of records) {
     const { expiresAt: _, ...running } = { ...record, state: "running" as const };
-    await context.journal.put(running);
+    await context.store.journal.put(running);
     last = await finish(context, record);
   }
   if (last === undefined) throw new Error("no run");
   return last;
 };
 const states = (): Record<string, RunState> =>
-  Object.fromEntries(context.journal.document.runs.map(({ id, state }) => [id, state]));
-const state = () => context.journal.state("staff");
+  Object.fromEntries(context.store.journal.runs.map(({ id, state }) => [id, state]));
+const state = () => context.store.journal.state("staff");
 
 describe("the same plan found again", () => {
   test.each(["pending", "held"] as const)("is no second one that is %s: it is counted at the first", async (which) => {
@@ -70,7 +72,11 @@ describe("the same plan found again", () => {
     const second = await run(waiting("2", again));
     expect(second).toMatchObject({ state: "superseded", sameAs: "1", kept: false, endedAt: at });
     await run(waiting("3", again));
-    expect(context.journal.find("1")).toMatchObject({ state: which, foundAgain: { count: 2, lastAt: at }, ...heldBy });
+    expect(context.store.journal.find("1")).toMatchObject({
+      state: which,
+      foundAgain: { count: 2, lastAt: at },
+      ...heldBy,
+    });
     expect(events.map(({ run }) => `${run.id} ${run.state}`)).toEqual([`1 ${which}`, "2 superseded", "3 superseded"]);
     // What is the same again is told to nobody.
     expect(told.map((entry) => "run" in entry && entry.run)).toEqual(which === "held" ? ["1"] : []);
@@ -78,9 +84,9 @@ describe("the same plan found again", () => {
 
   test("what came of an attempt to approve it is over then", async () => {
     await run(waiting("1"));
-    await context.journal.put(waiting("1", { error }));
+    await context.store.journal.put(waiting("1", { error }));
     await run(waiting("2"));
-    expect(context.journal.find("1")?.error).toBeUndefined();
+    expect(context.store.journal.find("1")?.error).toBeUndefined();
   });
 
   test("is another one when it is held where it was pending, of another sync, no longer stored, or an undo", async () => {
@@ -90,7 +96,7 @@ describe("the same plan found again", () => {
       waiting("3", { state: "held", heldBy: "limits" }),
     ];
     await run(...others);
-    await context.journal.put(waiting("4", { kept: false, digest: other, sync: "third" }));
+    await context.store.journal.put(waiting("4", { kept: false, digest: other, sync: "third" }));
     expect((await run(waiting("5"))).state).toBe("pending");
     expect((await run(waiting("6", { digest: other, sync: "third" }))).state).toBe("pending");
   });
@@ -157,7 +163,7 @@ describe("how a sync fares", () => {
     );
     const decisions = [{ decision: "approved", at, by: waiting("2").by, digest: other }] as const;
     const tried = waiting("2", { undoes: "0", digest: other, decisions, error });
-    await context.journal.put({ ...tried, state: "running" });
+    await context.store.journal.put({ ...tried, state: "running" });
     expect(await finish(context, tried)).toEqual(tried);
     expect(states()).toMatchObject({ "1": "pending", "2": "pending" });
     expect(state().failures?.count).toBe(1);
@@ -179,8 +185,8 @@ describe("how a sync fares", () => {
 
 test("what a run that is under way has kept stays, although the journal does not know of it yet", async () => {
   for (const name of ["1", "2.partial", "3"]) await mkdir(join(folder, "runs", name), { recursive: true });
-  await context.journal.put(endedRun({ id: "1", state: "running", sync: "other" }));
-  await context.journal.put(endedRun({ id: "2", state: "running", sync: "third" }));
+  await context.store.journal.put(endedRun({ id: "1", state: "running", sync: "other" }));
+  await context.store.journal.put(endedRun({ id: "2", state: "running", sync: "third" }));
   await run(endedRun({ id: "4" }));
   expect((await readdir(join(folder, "runs"))).toSorted()).toEqual(["1", "2.partial"]);
 });
@@ -200,9 +206,9 @@ describe("a run for some", () => {
 
   test("is neither a success of its sync nor a failure", async () => {
     await run(endedRun({ id: "1", state: "failed" }));
-    const before = context.journal.state("staff");
+    const before = context.store.journal.state("staff");
     await run(endedRun({ id: "2", state: "applied", ...some }), endedRun({ id: "3", state: "failed", ...some }));
-    expect(context.journal.state("staff")).toEqual(before);
+    expect(context.store.journal.state("staff")).toEqual(before);
     expect(events.some(({ recovered }) => recovered === true)).toBe(false);
   });
 });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Principal } from "#principals/principal.ts";
+import { openFolderReader } from "#state/folder/store.ts";
 import { Listings } from "#sync/explain/listing.ts";
 import type { Listing } from "#sync/explain/listing.ts";
 import type { Target } from "#sync/ports.ts";
@@ -29,6 +30,7 @@ async function withListing(principals: readonly Principal[], work: (listing: Lis
   };
   const listings = new Listings({
     folder,
+    state: async () => openFolderReader(folder, () => false),
     memory: 2 ** 28,
     open: async () => ({ target: target as Target, place: "here", syncs: [] }),
     inTurn: async (_place, read) => read(),
