@@ -12,7 +12,7 @@ import type { PostgresSettings } from "#postgres/options.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { directorySchema } from "#service/directory/postgres.ts";
 import { ledgerName } from "#service/engine/databases.ts";
-import { exactType, rowNumberOf, usualNaming } from "#service/engine/engine.ts";
+import { exactType, rowNumberOf } from "#service/engine/engine.ts";
 import type { Column, Engine, Stage, Table } from "#service/engine/engine.ts";
 import { qualified } from "#service/engine/postgres/names.ts";
 import { findTable as findInPostgres } from "#service/engine/postgres/tables.ts";
@@ -279,7 +279,7 @@ async function copyTable(
     CREATE OR REPLACE TEMP VIEW leaving AS SELECT ${list} FROM ${source};
     CREATE OR REPLACE VIEW accepted AS
       SELECT ${list}, row_number() OVER () AS ${identifier(rowNumberOf(columns))} FROM ${source}`);
-  const found = await findInPostgres(postgres, { database, schema, table: name }, usualNaming);
+  const found = await findInPostgres(postgres, { database, schema, table: name });
   if (found === undefined) throw new Error(`the table ${what} was not made`);
   const target = qualified(found.namespace, name);
   await refuseFilled(postgres, what, target);

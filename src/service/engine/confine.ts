@@ -1,5 +1,6 @@
 import { InputError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { defaultSchema } from "./engine.ts";
 import { parseQuery } from "./statements.ts";
 import type { Node } from "./statements.ts";
 
@@ -14,7 +15,6 @@ export interface Vocabulary {
 /** The contents of one database; names in lower case. */
 export interface Holdings {
   readonly database: string;
-  readonly defaultSchema: string;
   /** Tables and views, as schema, NUL, name. */
   readonly relations: ReadonlySet<string>;
   /** Macros of every database. They could read anything. */
@@ -123,8 +123,8 @@ function checkTable(node: Node, holdings: Holdings, locals: ReadonlySet<string>)
     third !== undefined
       ? own && known(second ?? "", third)
       : second !== undefined
-        ? known(own ? holdings.defaultSchema : first, second)
-        : known(holdings.defaultSchema, first);
+        ? known(own ? defaultSchema : first, second)
+        : known(defaultSchema, first);
   if (!found) {
     throw new InputError(`${parts.join(".")} is not a table of the database ${holdings.database}`);
   }

@@ -6,7 +6,7 @@ import { InputError, messageOf } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
 import type { Connection, Database, DatabaseOptions } from "#duckdb/database.ts";
-import { openStage, stagePrefix } from "./engine.ts";
+import { defaultSchema, openStage, stagePrefix } from "./engine.ts";
 import type { Stage } from "./engine.ts";
 
 /** A table in the schema `main` of every database, with the loads written to it. */
@@ -21,7 +21,6 @@ export interface DatabasesOptions extends Pick<DatabaseOptions, "hasFailed" | "o
   readonly folder: string;
   /** DuckDB's limit in bytes. */
   readonly memory: number;
-  readonly defaultSchema: string;
   /** Other folders whose files SQL may use: those that loads read from. */
   readonly files: readonly string[];
 }
@@ -29,7 +28,6 @@ export interface DatabasesOptions extends Pick<DatabaseOptions, "hasFailed" | "o
 /** The database files of a folder, attached to one DuckDB instance. */
 export class Databases {
   readonly #folder: string;
-  readonly #defaultSchema: string;
   readonly #instance: Database;
   /** The names as they were created, by their lower case. */
   readonly #byName: Map<string, string>;
@@ -58,7 +56,7 @@ export class Databases {
       hasFailed: options.hasFailed,
       onInvalidated: options.onInvalidated,
     });
-    const databases = new Databases(folder, options.defaultSchema, instance, byName);
+    const databases = new Databases(folder, instance, byName);
     try {
       await databases.#attachAll();
     } catch (error) {
@@ -68,9 +66,8 @@ export class Databases {
     return databases;
   }
 
-  private constructor(folder: string, defaultSchema: string, instance: Database, byName: Map<string, string>) {
+  private constructor(folder: string, instance: Database, byName: Map<string, string>) {
     this.#folder = folder;
-    this.#defaultSchema = defaultSchema;
     this.#instance = instance;
     this.#byName = byName;
   }
@@ -134,7 +131,7 @@ export class Databases {
     await connection.run(`ATTACH ${literal(path)} AS ${identifier(name)}`).catch((cause: unknown) => {
       throw new InputError(`the database file ${path} cannot be opened: ${messageOf(cause)}`, { cause });
     });
-    await connection.run(`CREATE SCHEMA IF NOT EXISTS ${identifier(name)}.${identifier(this.#defaultSchema)}`);
+    await connection.run(`CREATE SCHEMA IF NOT EXISTS ${identifier(name)}.${defaultSchema}`);
     const ledger = `${identifier(name)}.main.${identifier(ledgerName)}`;
     await connection.run(`CREATE TABLE IF NOT EXISTS ${ledger} (load VARCHAR, written TIMESTAMP)`);
     const old = `DELETE FROM ${ledger} WHERE written < now()::TIMESTAMP - INTERVAL 60 DAY`;
@@ -153,7 +150,7 @@ export class Databases {
       for (const left of ["", ".wal"]) await rm(path + halfMade + left, { force: true });
       const temporary = identifier(`${name}${halfMade}`);
       await connection.run(`ATTACH ${literal(path + halfMade)} AS ${temporary}`);
-      await connection.run(`CREATE SCHEMA ${temporary}.${identifier(this.#defaultSchema)}`);
+      await connection.run(`CREATE SCHEMA ${temporary}.${defaultSchema}`);
       await connection.run(`DETACH ${temporary}`);
       await rename(path + halfMade, path);
     }

@@ -6,8 +6,8 @@ import { createKeyedQueue, createQueue } from "#queue.ts";
 import { checkQuery, readVocabulary } from "./confine.ts";
 import type { Holdings, Vocabulary } from "./confine.ts";
 import { Databases, ledgerName } from "./databases.ts";
-import { aliasOf, inTime, keyOf, soleOf, usualNaming } from "./engine.ts";
-import type { Engine, ListedTable, Naming, Query, RowSink, Stage, Table, TableName, Writing } from "./engine.ts";
+import { defaultSchema, inTime, keyOf, schemaOf, soleOf } from "./engine.ts";
+import type { Engine, ListedTable, Query, RowSink, Stage, Table, TableName, Writing } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
 import { meaningOf, readPage, soleStatement } from "./query.ts";
 import { define, findTable, listTables } from "./tables.ts";
@@ -18,10 +18,6 @@ export interface DuckDbOptions {
   readonly folder: string;
   /** DuckDB's memory limit in bytes; beyond it, DuckDB spills to disk. */
   readonly memory: number;
-  /** The default schema of every database (A.22). */
-  readonly defaultSchema?: string;
-  /** Aliases of schemas, in lower case (A.22). */
-  readonly schemaAliases?: Readonly<Record<string, string>>;
   /** The folders that loads read and write. SQL can use no other files. */
   readonly files?: readonly string[];
   /** A checkpoint has failed in the process before this one. */
@@ -35,24 +31,12 @@ export interface DuckDbOptions {
  * @throws {InputError} naming a file that cannot be opened
  */
 export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> {
-  const naming: Naming = {
-    defaultSchema: options.defaultSchema ?? usualNaming.defaultSchema,
-    aliases: options.schemaAliases ?? { falcon_default_schema: options.defaultSchema ?? usualNaming.defaultSchema },
-  };
-  const databases = await Databases.open({
-    folder: options.folder,
-    memory: options.memory,
-    defaultSchema: naming.defaultSchema,
-    files: options.files ?? [],
-    hasFailed: options.hasFailed,
-    onInvalidated: options.onInvalidated,
-  });
-  return new DuckDbEngine(databases, naming);
+  const { folder, memory, files = [], hasFailed, onInvalidated } = options;
+  return new DuckDbEngine(await Databases.open({ folder, memory, files, hasFailed, onInvalidated }));
 }
 
 class DuckDbEngine implements Engine {
   readonly #databases: Databases;
-  readonly #naming: Naming;
   // A query occupies a thread of Node's pool, which files and loads need too.
   readonly #queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
   readonly #tables = createKeyedQueue();
@@ -61,26 +45,24 @@ class DuckDbEngine implements Engine {
   /** Read at the first query: it takes a while, and not every service has pinboards. */
   #vocabulary: Promise<Vocabulary> | undefined;
 
-  constructor(databases: Databases, naming: Naming) {
+  constructor(databases: Databases) {
     this.#databases = databases;
-    this.#naming = naming;
   }
 
   async define(sql: string, origin: string): Promise<void> {
-    await define(this.#databases, sql, origin, (name) => this.#schemaOf(name));
+    await define(this.#databases, sql, origin);
     this.#holdings.clear();
   }
 
   async execute(name: string | undefined, sql: string, signal: AbortSignal, sink: RowSink): Promise<number> {
     const database = name === undefined ? soleOf(this.#databases.names()) : this.#existing(name);
-    const { defaultSchema } = this.#naming;
     return this.#databases.use(async (connection) => {
       // Whatever fails may have defined something before.
       let mayDefine = true;
       try {
-        if (database !== undefined) await connection.run(useOf(database, defaultSchema));
+        if (database !== undefined) await connection.run(useOf(database));
         const executed = await interruptible(connection, signal, async () =>
-          execute(this.#databases, connection, sql, defaultSchema, sink),
+          execute(this.#databases, connection, sql, sink),
         );
         if (database === undefined) await refuseUnplaced(connection);
         ({ mayDefine } = executed);
@@ -96,7 +78,7 @@ class DuckDbEngine implements Engine {
   async find(name: TableName): Promise<Table | undefined> {
     const database = this.#databases.find(name.database);
     if (database === undefined) return undefined;
-    const place = { database, schema: this.#schemaOf(name.schema), table: name.table };
+    const place = { database, schema: schemaOf(name.schema), table: name.table };
     // In one transaction: a load may be replacing the table.
     return this.#databases.use((connection) => connection.transaction(() => findTable(connection, place)));
   }
@@ -135,7 +117,7 @@ class DuckDbEngine implements Engine {
     const statement = soleStatement(query.sql);
     const vocabulary = await this.#readVocabulary();
     const read = async (connection: Connection): Promise<number> => {
-      await connection.run(useOf(database, this.#naming.defaultSchema));
+      await connection.run(useOf(database));
       return connection.transaction(async () => {
         await checkQuery(connection, vocabulary, await this.#holdingsOf(database), statement);
         return readPage(connection, statement, { offset: query.offset ?? 0, limit: query.limit }, sink);
@@ -157,11 +139,6 @@ class DuckDbEngine implements Engine {
     this.#databases.close();
   }
 
-  #schemaOf(name: string | undefined): string {
-    const { defaultSchema, aliases } = this.#naming;
-    return name === undefined ? defaultSchema : (aliasOf(name, aliases) ?? name);
-  }
-
   #existing(name: string): string {
     const database = this.#databases.find(name);
     // No list of the others: not everybody who may query one database should see them.
@@ -172,7 +149,7 @@ class DuckDbEngine implements Engine {
   #holdingsOf(database: string): Promise<Holdings> {
     const known = this.#holdings.get(database);
     if (known !== undefined) return known;
-    const read = this.#databases.use((connection) => readHoldings(connection, database, this.#naming.defaultSchema));
+    const read = this.#databases.use((connection) => readHoldings(connection, database));
     this.#holdings.set(database, read);
     read.catch(() => this.#holdings.delete(database));
     return read;
@@ -189,11 +166,11 @@ class DuckDbEngine implements Engine {
   }
 }
 
-function useOf(database: string, schema: string): string {
-  return `USE ${identifier(database)}.${identifier(schema)}`;
+function useOf(database: string): string {
+  return `USE ${identifier(database)}.${defaultSchema}`;
 }
 
-async function readHoldings(connection: Connection, database: string, defaultSchema: string): Promise<Holdings> {
+async function readHoldings(connection: Connection, database: string): Promise<Holdings> {
   const relations = await connection.rows<{ schema: string; name: string }>(
     `SELECT schema_name AS schema, table_name AS name FROM duckdb_tables() WHERE database_name = $1
      UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = $1 AND NOT internal`,
@@ -204,7 +181,6 @@ async function readHoldings(connection: Connection, database: string, defaultSch
   );
   return {
     database,
-    defaultSchema,
     relations: new Set(
       relations
         .filter(({ name }) => name !== ledgerName)

@@ -84,24 +84,15 @@ export interface TableName {
   readonly table: string;
 }
 
-/** How the interface's names are read (A.22). */
-export interface Naming {
-  /** The default schema of every database. */
-  readonly defaultSchema: string;
-  /** Aliases of schemas, in lower case. */
-  readonly aliases: Readonly<Record<string, string>>;
-}
+/** The schema of a database that is named without one (A.22). */
+export const defaultSchema = "core_default_schema";
 
-/** What the interface says. */
-export const usualNaming: Naming = {
-  defaultSchema: "core_default_schema",
-  aliases: { falcon_default_schema: "core_default_schema" },
-};
+/** Aliases of schemas, in lower case (A.22). */
+const aliases: ReadonlyMap<string, string> = new Map([["falcon_default_schema", defaultSchema]]);
 
-/** What a schema is an alias of (A.22). What every object of JavaScript has is none. @param aliases in lower case */
-export function aliasOf(schema: string, aliases: Readonly<Record<string, string>>): string | undefined {
-  const folded = schema.toLowerCase();
-  return Object.hasOwn(aliases, folded) ? aliases[folded] : undefined;
+/** The schema that a name means (A.22); absent: the default one. */
+export function schemaOf(name: string = defaultSchema): string {
+  return aliases.get(name.toLowerCase()) ?? name;
 }
 
 /**

@@ -3,6 +3,7 @@ import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import type { Databases } from "./databases.ts";
+import { defaultSchema } from "./engine.ts";
 import type { RowSink } from "./engine.ts";
 import { convert, meaningOf } from "./query.ts";
 import { hasWords, nameAt, splitStatements } from "./statements.ts";
@@ -25,13 +26,11 @@ interface Executed {
 
 /**
  * Runs an administrator's statements in order, each in its own transaction unless they use BEGIN.
- * @param defaultSchema for tables that are named without a schema
  */
 export async function execute(
   databases: Databases,
   connection: Connection,
   sql: string,
-  defaultSchema: string,
   sink: RowSink,
 ): Promise<Executed> {
   let rows = 0;
@@ -46,7 +45,7 @@ export async function execute(
     }
     checkStatement(statement);
     try {
-      await withinReach(connection, namedDatabases(statement, databases), defaultSchema, async () => {
+      await withinReach(connection, namedDatabases(statement, databases), async () => {
         await connection.watch(async () => {
           const result = await connection.raw.stream(statement.sql);
           mayDefine ||= !plain.has(result.statementType);
@@ -82,12 +81,7 @@ function namedDatabases({ tokens }: Statement, databases: Databases): string[] {
  * Makes `database.table` mean the default schema, as in loads. For any but the current database, DuckDB alone would take
  * it as the schema `main`, where no load finds the table.
  */
-async function withinReach(
-  connection: Connection,
-  named: readonly string[],
-  defaultSchema: string,
-  work: () => Promise<void>,
-): Promise<void> {
+async function withinReach(connection: Connection, named: readonly string[], work: () => Promise<void>): Promise<void> {
   if (named.length === 0) return work();
   const [current] = await connection.rows<{ path: string }>("SELECT current_setting('search_path') AS path");
   const before = current?.path === "" ? "memory.main" : (current?.path ?? "memory.main");

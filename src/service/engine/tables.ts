@@ -4,6 +4,7 @@ import { identifier } from "#duckdb/database.ts";
 import { firstLineOf, InputError } from "#errors.ts";
 import { ledgerName } from "./databases.ts";
 import type { Databases } from "./databases.ts";
+import { schemaOf } from "./engine.ts";
 import type { Column, ColumnType, ListedTable, Table } from "./engine.ts";
 import { hasWords, nameAt, refuseProblems, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
@@ -173,15 +174,9 @@ const makes = { DATABASE: 1, SCHEMA: 2, TABLE: 3 } as const;
 
 /**
  * Creates everything in a definition that does not exist yet. The whole definition is checked first.
- * @param schemaOf resolves the name of a schema; without a name, returns the default one
  * @throws {InputError} with every problem as `origin:line: …`
  */
-export async function define(
-  databases: Databases,
-  sql: string,
-  origin: string,
-  schemaOf: (name: string | undefined) => string,
-): Promise<void> {
+export async function define(databases: Databases, sql: string, origin: string): Promise<void> {
   const problems: string[] = [];
   const definitions: { readonly definition: Definition; readonly place: string }[] = [];
   const known = new Set(databases.names().map((name) => name.toLowerCase()));
@@ -189,7 +184,7 @@ export async function define(
     for (const statement of splitStatements(sql)) {
       const place = `${origin}:${statement.line}`;
       try {
-        const definition = parse(sql, statement, schemaOf);
+        const definition = parse(sql, statement);
         if (definition.makes === "database") known.add(definition.database.toLowerCase());
         if (!known.has(definition.database.toLowerCase())) {
           throw new InputError(
@@ -212,7 +207,7 @@ export async function define(
   });
 }
 
-function parse(script: string, statement: Statement, schemaOf: (name: string | undefined) => string): Definition {
+function parse(script: string, statement: Statement): Definition {
   const { tokens } = statement;
   const kind = tokens[1]?.text.toUpperCase();
   if (!hasWords(tokens, 0, ["CREATE"]) || (kind !== "DATABASE" && kind !== "SCHEMA" && kind !== "TABLE")) {

@@ -28,11 +28,11 @@ const ways: Readonly<Record<string, (folder: string) => Promise<Opened>>> = {
     };
   },
   "attached by the engine": async (folder) => {
-    const databases = await Databases.open({ folder, memory, defaultSchema: "s", files: [] });
+    const databases = await Databases.open({ folder, memory, files: [] });
     await databases.create("d");
     const stage = await databases.openStage();
     const { connection } = stage;
-    await connection.run("USE d.s");
+    await connection.run("USE d.core_default_schema");
     return {
       connection,
       close: async () => {

@@ -3,7 +3,6 @@ import { InputError, RollcallError, UnavailableError } from "#errors.ts";
 import { identifier } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { inputError, sqlState } from "#postgres/errors.ts";
-import type { Naming } from "#service/engine/engine.ts";
 import { hasWords, nameAt, refuseProblems, splitStatements } from "#service/engine/statements.ts";
 import type { Statement, Token } from "#service/engine/statements.ts";
 import { meant, placeOf, qualified, readNamespaces } from "./names.ts";
@@ -38,11 +37,11 @@ const waits = { first: 500, longest: 30_000, all: 10 * 60_000 };
  * gives back what it has and begins again.
  * @throws {InputError} with every problem as `origin:line: …`; then nothing was made
  */
-export async function define(postgres: Postgres, sql: string, origin: string, naming: Naming): Promise<void> {
+export async function define(postgres: Postgres, sql: string, origin: string): Promise<void> {
   const until = performance.now() + waits.all;
   for (let wait = waits.first; ; wait = Math.min(2 * wait, waits.longest)) {
     try {
-      return await defineOnce(postgres, sql, origin, naming, wait);
+      return await defineOnce(postgres, sql, origin, wait);
     } catch (error) {
       const state = error instanceof UnavailableError ? sqlState(error.cause) : undefined;
       const isInUse = state === lockNotAvailable || state === deadlock;
@@ -56,13 +55,7 @@ const lockNotAvailable = "55P03";
 const deadlock = "40P01";
 
 /** @param wait for each table, in milliseconds */
-async function defineOnce(
-  postgres: Postgres,
-  sql: string,
-  origin: string,
-  naming: Naming,
-  wait: number,
-): Promise<void> {
+async function defineOnce(postgres: Postgres, sql: string, origin: string, wait: number): Promise<void> {
   await postgres.transaction(async (transaction) => {
     await transaction.lock("tables");
     // A table that is named without a schema belongs to no database.
@@ -71,7 +64,7 @@ async function defineOnce(
     for (const statement of splitStatements(sql)) {
       await transaction.run("SAVEPOINT before_statement");
       try {
-        await make(transaction, translated(statement, await readNamespaces(transaction), naming), naming);
+        await make(transaction, translated(statement, await readNamespaces(transaction)));
         await transaction.run("RELEASE SAVEPOINT before_statement");
       } catch (error) {
         const problem = error instanceof RollcallError ? error : inputError(error);
@@ -85,11 +78,7 @@ async function defineOnce(
   });
 }
 
-async function make(
-  transaction: Transaction,
-  { sql, tokens }: Pick<Statement, "sql" | "tokens">,
-  naming: Naming,
-): Promise<void> {
+async function make(transaction: Transaction, { sql, tokens }: Pick<Statement, "sql" | "tokens">): Promise<void> {
   check(tokens);
   await transaction.text(sql);
   if (!hasWords(tokens, 0, ["CREATE", "TABLE"])) return;
@@ -99,7 +88,7 @@ async function make(
   const { problems } = await columnsOf(transaction, table?.oid ?? 0);
   if (problems.length > 0) throw new InputError(`table ${parts.at(-1) ?? ""}: ${problems.join("; ")}`);
   // What a load could not name is not a table of the interface.
-  placeOf(parts[0] ?? "", undefined, naming);
+  placeOf(parts[0] ?? "", undefined);
 }
 
 function check(tokens: readonly Token[]): void {
@@ -126,7 +115,6 @@ function check(tokens: readonly Token[]): void {
 export function translated(
   { sql, tokens }: Statement,
   namespaces: readonly string[],
-  naming: Naming,
 ): Pick<Statement, "sql" | "tokens"> {
   if (!hasWords(tokens, 0, ["CREATE"]) || !hasWords(tokens, 2, ["IF", "NOT", "EXISTS"])) return { sql, tokens };
   const { parts, next } = nameAt(tokens, 5);
@@ -139,15 +127,15 @@ export function translated(
     return { sql: whole, tokens: splitStatements(whole)[0]?.tokens ?? [] };
   };
   if (hasWords(tokens, 1, ["DATABASE"]) && parts.length === 1 && isOver) {
-    const { namespace } = placeOf(database, undefined, naming);
+    const { namespace } = placeOf(database, undefined);
     return rewritten(`CREATE SCHEMA IF NOT EXISTS ${identifier(meant(namespace, namespaces) ?? namespace)}`);
   }
   if (hasWords(tokens, 1, ["SCHEMA"]) && parts.length === 2 && isOver) {
-    const { namespace } = placeOf(existing(database, namespaces), second, naming);
+    const { namespace } = placeOf(existing(database, namespaces), second);
     return rewritten(`CREATE SCHEMA IF NOT EXISTS ${identifier(meant(namespace, namespaces) ?? namespace)}`);
   }
   if (hasWords(tokens, 1, ["TABLE"]) && parts.length === 3 && third !== undefined) {
-    const { namespace } = placeOf(existing(database, namespaces), second, naming);
+    const { namespace } = placeOf(existing(database, namespaces), second);
     return rewritten(`CREATE TABLE IF NOT EXISTS ${qualified(meant(namespace, namespaces) ?? namespace, third)}`);
   }
   if (hasWords(tokens, 1, ["TABLE"]) && parts.length === 2 && second !== undefined)

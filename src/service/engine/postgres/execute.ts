@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import type { Transaction } from "#postgres/database.ts";
 import { inputError } from "#postgres/errors.ts";
-import type { Naming, RowSink } from "#service/engine/engine.ts";
+import type { RowSink } from "#service/engine/engine.ts";
 import { maxRows } from "#service/engine/execute.ts";
 import { splitStatements } from "#service/engine/statements.ts";
 import type { Statement } from "#service/engine/statements.ts";
@@ -34,7 +34,7 @@ interface Executed {
 }
 
 /** Runs an administrator's statements in order. */
-export async function execute(transaction: Transaction, sql: string, naming: Naming, sink: RowSink): Promise<Executed> {
+export async function execute(transaction: Transaction, sql: string, sink: RowSink): Promise<Executed> {
   const statements = splitStatements(sql);
   let rows = 0;
   let mayHaveWritten = false;
@@ -51,7 +51,7 @@ export async function execute(transaction: Transaction, sql: string, naming: Nam
       continue;
     }
     try {
-      const wanted = translated(statement, await readNamespaces(transaction), naming);
+      const wanted = translated(statement, await readNamespaces(transaction));
       const effect = await permit(transaction, wanted);
       if (isReadOnly && effect !== "reads") throw new InputError("the transaction is read-only");
       rows = await run(transaction, wanted, sink);

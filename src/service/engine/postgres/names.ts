@@ -1,8 +1,7 @@
 import { InputError } from "#errors.ts";
 import { identifier } from "#postgres/database.ts";
 import type { Transaction } from "#postgres/database.ts";
-import { aliasOf } from "#service/engine/engine.ts";
-import type { Naming } from "#service/engine/engine.ts";
+import { defaultSchema, schemaOf } from "#service/engine/engine.ts";
 
 /*
  * What the interface calls `database.schema.table` is in PostgreSQL a table of one schema, all of them in the one database
@@ -35,8 +34,8 @@ export function fold(name: string): string {
 }
 
 /** The schema that holds what the interface calls so. Whether there is one, or can be, is not checked. */
-export function soughtPlace(database: string, schema: string | undefined, { defaultSchema, aliases }: Naming): Place {
-  const known = schema === undefined ? defaultSchema : (aliasOf(schema, aliases) ?? schema);
+export function soughtPlace(database: string, schema: string | undefined): Place {
+  const known = schemaOf(schema);
   const isDefault = fold(known) === fold(defaultSchema);
   const namespace = isDefault ? database : `${database}.${known}`;
   return { database, schema: isDefault ? defaultSchema : known, namespace };
@@ -46,8 +45,8 @@ export function soughtPlace(database: string, schema: string | undefined, { defa
  * The same, as it would be created.
  * @throws {InputError} when PostgreSQL cannot have it
  */
-export function placeOf(database: string, schema: string | undefined, naming: Naming): Place {
-  const place = soughtPlace(database, schema, naming);
+export function placeOf(database: string, schema: string | undefined): Place {
+  const place = soughtPlace(database, schema);
   const { namespace } = place;
   if (isInternal(namespace)) throw new InputError(`a database cannot be called "${database}": that name is reserved`);
   if (Buffer.byteLength(namespace) > longestName)

@@ -11,18 +11,8 @@ import type { Schema } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
 import type { Queue } from "#queue.ts";
-import { inTime, keyOf, openStage, queriesOf, soleOf, usualNaming } from "#service/engine/engine.ts";
-import type {
-  Engine,
-  ListedTable,
-  Naming,
-  Query,
-  RowSink,
-  Stage,
-  Table,
-  TableName,
-  Writing,
-} from "#service/engine/engine.ts";
+import { inTime, keyOf, openStage, queriesOf, soleOf } from "#service/engine/engine.ts";
+import type { Engine, ListedTable, Query, RowSink, Stage, Table, TableName, Writing } from "#service/engine/engine.ts";
 import { meaningOf, soleStatement } from "#service/engine/query.ts";
 import { checkQuery } from "./confine.ts";
 import { define } from "./define.ts";
@@ -40,10 +30,6 @@ export interface PostgresEngineOptions {
   readonly folder: string;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
-  /** The default schema of every database (A.22). */
-  readonly defaultSchema?: string;
-  /** Aliases of schemas, in lower case (A.22). */
-  readonly schemaAliases?: Readonly<Record<string, string>>;
   /** The folders that loads read and write. */
   readonly files?: readonly string[];
   /** Whether a server that is away is waited for: it was there when the service began. */
@@ -74,11 +60,7 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
     await postgres.rows("DELETE FROM rollcall.loads WHERE written_at < now() - INTERVAL '60 days'", [], {
       isRepeatable: true,
     });
-    const naming: Naming = {
-      defaultSchema: options.defaultSchema ?? usualNaming.defaultSchema,
-      aliases: options.schemaAliases ?? usualNaming.aliases,
-    };
-    return new PostgresEngine(postgres, await openInstance(options), naming, options.postgres.poolSize);
+    return new PostgresEngine(postgres, await openInstance(options), options.postgres.poolSize);
   } catch (error) {
     await postgres.close();
     throw error;
@@ -100,23 +82,21 @@ class PostgresEngine implements Engine {
   readonly #postgres: Postgres;
   /** Reads loads. */
   readonly #instance: Database;
-  readonly #naming: Naming;
   readonly #queries: Queue;
   readonly #tables = createKeyedQueue();
   /** Queries that were checked. What they mean then, they mean always: a name leads nowhere but into their database. */
   readonly #checked = new Set<string>();
 
   /** @param poolSize how many connections there are */
-  constructor(postgres: Postgres, instance: Database, naming: Naming, poolSize: number) {
+  constructor(postgres: Postgres, instance: Database, poolSize: number) {
     this.#postgres = postgres;
     this.#instance = instance;
-    this.#naming = naming;
     // Queries do not take the connections of loads and of looking for tables.
     this.#queries = createQueue(queriesOf(poolSize));
   }
 
   define(sql: string, origin: string): Promise<void> {
-    return define(this.#postgres, sql, origin, this.#naming);
+    return define(this.#postgres, sql, origin);
   }
 
   execute(name: string | undefined, sql: string, signal: AbortSignal, sink: RowSink): Promise<number> {
@@ -129,7 +109,7 @@ class PostgresEngine implements Engine {
         await transaction.run(
           `SET LOCAL search_path = ${database === undefined ? "''" : `${identifier(database)}, pg_temp`}`,
         );
-        const { rows, mayHaveWritten } = await execute(transaction, sql, this.#naming, sink);
+        const { rows, mayHaveWritten } = await execute(transaction, sql, sink);
         if (mayHaveWritten) await raiseRevision(transaction, "sql");
         return rows;
       },
@@ -139,7 +119,7 @@ class PostgresEngine implements Engine {
   }
 
   async find(name: TableName): Promise<Table | undefined> {
-    return (await findTable(this.#postgres, name, this.#naming))?.table;
+    return (await findTable(this.#postgres, name))?.table;
   }
 
   revision(): Promise<string> {
@@ -151,7 +131,7 @@ class PostgresEngine implements Engine {
   }
 
   list(): Promise<readonly ListedTable[]> {
-    return this.#postgres.transaction((transaction) => listTables(transaction, this.#naming), {
+    return this.#postgres.transaction((transaction) => listTables(transaction), {
       readOnly: true,
       isRepeatable: true,
     });
@@ -164,7 +144,7 @@ class PostgresEngine implements Engine {
   write(stage: Stage, table: Table, writing: Writing, signal: AbortSignal): Promise<void> {
     return this.#tables(keyOf(table), async () => {
       try {
-        await writeTable(this.#postgres, stage, table, writing, this.#naming, signal);
+        await writeTable(this.#postgres, stage, table, writing, signal);
       } catch (error) {
         throw signal.aborted ? error : meaningOf(error);
       }

@@ -1,6 +1,7 @@
 import { InputError } from "#errors.ts";
 import type { Transaction } from "#postgres/database.ts";
-import type { Column, ColumnType, ListedTable, Naming, Table, TableName } from "#service/engine/engine.ts";
+import { defaultSchema } from "#service/engine/engine.ts";
+import type { Column, ColumnType, ListedTable, Table, TableName } from "#service/engine/engine.ts";
 import { fold, meant, qualified, readNamespaces, soughtPlace } from "./names.ts";
 
 /** PostgreSQL's types that loads write, and what a load converts fields to. `varchar(n)` is checked by PostgreSQL. */
@@ -40,9 +41,8 @@ export interface FoundTable {
 export async function findTable(
   transaction: Pick<Transaction, "rows">,
   name: TableName,
-  naming: Naming,
 ): Promise<FoundTable | undefined> {
-  const place = soughtPlace(name.database, name.schema, naming);
+  const place = soughtPlace(name.database, name.schema);
   const namespace = meant(place.namespace, await readNamespaces(transaction));
   // PostgreSQL takes no text with the character 0, not even to say that there is no such name.
   if (namespace === undefined || name.table.includes("\0")) return undefined;
@@ -58,8 +58,7 @@ export async function findTable(
   const oid = tables.find((found) => found.name === table)?.oid;
   if (table === undefined || oid === undefined) return undefined;
   const { columns, problems } = await columnsOf(transaction, oid);
-  const schema =
-    fold(namespace) === fold(place.database) ? naming.defaultSchema : namespace.slice(place.database.length + 1);
+  const schema = fold(namespace) === fold(place.database) ? defaultSchema : namespace.slice(place.database.length + 1);
   const database = namespace.slice(0, place.database.length);
   if (problems.length > 0) throw new InputError(`table ${database}.${schema}.${table}: ${problems.join("; ")}`);
   return { namespace, table: { database, schema, name: table, columns, primaryKey: await keyOf(transaction, oid) } };
@@ -69,7 +68,7 @@ export async function findTable(
 const mostCounted = 2 ** 30;
 
 /** The tables of all databases, by name. */
-export async function listTables(transaction: Pick<Transaction, "rows">, naming: Naming): Promise<ListedTable[]> {
+export async function listTables(transaction: Pick<Transaction, "rows">): Promise<ListedTable[]> {
   const namespaces = await readNamespaces(transaction);
   const tables = await transaction.rows<{ oid: number; namespace: string; name: string; size: number; rows: number }>(
     `SELECT c.oid, n.nspname::text AS namespace, c.relname::text AS name,
@@ -90,7 +89,7 @@ export async function listTables(transaction: Pick<Transaction, "rows">, naming:
     const [database = "", ...schema] = namespace.split(".");
     listed.push({
       database,
-      schema: schema.length === 0 ? naming.defaultSchema : schema.join("."),
+      schema: schema.length === 0 ? defaultSchema : schema.join("."),
       name,
       columns: columns.map(({ name: column, type, width, scale, nullable }) => ({
         name: column,

@@ -7,7 +7,7 @@ import type { Postgres, Transaction } from "#postgres/database.ts";
 import { RefusedError } from "#errors.ts";
 import { inputError, isAway, isForeignAway, sqlState } from "#postgres/errors.ts";
 import { exactType, TableChangedError } from "#service/engine/engine.ts";
-import type { Column, Naming, Stage, Table, Writing } from "#service/engine/engine.ts";
+import type { Column, Stage, Table, Writing } from "#service/engine/engine.ts";
 import { latest, listOf, upsert } from "#service/engine/write.ts";
 import { copyOf } from "./copy.ts";
 import { qualified } from "./names.ts";
@@ -26,14 +26,13 @@ export async function writeTable(
   stage: Stage,
   table: Table,
   writing: Writing,
-  naming: Naming,
   signal: AbortSignal,
 ): Promise<void> {
   const until = performance.now() + patience.all;
   let isFirst = true;
   for (;;) {
     try {
-      return await writeOnce(postgres, stage, table, writing, naming, signal, isFirst);
+      return await writeOnce(postgres, stage, table, writing, signal, isFirst);
     } catch (error) {
       if (!(isAway(error) || isForeignAway(error)) || performance.now() > until) throw error;
     }
@@ -47,7 +46,6 @@ async function writeOnce(
   { connection }: Stage,
   table: Table,
   { empty, load, rows, claim }: Writing,
-  naming: Naming,
   signal: AbortSignal,
   isFirst: boolean,
 ): Promise<void> {
@@ -62,12 +60,12 @@ async function writeOnce(
       if (rows !== undefined && isFirst) throw new Error("the load was written before");
       return;
     }
-    const found = await findTable(transaction, { database, schema, table: name }, naming);
+    const found = await findTable(transaction, { database, schema, table: name });
     if (found === undefined) throw new TableChangedError(table);
     const target = qualified(found.namespace, name);
     // From here on nobody changes its columns; so they are read again.
     const present = await transaction.rows(`SELECT 1 FROM ${target} LIMIT 1`);
-    const now = await findTable(transaction, { database, schema, table: name }, naming);
+    const now = await findTable(transaction, { database, schema, table: name });
     if (!isDeepStrictEqual(now?.table, table)) throw new TableChangedError(table);
     if (empty) await transaction.run(`DELETE FROM ${target}`);
     const isUpsert = primaryKey.length > 0 && !empty && present.length > 0;
