@@ -7,7 +7,6 @@ import { InputError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
 import { Directory } from "#service/directory/directory.ts";
-import type { Account } from "#service/directory/store.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import type { Pinboard } from "#service/pinboards/pinboards.ts";
@@ -17,6 +16,7 @@ import { Callers } from "#service/server/callers.ts";
 import { advertised, Forward } from "#service/server/forward.ts";
 import { addDataRoutes, addLoadRoutes } from "#service/server/data-routes.ts";
 import { HostedLoads } from "#service/server/host-loads.ts";
+import type { ServerContext } from "#service/server/context.ts";
 import { addHealthRoutes } from "#service/server/health-routes.ts";
 import type { Probe } from "#service/server/health-routes.ts";
 import { addPinboardRoutes } from "#service/server/pinboard-routes.ts";
@@ -93,7 +93,7 @@ export class Service {
 
   /** The cookie value of a session of the administrator without a login. It ends with the process and not before. */
   async openLocalSession(): Promise<string> {
-    return this.#parts.sessions.openLocal(await bootstrapOf(this.#parts));
+    return this.#parts.sessions.openLocal(await this.#parts.directory.administrator());
   }
 
   /** Reads the pinboards again. @returns the problems; with any, the previous pinboards stay */
@@ -131,7 +131,7 @@ export class Service {
 async function open(options: ServiceOptions): Promise<Service> {
   const host = await addressToListenOn(options);
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
-  const isSecure = certificate !== undefined;
+  const secure = certificate !== undefined;
   await using opening = new AsyncDisposableStack();
   const storage = await openStorage(options.data, options.memory);
   opening.defer(() => {
@@ -159,7 +159,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   });
   // It is awaited when everything else is there, unless that fails.
   server.catch(() => undefined);
-  const parts = await openParts({ options, storage, stores, requests, isSecure, worker: await starting }, opening);
+  const parts = await openParts({ options, storage, stores, requests, secure, worker: await starting }, opening);
   const app = await server;
   addRoutes(app, parts);
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
@@ -167,7 +167,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   });
   const { port } = app.server.address() as AddressInfo;
   await stores.nodes?.announce(advertised(options.advertise, { host, port }), certificate?.cert);
-  return new Service(localUrl(isSecure ? "https" : "http", host, port), { host, port }, parts, app, opening.move());
+  return new Service(localUrl(secure ? "https" : "http", host, port), { host, port }, parts, app, opening.move());
 }
 
 function startWorker({ engine, memory, log, databases }: ServiceOptions, { folder }: Storage): Promise<Worker> {
@@ -194,7 +194,7 @@ interface Foundation {
   readonly worker: Worker;
   readonly requests: Work;
   /** It speaks TLS. */
-  readonly isSecure: boolean;
+  readonly secure: boolean;
 }
 
 type Parts = Foundation & Awaited<ReturnType<typeof openParts>>;
@@ -254,20 +254,21 @@ async function openParts(foundation: Foundation, opening: AsyncDisposableStack) 
   return { ...foundation, progress, pinboards, directory, sessions, loads, login, callers };
 }
 
-/** The administrator of the configuration. */
-async function bootstrapOf({ options, directory }: Parts): Promise<Account> {
-  const { name } = options.administrator;
-  const user = await directory.store.account(name);
-  if (user === undefined) throw new Error(`the administrator ${name} does not exist`);
-  return user;
-}
-
 function addRoutes(app: FastifyInstance, parts: Parts): void {
-  const { options, storage, stores, worker, requests, isSecure, callers, loads, pinboards, sessions, directory } =
-    parts;
-  const { shutdown } = requests;
+  const { options, storage, stores, worker, requests, directory } = parts;
   const { nodes } = stores;
-  const settings = { login: parts.login, remembered: options.sessions.remembered, secure: isSecure };
+  const { shutdown } = requests;
+  const context: ServerContext = {
+    ...parts,
+    remembered: options.sessions.remembered,
+    forward:
+      nodes && new Forward({ id: () => nodes.id(), isOver: (node) => nodes.isOver(node), log: options.log, shutdown }),
+    nodeAddress: options.nodeAddress,
+    statusHold: options.loads.statusHold,
+    limits: options.loads,
+    uploads: storage.uploads,
+    shutdown,
+  };
   addHealthRoutes(app, {
     isStopping: () => requests.isStopping,
     probe: async () => {
@@ -284,32 +285,19 @@ function addRoutes(app: FastifyInstance, parts: Parts): void {
       ...(options.probes ?? []),
     ],
   });
-  addDataRoutes(app, settings);
-  addLocalRoutes(app, { callers, worker, shutdown });
-  const forward =
-    nodes && new Forward({ id: () => nodes.id(), isOver: (node) => nodes.isOver(node), log: options.log, shutdown });
-  addLoadRoutes(app, {
-    callers,
-    loads,
-    forward,
-    nodeAddress: options.nodeAddress,
-    secure: isSecure,
-    statusHold: options.loads.statusHold,
-    shutdown,
-  });
+  addDataRoutes(app, context);
+  addLocalRoutes(app, context);
+  addLoadRoutes(app, context);
   for (const prefix of new Set(options.prefixes)) {
-    const { uploads } = storage;
-    addAdministrationRoutes(app, prefix, { ...settings, callers, sessions, directory, uploads, shutdown });
-    const administrator = async (): Promise<string> => (await bootstrapOf(parts)).id;
-    addPinboardRoutes(app, prefix, { callers, pinboards, shutdown, administrator });
+    addAdministrationRoutes(app, prefix, context);
+    addPinboardRoutes(app, prefix, context);
   }
-  options.routes?.(app, hostOf(parts, forward));
+  options.routes?.(app, hostOf(context));
 }
 
 /** What the service offers to routes of other modules. */
-function hostOf(parts: Parts, forward: Forward | undefined): Host {
-  const { options, worker, callers, loads, pinboards, sessions, directory, login } = parts;
-  const { shutdown } = parts.requests;
+function hostOf(context: ServerContext): Host {
+  const { callers, pinboards, sessions, login, secure, shutdown } = context;
   return {
     administrator: async (request) => {
       const { name } = await callers.require(request, "administration");
@@ -317,7 +305,7 @@ function hostOf(parts: Parts, forward: Forward | undefined): Host {
     },
     contentType: (request) => request.exchange.contentType,
     accounts: {
-      secure: parts.isSecure,
+      secure,
       find: async (request, isUse) => {
         const caller = await callers.find(request, isUse);
         if (caller === undefined) return undefined;
@@ -333,15 +321,7 @@ function hostOf(parts: Parts, forward: Forward | undefined): Host {
       list: () => pinboards.list(),
       data: (request, signal, account) => pinboards.data(request, AbortSignal.any([shutdown, signal]), account),
     },
-    loads: new HostedLoads({
-      callers,
-      loads,
-      forward,
-      worker,
-      store: directory.store,
-      limits: options.loads,
-      shutdown,
-    }),
+    loads: new HostedLoads(context),
   };
 }
 

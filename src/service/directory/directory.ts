@@ -11,7 +11,7 @@ import { jsonArray } from "#plan/lists.ts";
 import { computeAnswer, listAnswer } from "./list.ts";
 import { hashPassword, verifyPassword } from "./passwords.ts";
 import { DirectoryChangedError } from "./store.ts";
-import type { DirectoryStore } from "./store.ts";
+import type { Account, DirectoryStore } from "./store.ts";
 import { sync } from "./sync.ts";
 import type { SyncRequest } from "./sync.ts";
 
@@ -88,6 +88,14 @@ export class Directory {
   sync(request: SyncRequest, signal: AbortSignal): Promise<Readable> {
     const once = (): Promise<Readable> => this.#syncOnce(request, signal);
     return this.#syncQueue(() => (request.apply ? this.store.inTurn(once, signal) : once()), signal);
+  }
+
+  /** The account of the configured administrator. */
+  async administrator(): Promise<Account> {
+    const { name } = this.#options.administrator;
+    const user = await this.store.account(name);
+    if (user === undefined) throw new Error(`the administrator ${name} does not exist`);
+    return user;
   }
 
   async close(): Promise<void> {

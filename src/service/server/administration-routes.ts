@@ -1,27 +1,15 @@
 import type { FastifyInstance } from "fastify";
-import type { Directory } from "#service/directory/directory.ts";
 import { receiveSync } from "#service/directory/receive.ts";
-import type { Sessions } from "#service/session/sessions.ts";
 import { loginParameters } from "#wire/administration.ts";
 import { administrationRoutes, familyB } from "#wire/routes.ts";
 import { authenticating, HttpError, json } from "./answers.ts";
 import { openSession } from "./callers.ts";
-import type { Callers, LoginSettings } from "./callers.ts";
+import type { ServerContext } from "./context.ts";
 import { disconnectOf, parametersOf, queryOf, readBody } from "./request.ts";
 
-export interface AdministrationSettings extends LoginSettings {
-  readonly callers: Callers;
-  readonly sessions: Sessions;
-  readonly directory: Directory;
-  /** The folder for uploads in progress. */
-  readonly uploads: string;
-  /** Aborted when the service stops waiting for requests (0.9). */
-  readonly shutdown: AbortSignal;
-}
-
 /** Family B (specification 4.2) below one prefix (0.2). */
-export function addAdministrationRoutes(app: FastifyInstance, prefix: string, settings: AdministrationSettings): void {
-  const { callers, sessions, directory, uploads, shutdown } = settings;
+export function addAdministrationRoutes(app: FastifyInstance, prefix: string, context: ServerContext): void {
+  const { callers, sessions, directory, uploads, shutdown } = context;
   const { login, logout, userList, userSync } = administrationRoutes;
   const root = prefix + familyB;
 
@@ -33,7 +21,7 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
       const parsed = loginParameters.safeParse(parametersOf(queryOf(request), form));
       if (!parsed.success) return reply.code(401).send();
       const { rememberme: remembered, ...pair } = parsed.data;
-      const opened = await openSession(settings, request, reply, { ...pair, remembered });
+      const opened = await openSession(context, request, reply, { ...pair, remembered });
       return reply.code(opened ? 204 : 401).send();
     },
   });

@@ -8,7 +8,6 @@ import { readMultipart } from "#http/multipart.ts";
 import { CapacityError } from "#service/loads/capacity.ts";
 import { longestId } from "#service/loads/chunks.ts";
 import type { Cycle, DistantCycle, Node } from "#service/loads/cycle.ts";
-import type { Loads } from "#service/loads/loads.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
 import type { Credentials } from "#service/session/login.ts";
 import { loginParameters, loginRequest } from "#wire/administration.ts";
@@ -19,8 +18,8 @@ import { dataRoutes, familyA, loadRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { HttpError, text, unverified } from "./answers.ts";
 import { openSession } from "./callers.ts";
-import type { Callers, LoginSettings } from "./callers.ts";
-import type { Forward } from "./forward.ts";
+import type { LoginSettings } from "./callers.ts";
+import type { NodeAddress, ServerContext } from "./context.ts";
 import { disconnectOf, parametersOf, plainAddress, queryOf, readBody } from "./request.ts";
 
 /** Family A (specification 4.1). */
@@ -63,31 +62,16 @@ function jsonOf(body: string): unknown {
   }
 }
 
-export interface LoadContext {
-  readonly callers: Callers;
-  readonly loads: Loads;
-  /** Passes requests on to other nodes, where there may be several. */
-  readonly forward?: Forward | undefined;
-  /** The configured answer of StartLoad (A.5). */
-  readonly nodeAddress?: NodeAddress;
-  /** The service speaks TLS. */
-  readonly secure: boolean;
-  /** How long a status call may be held while a commit runs, in milliseconds (A.11). */
-  readonly statusHold: number;
-  /** Aborted when the service stops waiting for requests (0.9). */
-  readonly shutdown: AbortSignal;
-}
-
 type LoadRoute = (typeof loadRoutes)[keyof typeof loadRoutes];
 
 /** Answers a request. */
-type Answer = (context: LoadContext, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
+type Answer = (context: ServerContext, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
 
 /** Answers a request about a cycle at the node that has it. */
-type Here = (cycle: Cycle, request: FastifyRequest, reply: FastifyReply, context: LoadContext) => Promise<unknown>;
+type Here = (cycle: Cycle, request: FastifyRequest, reply: FastifyReply, context: ServerContext) => Promise<unknown>;
 
 /** The loads of family A (specification 4.1). */
-export function addLoadRoutes(app: FastifyInstance, context: LoadContext): void {
+export function addLoadRoutes(app: FastifyInstance, context: ServerContext): void {
   /** Answers are plain text, whatever they hold (A.25). */
   const add = ({ method, path }: LoadRoute, answer: Answer): void => {
     app.route({
@@ -127,7 +111,7 @@ const loading = ["dataManagement", "administration"] as const;
 
 /** The cycle of the request, if its caller may know of it (A.9). */
 async function find(
-  { callers, loads }: LoadContext,
+  { callers, loads }: ServerContext,
   request: FastifyRequest,
 ): Promise<Cycle | DistantCycle | undefined> {
   const caller = await callers.require(request, ...loading);
@@ -143,7 +127,7 @@ async function find(
 function atNode(
   unknown: (request: FastifyRequest) => HttpError,
   here: Here,
-  alone?: (cycle: DistantCycle, context: LoadContext) => Promise<unknown>,
+  alone?: (cycle: DistantCycle, context: ServerContext) => Promise<unknown>,
 ): Answer {
   return async (context, request, reply) => {
     context.forward?.isForwarded(request);
@@ -162,7 +146,7 @@ function atNode(
 }
 
 async function passOn(
-  { forward }: LoadContext,
+  { forward }: ServerContext,
   request: FastifyRequest,
   reply: FastifyReply,
   node: Node,
@@ -174,7 +158,7 @@ async function passOn(
 }
 
 async function start(
-  { callers, loads, nodeAddress, secure }: LoadContext,
+  { callers, loads, nodeAddress, secure }: ServerContext,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<string> {
@@ -215,7 +199,7 @@ const cancel: Here = async (cycle, _request, _reply, { loads }) => {
   return "";
 };
 
-async function cancelDistant(cycle: DistantCycle, { loads }: LoadContext): Promise<string> {
+async function cancelDistant(cycle: DistantCycle, { loads }: ServerContext): Promise<string> {
   await loads.cancelDistant(cycle);
   return "";
 }
@@ -352,12 +336,6 @@ async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
     if (!(cause instanceof CapacityError)) throw cause;
     throw new HttpError(cause.lacking === "disk" ? 507 : 413, [cause.message], { cause });
   }
-}
-
-/** The address of the node that serves a load (specification 2.3). */
-export interface NodeAddress {
-  readonly host: string;
-  readonly port: number;
 }
 
 /** The address the client called, from its Host header; without a port, the default of the scheme (A.5). */

@@ -5,18 +5,15 @@ import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { InputError, UnavailableError } from "#errors.ts";
-import type { DirectoryStore } from "#service/directory/store.ts";
 import type { ListedTable, TableName } from "#service/engine/engine.ts";
 import { writeError } from "#service/loads/capacity.ts";
-import type { Limits } from "#service/loads/capacity.ts";
 import type { Cycle, DistantCycle, Node } from "#service/loads/cycle.ts";
 import type { Loads } from "#service/loads/loads.ts";
 import type { Preview } from "#service/loads/preview.ts";
 import { checkFormats } from "#service/loads/start-request.ts";
-import type { Caller, Callers } from "./callers.ts";
+import type { Caller } from "./callers.ts";
+import type { ServerContext } from "./context.ts";
 import { sizeOf } from "./data-routes.ts";
-import type { Forward } from "./forward.ts";
-import type { Worker } from "#service/worker/worker.ts";
 import { dataTexts } from "#wire/texts.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters, LoadRequest, LoadStatus } from "#wire/loads.ts";
@@ -51,18 +48,6 @@ export interface HostedCycle {
   readonly badRecords: number | undefined;
 }
 
-export interface HostedLoadsOptions {
-  readonly callers: Callers;
-  readonly loads: Loads;
-  /** Passes requests on to other nodes, where there may be several. */
-  readonly forward?: Forward | undefined;
-  readonly worker: Pick<Worker, "find" | "tables" | "preview">;
-  readonly store: Pick<DirectoryStore, "nameOf">;
-  readonly limits: Limits;
-  /** Aborted when the service stops waiting for requests. */
-  readonly shutdown: AbortSignal;
-}
-
 /** How many cycles are listed. */
 const listed = 100;
 
@@ -76,22 +61,22 @@ const longestName = 255;
 export class HostedLoads {
   /** The largest file, in bytes. */
   readonly largest: number;
-  readonly #options: HostedLoadsOptions;
+  readonly #context: ServerContext;
 
-  constructor(options: HostedLoadsOptions) {
-    this.largest = Math.min(options.limits.maxChunk, options.limits.maxCycle);
-    this.#options = options;
+  constructor(context: ServerContext) {
+    this.largest = Math.min(context.limits.maxChunk, context.limits.maxCycle);
+    this.#context = context;
   }
 
   /** The loads as the caller of a request may see them; undefined where they may not load data. */
   async of(request: FastifyRequest): Promise<CallersLoads | undefined> {
-    const { callers } = this.#options;
+    const { callers } = this.#context;
     // Whether it is a use of the session was told when the account was looked up.
     const caller = await callers.find(request, false);
     if (caller === undefined) return undefined;
     const isAdministrator = await callers.holds(caller, "administration");
     if (!isAdministrator && !(await callers.holds(caller, "dataManagement"))) return undefined;
-    return new CallersLoads(this.#options, caller, isAdministrator);
+    return new CallersLoads(this.#context, caller, isAdministrator);
   }
 
   /**
@@ -99,7 +84,7 @@ export class HostedLoads {
    * @returns the reply when the answer comes from there
    */
   async passOn(request: FastifyRequest, reply: FastifyReply, id: string): Promise<FastifyReply | undefined> {
-    const { callers, loads, forward } = this.#options;
+    const { callers, loads, forward } = this.#context;
     if (forward === undefined || forward.isForwarded(request)) return undefined;
     if ((await callers.find(request, false)) === undefined) return undefined;
     const cycle = await loads.find(id);
@@ -109,34 +94,34 @@ export class HostedLoads {
 
   /** @param listener is called whenever a cycle begins, takes data, is committed or ends. @returns what stops that */
   subscribe(listener: () => void): () => void {
-    return this.#options.loads.subscribe(listener);
+    return this.#context.loads.subscribe(listener);
   }
 
   /** Whether data is arriving or being loaded. */
   isBusy(): boolean {
-    return this.#options.loads.isBusy();
+    return this.#context.loads.isBusy();
   }
 }
 
 /** The loads as one caller may see them. */
 export class CallersLoads {
-  readonly #options: HostedLoadsOptions;
+  readonly #context: ServerContext;
   readonly #caller: Caller;
   readonly #isAdministrator: boolean;
 
-  constructor(options: HostedLoadsOptions, caller: Caller, isAdministrator: boolean) {
-    this.#options = options;
+  constructor(context: ServerContext, caller: Caller, isAdministrator: boolean) {
+    this.#context = context;
     this.#caller = caller;
     this.#isAdministrator = isAdministrator;
   }
 
   tables(): Promise<readonly ListedTable[]> {
-    return this.#options.worker.tables();
+    return this.#context.worker.tables();
   }
 
   /** The table that a load with this name is for (A.22). */
   async table(name: TableName): Promise<ListedTable | undefined> {
-    const { worker } = this.#options;
+    const { worker } = this.#context;
     const [found, tables] = await Promise.all([worker.find(name), worker.tables()]);
     return tables.find(
       (each) => each.database === found?.database && each.schema === found.schema && each.name === found.name,
@@ -146,7 +131,7 @@ export class CallersLoads {
   /** The newest cycles, the newest first: the caller's, or to an administrator everybody's. */
   async cycles(): Promise<readonly HostedCycle[]> {
     const names = new Map<string, Promise<string | undefined>>();
-    const found = await this.#options.loads.newest(this.#isAdministrator ? undefined : this.#caller.id, listed);
+    const found = await this.#context.loads.newest(this.#isAdministrator ? undefined : this.#caller.id, listed);
     return Promise.all(found.map((cycle) => this.#shown(cycle, names)));
   }
 
@@ -161,7 +146,7 @@ export class CallersLoads {
    * @throws {InputError} when there is no such table, or no room for the file: then nothing of it stays
    */
   async receive(target: TableName, { name, content }: DroppedFile, signal: AbortSignal): Promise<string> {
-    const { loads, worker, shutdown } = this.#options;
+    const { loads, worker, shutdown } = this.#context;
     const table = await worker.find(target);
     if (table === undefined) throw new InputError(dataTexts.noTable);
     const { database, schema, name: called } = table;
@@ -189,7 +174,7 @@ export class CallersLoads {
 
   /** How that would be read. @throws {InputError} when it is no draft any more, or cannot be read like this */
   async preview(id: string, request: LoadRequest, signal: AbortSignal): Promise<Preview> {
-    const { worker, shutdown } = this.#options;
+    const { worker, shutdown } = this.#context;
     const { cycle, path } = await this.#draft(id);
     const parameters = parametersOf(cycle, request);
     const { sample: bytes, isWhole } = await beginningOf(path);
@@ -211,12 +196,12 @@ export class CallersLoads {
     // Somebody was quicker.
     if (found?.node === undefined && found?.isIngesting() === false) return;
     const { cycle } = await this.#draft(id);
-    if (await cycle.configure(parametersOf(cycle, request))) await this.#options.loads.commit(cycle, undefined);
+    if (await cycle.configure(parametersOf(cycle, request))) await this.#context.loads.commit(cycle, undefined);
   }
 
   /** Ends a cycle at any stage. */
   async cancel(id: string): Promise<void> {
-    const { loads } = this.#options;
+    const { loads } = this.#context;
     const cycle = await this.#find(id);
     if (cycle !== undefined) await (cycle.node === undefined ? loads.cancel(cycle) : loads.cancelDistant(cycle));
   }
@@ -229,7 +214,7 @@ export class CallersLoads {
   }
 
   async #find(id: string): Promise<Cycle | DistantCycle | undefined> {
-    const cycle = await this.#options.loads.find(id);
+    const cycle = await this.#context.loads.find(id);
     return this.#isAdministrator || cycle?.owner === this.#caller.id ? cycle : undefined;
   }
 
@@ -249,7 +234,7 @@ export class CallersLoads {
   /** @param names of accounts, by their ids: each is looked up once */
   async #shown(cycle: Cycle | DistantCycle, names: Map<string, Promise<string | undefined>>): Promise<HostedCycle> {
     const { owner } = cycle;
-    if (!names.has(owner)) names.set(owner, this.#options.store.nameOf(owner));
+    if (!names.has(owner)) names.set(owner, this.#context.directory.store.nameOf(owner));
     const parameters = cycle.parameters();
     return {
       id: cycle.id,

@@ -1,27 +1,18 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { PinboardData, Pinboards } from "#service/pinboards/pinboards.ts";
+import type { PinboardData } from "#service/pinboards/pinboards.ts";
 import { readDataRequest, readHeaderRequest } from "#service/pinboards/request.ts";
 import { familyB, pinboardRoutes } from "#wire/routes.ts";
 import { json, sendJson } from "./answers.ts";
-import type { Callers } from "./callers.ts";
+import type { ServerContext } from "./context.ts";
 import { disconnectOf, parametersOf, queryOf, readBody, valuesOf } from "./request.ts";
-
-export interface PinboardRouteSettings {
-  readonly callers: Callers;
-  readonly pinboards: Pinboards;
-  /** The id of the author of pinboards that name none (B.14). */
-  readonly administrator: () => Promise<string>;
-  /** Aborted when the service stops waiting for requests (0.9). */
-  readonly shutdown: AbortSignal;
-}
 
 /** Answers up to this size, in bytes, are sent at once: compressing them takes less than setting up a stream. */
 const small = 128 * 1024;
 
 /** The pinboards of family B (specification 4.2) below one prefix (0.2). They need any session (0.6). */
-export function addPinboardRoutes(app: FastifyInstance, prefix: string, settings: PinboardRouteSettings): void {
-  const { callers, pinboards, administrator, shutdown } = settings;
+export function addPinboardRoutes(app: FastifyInstance, prefix: string, context: ServerContext): void {
+  const { callers, pinboards, directory, shutdown } = context;
   const { data, dataByGet, headers, pinboardHeaders } = pinboardRoutes;
 
   for (const { method, path } of [data, dataByGet]) {
@@ -46,7 +37,7 @@ export function addPinboardRoutes(app: FastifyInstance, prefix: string, settings
       handler: async (request: FastifyRequest, reply) => {
         await callers.require(request);
         const id = readHeaderRequest(parametersOf(queryOf(request), new URLSearchParams()));
-        return sendJson(reply, id === undefined ? [] : pinboards.headers(id, await administrator()));
+        return sendJson(reply, id === undefined ? [] : pinboards.headers(id, (await directory.administrator()).id));
       },
     });
   }

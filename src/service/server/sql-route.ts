@@ -1,24 +1,17 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
-import type { Answer, Worker } from "#service/worker/worker.ts";
+import type { Answer } from "#service/worker/worker.ts";
 import { localRoutes } from "#wire/routes.ts";
 import { sqlRequest } from "#wire/sql.ts";
 import { HttpError, json } from "./answers.ts";
-import type { Callers } from "./callers.ts";
+import type { ServerContext } from "./context.ts";
 import { disconnectOf, readBody } from "./request.ts";
-
-export interface LocalSettings {
-  readonly callers: Callers;
-  readonly worker: Pick<Worker, "execute">;
-  /** Aborted when the service stops waiting for requests (0.9). */
-  readonly shutdown: AbortSignal;
-}
 
 /**
  * SQL from commands on this machine, while the service holds the databases. A login is not enough, not even an
  * administrator's: free SQL is for those who could open the database files anyway.
  */
-export function addLocalRoutes(app: FastifyInstance, { callers, worker, shutdown }: LocalSettings): void {
+export function addLocalRoutes(app: FastifyInstance, { callers, worker, shutdown }: ServerContext): void {
   app.route({
     method: localRoutes.sql.method,
     url: localRoutes.sql.path,
