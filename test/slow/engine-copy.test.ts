@@ -72,7 +72,7 @@ test("everything in a data folder is in PostgreSQL afterwards, and the service g
 
   // Without a copy, the users would be gone.
   const alone = await failToStart({ data, service: { engine: { postgres: url } } });
-  expect(alone.stdout + alone.stderr).toContain("copy them with `rollcall engine copy`");
+  expect(alone.stdout + alone.stderr).toMatch(/copy them with `.*rollcall\S* engine copy --config \S+`/);
   const wrong = await rollcall(["engine", "copy", "--config", config, "--to", "postgres://:secret-of-it@host/"]);
   expect(wrong.code).toBe(1);
   expect(wrong.stderr).toContain("--to: expected a URL like postgres://");
