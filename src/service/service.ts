@@ -30,7 +30,7 @@ import type { Forked } from "#service/worker/fork.ts";
 import { openWorker } from "#service/worker/worker.ts";
 import type { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Host, Observer } from "./host.ts";
-import { createProgress } from "./progress.ts";
+import { Progress } from "./progress.ts";
 import type { ServiceSettings } from "./options.ts";
 import { openStorage, openStores } from "./storage.ts";
 import type { Storage, Stores } from "./storage.ts";
@@ -205,7 +205,7 @@ async function openParts(foundation: Foundation, opening: AsyncDisposableStack) 
   const { administrator, log } = options;
   const { folder } = storage;
   const { records, nodes } = stores;
-  const progress = createProgress();
+  const progress = new Progress();
   // Everything that may fail comes before the directory: a password it generates is printed only after a successful
   // start.
   const read = options.pinboards ?? (async (): Promise<Pinboard[]> => []);

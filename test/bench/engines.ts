@@ -10,7 +10,7 @@ import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { directorySchema, PostgresStore } from "#service/directory/postgres.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
-import { createProgress } from "#service/progress.ts";
+import { Progress } from "#service/progress.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { writeDirectory } from "./directory.ts";
 import { machine, median, seconds, table, wholeNumber } from "./measure.ts";
@@ -109,7 +109,7 @@ async function open(folder: string, url?: string): Promise<Opened> {
   });
   const { store, end } = url === undefined ? await embedded(database) : await inPostgres(url, folder);
   const administrator = { name: "admin", password: "a-password-for-a-bench" };
-  const directory = await Directory.open({ store, database, folder, administrator, progress: createProgress() });
+  const directory = await Directory.open({ store, database, folder, administrator, progress: new Progress() });
   const never = new AbortController().signal;
   const timed = async (work: () => ReturnType<typeof directory.list>): Promise<number> => {
     const started = performance.now();

@@ -20,8 +20,8 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
   const look = <Found>(find: (connection: Connection) => Promise<Found>): Promise<Found> =>
     queue(() => database.use(find));
   // Every request asks for its caller: waiting for a turn behind statements on everybody, most would take a multiple of their time.
-  const accounts = remember((name) => look((connection) => findAccount(connection, dialect, name)));
-  const memberships = remember((name) => look((connection) => findEffectiveGroups(connection, dialect, name)));
+  const accounts = new Remembered((name) => look((connection) => findAccount(connection, dialect, name)));
+  const memberships = new Remembered((name) => look((connection) => findEffectiveGroups(connection, dialect, name)));
   const forget = (): void => {
     accounts.forget();
     memberships.forget();
@@ -30,9 +30,9 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
     // Nobody else can create the administrator meanwhile.
     setUp: (administrator, password) =>
       database.use((connection) => setUp(connection, administrator, password?.hash)).finally(forget),
-    account: accounts.find,
+    account: (name) => accounts.find(name),
     nameOf: (id) => look((connection) => findName(connection, dialect, id)),
-    effectiveGroups: memberships.find,
+    effectiveGroups: (name) => memberships.find(name),
     state: () => look(stateOf),
     // This process is the only one, and has its own queue.
     inTurn: (work) => work(),
@@ -50,34 +50,36 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
 const mostRemembered = 1000;
 
 /** Remembers what was found of a name until `forget`. Who asks after that is told nothing from before it. */
-function remember<Found>(look: (name: string) => Promise<Found>): {
-  find(name: string): Promise<Found>;
-  forget(): void;
-} {
-  let found = new Map<string, Promise<Found>>();
-  return {
-    find: (name) => {
-      const known = found.get(name);
-      const all = found;
-      const drop = (): void => {
-        if (all.get(name) === asked) all.delete(name);
-      };
-      const asked = known ?? look(name);
-      // Those used last are at the end.
-      all.delete(name);
-      all.set(name, asked);
-      for (const oldest of all.keys()) {
-        if (all.size <= mostRemembered) break;
-        all.delete(oldest);
-      }
-      // Names that nobody has may be without number.
-      if (known === undefined) asked.then((value) => value === undefined && drop(), drop);
-      return asked;
-    },
-    forget: () => {
-      found = new Map();
-    },
-  };
+class Remembered<Found> {
+  readonly #look: (name: string) => Promise<Found>;
+  /** Those used last are at the end. */
+  #found = new Map<string, Promise<Found>>();
+
+  constructor(look: (name: string) => Promise<Found>) {
+    this.#look = look;
+  }
+
+  find(name: string): Promise<Found> {
+    const all = this.#found;
+    const known = all.get(name);
+    const asked = known ?? this.#look(name);
+    all.delete(name);
+    all.set(name, asked);
+    for (const oldest of all.keys()) {
+      if (all.size <= mostRemembered) break;
+      all.delete(oldest);
+    }
+    const drop = (): void => {
+      if (all.get(name) === asked) all.delete(name);
+    };
+    // Names that nobody has may be without number.
+    if (known === undefined) asked.then((value) => value === undefined && drop(), drop);
+    return asked;
+  }
+
+  forget(): void {
+    this.#found = new Map();
+  }
 }
 
 /**

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { createProgress } from "#service/progress.ts";
+import { Progress } from "#service/progress.ts";
 
 test("work is stalled when none of its steps ended within its patience, the longest one first", async () => {
   let time = 0;
-  const progress = createProgress(() => time);
+  const progress = new Progress(() => time);
   const ends = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
   let moved = (): void => undefined;
   const works = [

@@ -10,7 +10,7 @@ import { expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
-import { createProgress } from "#service/progress.ts";
+import { Progress } from "#service/progress.ts";
 
 test("a call of user/sync whose list cannot be read to its end is known as one that does not move", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-stalled-"));
@@ -20,7 +20,7 @@ test("a call of user/sync whose list cannot be read to its end is known as one t
     spill: join(folder, "spill"),
   });
   let time = 0;
-  const progress = createProgress(() => time);
+  const progress = new Progress(() => time);
   const administrator = { name: "admin", password: "correct horse battery staple" };
   const directory = await Directory.open({
     store: await openEmbeddedStore(database),

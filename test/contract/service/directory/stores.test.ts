@@ -15,7 +15,7 @@ import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { verifyPassword } from "#service/directory/passwords.ts";
 import { directorySchema, PostgresStore } from "#service/directory/postgres.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
-import { createProgress } from "#service/progress.ts";
+import { Progress } from "#service/progress.ts";
 import { startPostgres } from "../../../support/postgres.ts";
 import type { PostgresServer } from "../../../support/postgres.ts";
 
@@ -76,7 +76,7 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
       database,
       folder: join(folder, `node${Math.random()}`),
       administrator: { ...administrator, password },
-      progress: createProgress(),
+      progress: new Progress(),
     });
 
   beforeEach(async () => {
@@ -88,7 +88,7 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     });
     opened = await engines[engine](database, folder);
     store = await opened.open();
-    directory = await Directory.open({ store, database, folder, administrator, progress: createProgress() });
+    directory = await Directory.open({ store, database, folder, administrator, progress: new Progress() });
   });
   afterEach(async () => {
     await directory.close();
@@ -163,7 +163,7 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
             database,
             folder: join(folder, `first start ${node}`),
             administrator: { name: "admin" },
-            progress: createProgress(),
+            progress: new Progress(),
           }),
         ),
       );
@@ -311,7 +311,7 @@ test("a call whose commit was written and not answered says what it changed, and
   await migrate(postgres, [directorySchema]);
   const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(folder, "spill") });
   const store = new PostgresStore(postgres, folder);
-  const directory = await Directory.open({ store, database, folder, administrator, progress: createProgress() });
+  const directory = await Directory.open({ store, database, folder, administrator, progress: new Progress() });
   const list = join(folder, "list.json");
   for (let nth = 0; nth < 5; nth++) {
     await writeFile(list, JSON.stringify([user(`user${nth}`)]));
@@ -336,7 +336,7 @@ test("calls of several processes at once are as if one came after the other", as
       await migrate(postgres, [directorySchema]);
       const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(place, "spill") });
       const store = new PostgresStore(postgres, place);
-      const options = { store, database, folder: place, administrator, progress: createProgress() };
+      const options = { store, database, folder: place, administrator, progress: new Progress() };
       return { directory: await Directory.open(options), postgres, database };
     }),
   );

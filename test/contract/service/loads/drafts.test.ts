@@ -11,7 +11,7 @@ import { openEmbeddedRecords } from "#service/records.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import { preview } from "#service/loads/preview.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
-import { createProgress } from "#service/progress.ts";
+import { Progress } from "#service/progress.ts";
 
 const table = { database: "d", schema: "core_default_schema", table: "t" };
 
@@ -43,7 +43,7 @@ async function openService(): Promise<{
         maxCycle: 2 ** 20,
         minFreeDisk: 0,
         log: pino({ level: "silent" }),
-        progress: createProgress(),
+        progress: new Progress(),
       }),
     close: async () => {
       await engine.close();

@@ -10,7 +10,7 @@ import { load } from "#service/loads/commit.ts";
 import { openEmbeddedRecords } from "#service/records.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
-import { createProgress } from "#service/progress.ts";
+import { Progress } from "#service/progress.ts";
 
 test("a load whose commit was acknowledged waits while no file can be opened, and then loads everything", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-handles-"));
@@ -38,7 +38,7 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
     maxCycle: 2 ** 20,
     minFreeDisk: 0,
     log: pino({ level: "silent" }),
-    progress: createProgress(),
+    progress: new Progress(),
   });
   const parameters = readStartRequest(JSON.stringify({ target: { database: "d", table: "t" } }));
   if (parameters === undefined) throw new Error("the request is not valid");

@@ -8,7 +8,7 @@ import { openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
-import { createProgress } from "#service/progress.ts";
+import { Progress } from "#service/progress.ts";
 
 let folder: string;
 let database: Database;
@@ -36,7 +36,7 @@ beforeEach(async () => {
   };
   const store = await openEmbeddedStore(counting);
   const administrator = { name: "admin", password: "correct horse battery staple" };
-  directory = await Directory.open({ store, database: counting, folder, administrator, progress: createProgress() });
+  directory = await Directory.open({ store, database: counting, folder, administrator, progress: new Progress() });
   [lookups, trims] = [0, 0];
 });
 afterEach(async () => {
