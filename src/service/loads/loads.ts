@@ -125,7 +125,13 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     await ended.add(record);
     return record;
   };
-  const settings: CycleSettings = { ...options, remember, tell: nodes?.update, changed, now };
+  const settings: CycleSettings = {
+    ...options,
+    remember,
+    tell: nodes && ((record) => nodes.update(record)),
+    changed,
+    now,
+  };
   /** When somebody looked at a cycle that goes on at another node. */
   let seenElsewhere = -Infinity;
 
