@@ -84,6 +84,18 @@ export interface UnchangedOptions {
   readonly stores: boolean;
 }
 
+/** What the sources' word is worth to a run. */
+interface Trust {
+  /** Undefined: some source cannot tell, or nobody would use it. */
+  readonly versions: Versions | undefined;
+  /** For how long the last read stands for the sources, in milliseconds. */
+  readonly unread: number;
+  /** For how long the whole run need not read them, in milliseconds. */
+  readonly unplanned: number;
+  /** Whether the run may end because nothing has changed. */
+  readonly mayEnd: boolean;
+}
+
 const readTables = Object.fromEntries(Object.keys(assembledTables).map((table) => [table, `FROM ${table}`]));
 const listTables = ["actual", "actual_foreign", "actual_extra"] as const;
 
@@ -95,11 +107,7 @@ const listTables = ["actual", "actual_foreign", "actual_extra"] as const;
 export class Unchanged {
   readonly #sync: Sync;
   readonly #options: UnchangedOptions;
-  /** Undefined: some source cannot tell, or nobody would use it. */
-  readonly #versions: Versions | undefined;
-  /** How long the sources' word counts, in milliseconds. */
-  readonly #trust: { readonly unread: number; readonly unplanned: number };
-  readonly #mayEnd: boolean;
+  readonly #trust: Trust;
   readonly #last: LastRun | undefined;
   /** A digest of what this run has read. */
   #read: string | undefined;
@@ -116,31 +124,19 @@ export class Unchanged {
       !expectations.some(({ expression }) => expression.asksTime);
     // Names that depend on the target are given anew by every run.
     const mayKeepRead = isFixed && Object.keys(rules.namings).length === 0;
-    const trust = {
-      unread: mayKeepRead ? Math.min(...sources.map(({ fullReadEvery = 0 }) => fullReadEvery)) : 0,
-      unplanned: mayEnd
-        ? Math.min(...sources.map(({ fullReadEvery, source }) => fullReadEvery ?? (source.versionIsDigest ? day : 0)))
-        : 0,
-    };
-    const versions = trust.unread > 0 || trust.unplanned > 0 ? await versionsOf(sync, options.signal) : undefined;
-    return new Unchanged(sync, options, { versions, trust, mayEnd });
+    const unread = mayKeepRead ? Math.min(...sources.map(({ fullReadEvery = 0 }) => fullReadEvery)) : 0;
+    const unplanned = mayEnd
+      ? Math.min(...sources.map(({ fullReadEvery, source }) => fullReadEvery ?? (source.versionIsDigest ? day : 0)))
+      : 0;
+    const versions = unread > 0 || unplanned > 0 ? await versionsOf(sync, options.signal) : undefined;
+    return new Unchanged(sync, options, { versions, unread, unplanned, mayEnd });
   }
 
-  private constructor(
-    sync: Sync,
-    options: UnchangedOptions,
-    found: {
-      readonly versions: Versions | undefined;
-      readonly trust: { readonly unread: number; readonly unplanned: number };
-      readonly mayEnd: boolean;
-    },
-  ) {
+  private constructor(sync: Sync, options: UnchangedOptions, trust: Trust) {
     this.#sync = sync;
     this.#options = options;
-    this.#versions = found.versions;
-    this.#trust = found.trust;
-    this.#mayEnd = found.mayEnd;
-    const last = found.mayEnd ? parse(options.kept) : undefined;
+    this.#trust = trust;
+    const last = trust.mayEnd ? parse(options.kept) : undefined;
     this.#last = last?.digest === digestOf(sync) && this.#isWithin(last.plannedAt, day) ? last : undefined;
   }
 
@@ -151,7 +147,7 @@ export class Unchanged {
 
   /** Whether `read` is of use. */
   get comparesReads(): boolean {
-    return this.#mayEnd;
+    return this.#trust.mayEnd;
   }
 
   /** Tells what was read. @param digest of all of it, and of what the rules made of each record */
@@ -181,7 +177,7 @@ export class Unchanged {
 
   /** Makes the tables of the last full read, if no source has changed since. */
   async lastRead(connection: Connection): Promise<KnownRead | undefined> {
-    if (this.#trust.unread <= 0 || this.#versions === undefined) return undefined;
+    if (this.#trust.unread <= 0 || this.#trust.versions === undefined) return undefined;
     const snapshot = await findSnapshot<LastRead>(join(this.#options.folder, "reads"), this.#sync.name);
     if (snapshot === undefined) return undefined;
     const { digest, versions, readAt, assembly, counts = [] } = snapshot.document;
@@ -199,7 +195,7 @@ export class Unchanged {
   ): Promise<void> {
     const { folder, stores, now } = this.#options;
     const { name, digest = "" } = this.#sync;
-    const versions = this.#versions;
+    const versions = this.#trust.versions;
     if (!stores || this.#trust.unread <= 0 || versions === undefined || unread.length > 0) return;
     const readAt = new Date(now).toISOString();
     const document: LastRead = { digest, readAt, versions, assembly, counts };
@@ -253,12 +249,12 @@ export class Unchanged {
    */
   fingerprint(planned: Planned, warnings: readonly string[]): string | undefined {
     const tag = this.#list?.tag;
-    if (!this.#mayEnd || tag === undefined || mayChangeByItself(planned)) return undefined;
+    if (!this.#trust.mayEnd || tag === undefined || mayChangeByItself(planned)) return undefined;
     const at = new Date(this.#options.now).toISOString();
     const { digest, counts } = planned.plan;
     return JSON.stringify({
       digest: digestOf(this.#sync),
-      versions: this.#trust.unplanned > 0 ? this.#versions : undefined,
+      versions: this.#trust.unplanned > 0 ? this.#trust.versions : undefined,
       read: this.#read,
       tag,
       readAt: planned.sources?.find(({ unchangedSince }) => unchangedSince !== undefined)?.unchangedSince ?? at,
@@ -271,7 +267,7 @@ export class Unchanged {
   /** The same for a run that has ended after reading. */
   renewedFingerprint(warnings: readonly string[]): string {
     const readAt = new Date(this.#options.now).toISOString();
-    const versions = this.#trust.unplanned > 0 ? this.#versions : undefined;
+    const versions = this.#trust.unplanned > 0 ? this.#trust.versions : undefined;
     return JSON.stringify({ ...this.#last, versions, readAt, warnings });
   }
 
@@ -302,7 +298,7 @@ export class Unchanged {
   }
 
   #areSame(versions: Versions | undefined): boolean {
-    const now = this.#versions;
+    const now = this.#trust.versions;
     return now !== undefined && this.#sync.sources.every(({ name }) => versions?.[name] === now[name]);
   }
 
