@@ -2,8 +2,7 @@ import { isOutOfMemory } from "#duckdb/database.ts";
 import { HeldError, InputError } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { changes } from "#plan/change.ts";
-import { apply, preview, verify } from "./apply.ts";
-import type { Preview } from "./apply.ts";
+import { apply, preview, settle, verify } from "./apply.ts";
 import { openRun } from "./context.ts";
 import type { Report, Run, RunOptions, RunResult, Verdict } from "./context.ts";
 import { inWorkbench } from "./interruption.ts";
@@ -12,7 +11,6 @@ import { beyondLimits, holdBeyondLimits } from "#sync/planning/limits.ts";
 import type { Planned } from "#sync/planning/limits.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
 import type { PlanningOptions } from "#sync/planning/planning.ts";
-import { settle } from "./settle.ts";
 import type { Sync } from "./sync.ts";
 
 /**
@@ -50,12 +48,12 @@ async function takeSteps(run: Run): Promise<RunResult> {
   if (same !== undefined) return repeatAfterReading(run, same);
   const planned = await planner.plan(sync, workbench, planning, read);
   const verdict = judge(run, planned);
-  const previewed = await preview(run, planned, verdict);
+  const disagreements = await preview(run, planned, verdict);
   await show(run, planned, verdict);
-  const decision = await decide(run, planned, verdict, previewed);
+  const decision = await decide(run, planned, verdict, disagreements);
   if (decision !== "apply") return resultOf(planned, decision);
   await claim(run);
-  const arrived = verdict.changed ? await verify(run, await apply(run, previewed)) : undefined;
+  const arrived = verdict.changed ? await verify(run, await apply(run, planned)) : undefined;
   await settle(run, planned, { ...verdict, arrived, baseline: planning.baseline });
   return resultOf(planned, verdict.changed ? "applied" : "no change");
 }
@@ -109,7 +107,7 @@ async function decide(
   { sync, options, connection }: Run,
   planned: Planned,
   { changed, beyond }: Verdict,
-  { disagreements }: Preview,
+  disagreements: readonly string[],
 ): Promise<"apply" | Exclude<RunResult["outcome"], "applied">> {
   holdUnlessAgreed(sync, planned, disagreements, options.digest);
   const isShown = options.digest !== undefined;

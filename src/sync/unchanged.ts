@@ -84,18 +84,6 @@ export interface UnchangedOptions {
   readonly stores: boolean;
 }
 
-/** What the sources' word is worth to a run. */
-interface Trust {
-  /** Undefined: some source cannot tell, or nobody would use it. */
-  readonly versions: Versions | undefined;
-  /** For how long the last read stands for the sources, in milliseconds. */
-  readonly unread: number;
-  /** For how long the whole run need not read them, in milliseconds. */
-  readonly unplanned: number;
-  /** Whether the run may end because nothing has changed. */
-  readonly mayEnd: boolean;
-}
-
 const readTables = Object.fromEntries(Object.keys(assembledTables).map((table) => [table, `FROM ${table}`]));
 const listTables = ["actual", "actual_foreign", "actual_extra"] as const;
 
@@ -107,7 +95,9 @@ const listTables = ["actual", "actual_foreign", "actual_extra"] as const;
 export class Unchanged {
   readonly #sync: Sync;
   readonly #options: UnchangedOptions;
-  readonly #trust: Trust;
+  /** Undefined: some source cannot tell, or nobody would use it. */
+  readonly #versions: Versions | undefined;
+  readonly #trust: ReturnType<typeof trustOf>;
   readonly #last: LastRun | undefined;
   /** A digest of what this run has read. */
   #read: string | undefined;
@@ -115,28 +105,17 @@ export class Unchanged {
 
   /** Asks the sources for their versions, where they count. That must come before reading. */
   static async open(sync: Sync, options: UnchangedOptions): Promise<Unchanged> {
-    const { sources, rules, target, expectations = [] } = sync;
-    const isFixed = sync.digest !== undefined && !rules.asksTime;
-    const mayEnd =
-      options.mayEnd &&
-      isFixed &&
-      target.isStill !== undefined &&
-      !expectations.some(({ expression }) => expression.asksTime);
-    // Names that depend on the target are given anew by every run.
-    const mayKeepRead = isFixed && Object.keys(rules.namings).length === 0;
-    const unread = mayKeepRead ? Math.min(...sources.map(({ fullReadEvery = 0 }) => fullReadEvery)) : 0;
-    const unplanned = mayEnd
-      ? Math.min(...sources.map(({ fullReadEvery, source }) => fullReadEvery ?? (source.versionIsDigest ? day : 0)))
-      : 0;
-    const versions = unread > 0 || unplanned > 0 ? await versionsOf(sync, options.signal) : undefined;
-    return new Unchanged(sync, options, { versions, unread, unplanned, mayEnd });
+    const { unread, unplanned } = trustOf(sync, options);
+    const isAsked = unread > 0 || unplanned > 0;
+    return new Unchanged(sync, options, isAsked ? await versionsOf(sync, options.signal) : undefined);
   }
 
-  private constructor(sync: Sync, options: UnchangedOptions, trust: Trust) {
+  private constructor(sync: Sync, options: UnchangedOptions, versions: Versions | undefined) {
     this.#sync = sync;
     this.#options = options;
-    this.#trust = trust;
-    const last = trust.mayEnd ? parse(options.kept) : undefined;
+    this.#versions = versions;
+    this.#trust = trustOf(sync, options);
+    const last = this.#trust.mayEnd ? parse(options.kept) : undefined;
     this.#last = last?.digest === digestOf(sync) && this.#isWithin(last.plannedAt, day) ? last : undefined;
   }
 
@@ -177,7 +156,7 @@ export class Unchanged {
 
   /** Makes the tables of the last full read, if no source has changed since. */
   async lastRead(connection: Connection): Promise<KnownRead | undefined> {
-    if (this.#trust.unread <= 0 || this.#trust.versions === undefined) return undefined;
+    if (this.#trust.unread <= 0 || this.#versions === undefined) return undefined;
     const snapshot = await findSnapshot<LastRead>(join(this.#options.folder, "reads"), this.#sync.name);
     if (snapshot === undefined) return undefined;
     const { digest, versions, readAt, assembly, counts = [] } = snapshot.document;
@@ -195,7 +174,7 @@ export class Unchanged {
   ): Promise<void> {
     const { folder, stores, now } = this.#options;
     const { name, digest = "" } = this.#sync;
-    const versions = this.#trust.versions;
+    const versions = this.#versions;
     if (!stores || this.#trust.unread <= 0 || versions === undefined || unread.length > 0) return;
     const readAt = new Date(now).toISOString();
     const document: LastRead = { digest, readAt, versions, assembly, counts };
@@ -254,7 +233,7 @@ export class Unchanged {
     const { digest, counts } = planned.plan;
     return JSON.stringify({
       digest: digestOf(this.#sync),
-      versions: this.#trust.unplanned > 0 ? this.#trust.versions : undefined,
+      versions: this.#trust.unplanned > 0 ? this.#versions : undefined,
       read: this.#read,
       tag,
       readAt: planned.sources?.find(({ unchangedSince }) => unchangedSince !== undefined)?.unchangedSince ?? at,
@@ -267,7 +246,7 @@ export class Unchanged {
   /** The same for a run that has ended after reading. */
   renewedFingerprint(warnings: readonly string[]): string {
     const readAt = new Date(this.#options.now).toISOString();
-    const versions = this.#trust.unplanned > 0 ? this.#trust.versions : undefined;
+    const versions = this.#trust.unplanned > 0 ? this.#versions : undefined;
     return JSON.stringify({ ...this.#last, versions, readAt, warnings });
   }
 
@@ -298,13 +277,35 @@ export class Unchanged {
   }
 
   #areSame(versions: Versions | undefined): boolean {
-    const now = this.#trust.versions;
+    const now = this.#versions;
     return now !== undefined && this.#sync.sources.every(({ name }) => versions?.[name] === now[name]);
   }
 
   async #isStill(tag: string): Promise<boolean> {
     return (await this.#sync.target.isStill?.(tag, this.#options.signal)) === true;
   }
+}
+
+/**
+ * Whether a run may end because nothing has changed; and how long, in milliseconds, the last read may stand for the sources
+ * (`unread`), and the last run for all (`unplanned`).
+ */
+function trustOf(sync: Sync, options: UnchangedOptions) {
+  const { sources, rules, target, expectations = [] } = sync;
+  const isFixed = sync.digest !== undefined && !rules.asksTime;
+  const mayEnd =
+    options.mayEnd &&
+    isFixed &&
+    target.isStill !== undefined &&
+    !expectations.some(({ expression }) => expression.asksTime);
+  // Names that depend on the target are given anew by every run.
+  const mayKeepRead = isFixed && Object.keys(rules.namings).length === 0;
+  const trust = sources.map(({ fullReadEvery, source }) => fullReadEvery ?? (source.versionIsDigest ? day : 0));
+  return {
+    mayEnd,
+    unread: mayKeepRead ? Math.min(...sources.map(({ fullReadEvery = 0 }) => fullReadEvery)) : 0,
+    unplanned: mayEnd ? Math.min(...trust) : 0,
+  };
 }
 
 function parse(kept: string | undefined): LastRun | undefined {
@@ -365,13 +366,8 @@ async function* noChanges(): AsyncIterable<never> {}
 
 function digestOf(sync: Sync): string {
   const { digest, settings, place, protection, departures, limits, causes, drift, keepManual } = sync;
-  const expected = (sync.expectations ?? []).map(({ name, over, expect, otherwise, most }) => [
-    name,
-    over,
-    expect,
-    otherwise,
-    most,
-  ]);
+  const { expectations = [] } = sync;
+  const expected = expectations.map(({ name, over, expect, otherwise, most }) => [name, over, expect, otherwise, most]);
   // The first: the form of the notes.
   const all = [2, digest, settings, place, protection, departures, limits, causes, drift, keepManual, expected];
   return createHash("sha256").update(JSON.stringify(all)).digest("hex");

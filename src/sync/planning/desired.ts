@@ -15,7 +15,7 @@ import { addRuleGroups } from "#plan/rule-groups.ts";
 import { interruptible, literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
-import { assembleRecords, readRecords } from "#principals/assembly.ts";
+import { assemble, assembleRecords, readRecords } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import type { KnownNames } from "#principals/names.ts";
 import type { CutLists } from "#principals/references.ts";
@@ -53,17 +53,16 @@ export interface DesiredOptions extends ReadOptions {
   readonly baseline?: Baseline | undefined;
 }
 
-/** What was read, before principals are made of it. */
-export interface Reading {
-  /** The records, in tables. Absent: `known` holds. */
-  readonly staged?: Staged | undefined;
-  /** The last full read: the sources report no changes since, and were not read again. */
-  readonly known?: KnownRead | undefined;
+/** What was read, before principals are made of it: records in tables; or the last full read, where the sources report no changes. */
+export type Reading = {
   /** What the sources counted. */
   readonly counts: readonly SourceCounts[];
   /** The target, which is listed beside the sources. Absent: it is listed once somebody needs it. */
   readonly listing?: Listing | undefined;
-}
+} & (
+  | { readonly staged: Staged; readonly known?: undefined }
+  | { readonly staged?: undefined; readonly known: KnownRead }
+);
 
 export interface Desired {
   readonly assembly: Assembly;
@@ -130,7 +129,16 @@ export async function makeDesired(
   let assembly: Assembly;
   try {
     if (givesNames) await listed();
-    assembly = known?.assembly ?? (await assembleStaged(sync, connection, staged, options, givesNames));
+    assembly =
+      staged === undefined
+        ? known.assembly
+        : await assembleRecords(
+            connection,
+            sync.sources.map(({ name, source: { uniqueIds } }) => ({ name, uniqueIds })),
+            sync.rules,
+            staged,
+            { ...stageOptions(sync.expectations, options), known: givesNames ? knownNames : undefined },
+          );
   } catch (error) {
     await listing.stop();
     throw error;
@@ -234,27 +242,12 @@ export async function listTarget(
 }
 
 /** Reads the sources of a sync, and makes principals of their records. */
-export async function readSources(
+export function readSources(
   sync: Pick<Sync, "sources" | "rules">,
   { connection }: Pick<Workbench, "connection">,
   options: ReadOptions,
 ): Promise<Assembly> {
-  const staged = await readRecords(connection, openSources(sync, options, []), sync.rules, stageOptions([], options));
-  await useThreads(connection);
-  return assembleStaged(sync, connection, staged, options, false);
-}
-
-function assembleStaged(
-  { sources, rules, expectations }: Pick<Sync, "sources" | "rules" | "expectations">,
-  connection: Connection,
-  staged: Staged | undefined,
-  options: ReadOptions,
-  givesNames: boolean,
-): Promise<Assembly> {
-  if (staged === undefined) throw new Error("nothing was read");
-  const open = sources.map(({ name, source: { uniqueIds } }) => ({ name, uniqueIds }));
-  const known = givesNames ? knownNames : undefined;
-  return assembleRecords(connection, open, rules, staged, { ...stageOptions(expectations, options), known });
+  return assemble(connection, openSources(sync, options, []), sync.rules, stageOptions([], options));
 }
 
 function stageOptions(

@@ -35,12 +35,12 @@ export interface PlanningOptions extends Omit<DesiredOptions, "observer"> {
   readonly made?: (() => Promise<void>) | undefined;
 }
 
-interface SourcesRead extends Reading {
+type SourcesRead = Reading & {
   /** The people that the run is for. */
   readonly people?: ReturnType<typeof findPeople> | undefined;
   /** True: the sources had changed while they were read the first time. */
   readonly isSecond?: boolean;
-}
+};
 
 /** Plans from the sources and the rules. Sources that change while they are read are read again, once. */
 export const planFromSources: Planner<SourcesRead> = {
