@@ -79,7 +79,9 @@ export class Forward {
     const timer = setInterval(() => void this.#look(node, gone), lookInterval);
     try {
       const answer = await answerOf(request, node, AbortSignal.any([shutdown, left, gone.signal]));
-      reply.raw.once("close", answer.close);
+      reply.raw.once("close", () => {
+        answer.close();
+      });
       if (answer.status === 421) {
         answer.close();
         throw new UnavailableError("another node answers there: check service.advertise of both");

@@ -30,10 +30,10 @@ export function addLocalRoutes(app: FastifyInstance, { callers, worker, shutdown
   });
 }
 
-async function* write({ columnNames, totalRowCount, read }: Answer): AsyncGenerator<Buffer> {
-  yield Buffer.from(`{"columnNames":${JSON.stringify(columnNames)},"rows":[`);
-  yield* read();
-  yield Buffer.from(`],"totalRowCount":${totalRowCount}}`);
+async function* write(answer: Answer): AsyncGenerator<Buffer> {
+  yield Buffer.from(`{"columnNames":${JSON.stringify(answer.columnNames)},"rows":[`);
+  yield* answer.read();
+  yield Buffer.from(`],"totalRowCount":${answer.totalRowCount}}`);
 }
 
 function readRequest(body: string): ReturnType<typeof sqlRequest.parse> {
