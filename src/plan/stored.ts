@@ -80,67 +80,76 @@ async function hasSources(connection: Connection, file: string): Promise<boolean
 }
 
 /** Changes of a stored plan, to be read page by page. */
-export interface Excerpts {
+export class Excerpts {
+  readonly #connection: Connection;
   /** How many there are. The parts without any are left out. */
   readonly parts: readonly PartCount[];
-  /** Some changes of each part, in one read. */
-  pages(wanted: readonly (Part & Page)[]): Promise<Change[][]>;
-  /** The sources that the filter can name, by name; none in plans of 0.1.0. */
-  sources(): Promise<string[]>;
-  /** Who of them does not match a further filter: how many, and the first. */
-  others(filter: Filter, most: number): Promise<{ readonly count: number; readonly subjects: readonly Subject[] }>;
-  /** Those with one of these names. */
-  called(names: readonly string[]): Promise<Subject[]>;
-}
 
-/** Finds the changes of a file that match a filter. What they change is read only of those on a page. */
-async function openExcerpts(connection: Connection, file: string, filter: Filter): Promise<Excerpts> {
-  await readFrom(connection, file, filter);
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE shown AS SELECT kind, action, name, place FROM change_sides WHERE ${conditionOf(filter)}`);
-  const parts = await countParts(connection, "shown");
-  return {
-    parts,
-    pages: async (wanted) => {
-      const places = await connection.rows<{ nth: number; place: bigint }>(
-        wanted
-          .map(
-            ({ kind, action, limit, offset }, nth) =>
-              `(SELECT ${nth} AS nth, place FROM shown WHERE kind = '${kind}' AND action = '${action}'
-                ORDER BY name LIMIT ${limit} OFFSET ${offset})`,
-          )
-          .join(" UNION ALL "),
-      );
-      if (places.length === 0) return wanted.map(() => []);
-      const rows = await connection.rows<ChangeRow & { place: bigint }>(`
-        SELECT action, kind, before, after, causes, place FROM change_sides
-        WHERE place IN (${places.map(({ place }) => place).join(", ")})`);
-      const found = new Map(rows.map(({ place, ...row }) => [place, changeOfRow(row)]));
-      return wanted.map((_, nth) =>
-        places.flatMap((each) => {
-          const change = each.nth === nth ? found.get(each.place) : undefined;
-          return change === undefined ? [] : [change];
-        }),
-      );
-    },
-    sources: async () => {
-      const rows = await connection.rows<{ source: string }>(
-        "SELECT DISTINCT unnest(sources) AS source FROM change_sides ORDER BY source",
-      );
-      return rows.map(({ source }) => source);
-    },
-    others: async (further, most) => {
-      const others = `
-        FROM shown ANTI JOIN (SELECT place FROM change_sides WHERE ${conditionOf(further)}) m ON m.place = shown.place`;
-      const [row] = await connection.rows<{ count: number }>(`SELECT count(*)::INTEGER AS count ${others}`);
-      const subjects = await connection.rows<Subject>(`SELECT kind, name ${others} ORDER BY kind, name LIMIT ${most}`);
-      return { count: row?.count ?? 0, subjects };
-    },
-    called: (names) =>
-      connection.rows<Subject>(
-        `SELECT kind, name FROM shown WHERE list_contains(${list(names)}, name) ORDER BY kind, name`,
-      ),
-  };
+  private constructor(connection: Connection, parts: readonly PartCount[]) {
+    this.#connection = connection;
+    this.parts = parts;
+  }
+
+  /** Finds the changes of a file that match a filter. What they change is read only of those on a page. */
+  static async open(connection: Connection, file: string, filter: Filter): Promise<Excerpts> {
+    await readFrom(connection, file, filter);
+    await connection.run(`
+      CREATE OR REPLACE TEMP TABLE shown AS SELECT kind, action, name, place FROM change_sides WHERE ${conditionOf(filter)}`);
+    return new Excerpts(connection, await countParts(connection, "shown"));
+  }
+
+  /** Some changes of each part, in one read. */
+  async pages(wanted: readonly (Part & Page)[]): Promise<Change[][]> {
+    const places = await this.#connection.rows<{ nth: number; place: bigint }>(
+      wanted
+        .map(
+          ({ kind, action, limit, offset }, nth) =>
+            `(SELECT ${nth} AS nth, place FROM shown WHERE kind = '${kind}' AND action = '${action}'
+              ORDER BY name LIMIT ${limit} OFFSET ${offset})`,
+        )
+        .join(" UNION ALL "),
+    );
+    if (places.length === 0) return wanted.map(() => []);
+    const rows = await this.#connection.rows<ChangeRow & { place: bigint }>(`
+      SELECT action, kind, before, after, causes, place FROM change_sides
+      WHERE place IN (${places.map(({ place }) => place).join(", ")})`);
+    const found = new Map(rows.map(({ place, ...row }) => [place, changeOfRow(row)]));
+    return wanted.map((_, nth) =>
+      places.flatMap((each) => {
+        const change = each.nth === nth ? found.get(each.place) : undefined;
+        return change === undefined ? [] : [change];
+      }),
+    );
+  }
+
+  /** The sources that the filter can name, by name; none in plans of 0.1.0. */
+  async sources(): Promise<string[]> {
+    const rows = await this.#connection.rows<{ source: string }>(
+      "SELECT DISTINCT unnest(sources) AS source FROM change_sides ORDER BY source",
+    );
+    return rows.map(({ source }) => source);
+  }
+
+  /** Who of them does not match a further filter: how many, and the first. */
+  async others(
+    further: Filter,
+    most: number,
+  ): Promise<{ readonly count: number; readonly subjects: readonly Subject[] }> {
+    const others = `
+      FROM shown ANTI JOIN (SELECT place FROM change_sides WHERE ${conditionOf(further)}) m ON m.place = shown.place`;
+    const [row] = await this.#connection.rows<{ count: number }>(`SELECT count(*)::INTEGER AS count ${others}`);
+    const subjects = await this.#connection.rows<Subject>(
+      `SELECT kind, name ${others} ORDER BY kind, name LIMIT ${most}`,
+    );
+    return { count: row?.count ?? 0, subjects };
+  }
+
+  /** Those with one of these names. */
+  called(names: readonly string[]): Promise<Subject[]> {
+    return this.#connection.rows<Subject>(
+      `SELECT kind, name FROM shown WHERE list_contains(${list(names)}, name) ORDER BY kind, name`,
+    );
+  }
 }
 
 interface StoredChangesOptions {
@@ -183,7 +192,7 @@ export async function withExcerpts<Result>(
   read: (excerpts: Excerpts) => Promise<Result>,
 ): Promise<Result> {
   await using opened = await openReader(spill);
-  return await read(await openExcerpts(opened.connection, file, filter));
+  return await read(await Excerpts.open(opened.connection, file, filter));
 }
 
 /** How a plan differs from one that was shown before. */

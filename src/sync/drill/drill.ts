@@ -20,14 +20,13 @@ import { run } from "#sync/run.ts";
 import type { ApprovalPolicy, RunOptions, RunResult } from "#sync/context.ts";
 import type { Sync, SyncSource } from "#sync/sync.ts";
 import { incidents } from "./incidents.ts";
+import type { Injection, World } from "./incidents.ts";
 import { judged } from "./judge.ts";
 import type { Finding } from "./judge.ts";
 import { incidentNames, incidentTitles } from "./names.ts";
 import type { IncidentName } from "./names.ts";
-import { openSpool } from "./spool.ts";
-import type { Spool } from "./spool.ts";
-import { openRehearsalTarget } from "./target.ts";
-import type { Injection, World } from "./world.ts";
+import { Spool } from "./spool.ts";
+import { RehearsalTarget } from "./target.ts";
 
 export interface DrillOptions extends Pick<RunOptions, "files" | "memory" | "interruption" | "warn" | "progress"> {
   /** The rules as they stand in the configuration. */
@@ -65,7 +64,7 @@ export async function drill(sync: Sync, options: DrillOptions): Promise<Drill> {
   const workbench = await openWorkbench({ folder: join(options.files.folder, "work"), memory: options.memory });
   let spool: Spool | undefined;
   try {
-    spool = await openSpool(workbench);
+    spool = await Spool.open(workbench);
     return await rehearse({ sync, options, workbench, spool });
   } finally {
     spool?.close();
@@ -127,23 +126,19 @@ async function settle(
   await copyLedger(workbench.connection, files, { files: options.files, place, sync: name, signal });
   await copyBaseline(options.files, name, files);
   const list = workbench.file("target.json");
-  const target = openRehearsalTarget(workbench, { name: sync.target.name, state: list });
-  let isListed = false;
+  const target = new RehearsalTarget(workbench, {
+    name: sync.target.name,
+    state: list,
+    fill: (signal) => sync.target.list(list, signal),
+  });
   const principals = workbench.file("principals.parquet");
   let today: Planned | undefined;
   const result = await run(
     {
       ...sync,
-      sources: sync.sources.map(spool.recording),
+      sources: sync.sources.map((each) => spool.recording(each)),
       digest: undefined,
-      target: {
-        ...target,
-        list: async (destination, signal) => {
-          if (!isListed) await sync.target.list(list, signal);
-          isListed = true;
-          await target.list(destination, signal);
-        },
-      },
+      target,
     },
     {
       ...runOptions(options),
@@ -172,7 +167,7 @@ async function settle(
     rules: options.rules,
     compile: options.compile,
     workbench,
-    state: target.state(),
+    state: target.state,
   };
   return { today, world, files };
 }
@@ -217,7 +212,7 @@ async function happen(
   const planner = watched(async (plan) => {
     planned = plan;
   });
-  const target = openRehearsalTarget(workbench, { name: sync.target.name, state, ...injection.target });
+  const target = new RehearsalTarget(workbench, { name: sync.target.name, state, ...injection.target });
   const { approval } = options;
   const judge = (end: RunResult | RollcallError): Omit<Finding, "incident" | "title" | "injected"> => ({
     ...judged(end, { sync, approval, planned, today }),

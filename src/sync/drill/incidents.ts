@@ -1,14 +1,51 @@
+import type { SourceRecord } from "#connector.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
 import { UnavailableError } from "#errors.ts";
 import { readPrincipals, writePrincipals } from "#plan/lists.ts";
 import { isUnreadable } from "#principals/entry.ts";
+import type { CompiledRules } from "#principals/compile.ts";
 import type { AttributeValue, Entry } from "#principals/entry.ts";
-import { formatNumber, formatName, formatSizes, pluralize } from "#text.ts";
-import { wrongFilter } from "./filters.ts";
+import type { Rules } from "#principals/rules.ts";
+import type { Sync } from "#sync/sync.ts";
+import { formatNumber, formatName, formatSizes, pluralize, quote } from "#text.ts";
 import type { IncidentName } from "./names.ts";
-import { count, only } from "./world.ts";
-import type { Inject, Injection, World } from "./world.ts";
+import type { RehearsalTargetOptions } from "./target.ts";
+
+/** What incidents are made of: one read of the sources, and the target as the plan of it leaves it. */
+export interface World {
+  /** Has the table `record` of the spool, and `principal (kind, name, source, source_id, members)` made of it. */
+  readonly connection: Connection;
+  /** The same table, for other databases. */
+  readonly principals: string;
+  readonly sync: Sync;
+  readonly rules: Rules;
+  /** Compiles others. @throws {InputError} they are not valid */
+  readonly compile: (rules: Rules) => CompiledRules;
+  readonly workbench: Workbench;
+  /** The file with the target's list. */
+  readonly state: string;
+}
+
+/** What has gone wrong in one incident. */
+export interface Injection {
+  /** In one line, with numbers: `600 of 1,200 users below ou=Sales,dc=example,dc=com left out`. */
+  readonly injected: string;
+  /** What becomes of the records of a source; called for each read. Absent: they come as they were read. */
+  readonly records?: ((source: string) => Change | undefined) | undefined;
+  /** True: whoever looks a record up by its id still finds it. Otherwise the source knows no more than it delivers. */
+  readonly stillThere?: boolean | undefined;
+  readonly renamed?: { readonly kind: Entry["kind"]; readonly attribute: string } | undefined;
+  readonly rules?: CompiledRules | undefined;
+  readonly target?: Pick<RehearsalTargetOptions, "lists" | "forgets"> & { readonly state?: string };
+}
+
+/** A record as it comes now; undefined: it does not. May throw what ends the read. */
+type Change = (record: SourceRecord) => SourceRecord | undefined;
+
+/** The ways in which an incident can happen here; or why it cannot. */
+type Inject = (world: World) => Promise<readonly Injection[] | string>;
 
 /** What has hurt others, and how it happens to a sync. */
 export const incidents: Readonly<Record<IncidentName, Inject>> = {
@@ -320,4 +357,85 @@ function prefixed(value: AttributeValue, prefix: string): AttributeValue {
   if (typeof value === "number") return 1_000_000_000 + value;
   if (typeof value === "boolean" || isUnreadable(value)) return value;
   return value.map((each) => prefix + each);
+}
+
+/** Filters with one wrong letter: in the rules, in the names of groups that say who is in scope, in the sources. */
+async function wrongFilter({ connection, sync, rules, compile }: World): Promise<readonly Injection[] | string> {
+  const found: Injection[] = [];
+  for (const [kind, rule] of [
+    ["users", "include"],
+    ["users", "exclude"],
+    ["groups", "include"],
+    ["groups", "exclude"],
+  ] as const) {
+    for (const { expression, from, to } of mistyped(rules[kind]?.[rule])) {
+      try {
+        const changed = { ...rules, [kind]: { ...rules[kind], [rule]: expression } } as Rules;
+        found.push({
+          injected: `${kind}.${rule} says ${quote(to)} instead of ${quote(from)}`,
+          rules: compile(changed),
+        });
+        break;
+      } catch {
+        // The name of a table, or of a function: then nothing runs at all.
+      }
+    }
+  }
+  const lists = {
+    users: { onlyMembersOf: rules.users.onlyMembersOf, notMembersOf: rules.users.notMembersOf },
+    groups: { onlyBelow: rules.groups?.onlyBelow, notBelow: rules.groups?.notBelow },
+  };
+  for (const [kind, keys] of Object.entries(lists)) {
+    for (const [key, names] of Object.entries(keys)) {
+      const from = names?.at(-1);
+      const to = from?.replace(/[a-z](?=[^a-z]*$)/i, (letter) => (letter === "x" ? "y" : "x"));
+      if (from === undefined || to === undefined || from === to) continue;
+      const changed = structuredClone(rules);
+      Object.assign(changed[kind as keyof typeof lists] ?? {}, { [key]: [...(names ?? []).slice(0, -1), to] });
+      found.push({
+        injected: `${kind}.${key} says ${quote(to)} instead of ${quote(from)}`,
+        rules: compile(changed),
+      });
+    }
+  }
+  for (const { name } of sync.sources) {
+    const options = (sync.settings["sources"] as Record<string, Filtered | undefined> | undefined)?.[name];
+    if (typeof options?.users?.filter !== "string") continue;
+    const users = await count(connection, `kind = 'user' AND source = ${literal(name)}`);
+    found.push({
+      injected: `users.filter of ${name} matches nobody, instead of ${pluralize(users, "user")}`,
+      records: only(name, () => (record) => (record.kind === "user" ? undefined : record)),
+    });
+  }
+  return found.length === 0 ? "neither the rules nor the sources have a filter with a text" : found;
+}
+
+interface Filtered {
+  readonly users?: { readonly filter?: unknown };
+}
+
+/** The expression with another last letter in one of its texts that is no key of `entry`: the last text first. */
+export function* mistyped(
+  expression = "",
+): Generator<{ readonly expression: string; readonly from: string; readonly to: string }> {
+  const texts = Array.from(expression.matchAll(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g));
+  for (const { 0: whole, index } of texts.reverse()) {
+    const from = whole.slice(1, -1);
+    const place = from.search(/(?<!\\)[a-z](?=[^a-z]*$)/i);
+    if (place === -1 || /[\w)\]]\[\s*$/.test(expression.slice(0, index))) continue;
+    const to = `${from.slice(0, place)}${from[place] === "x" ? "y" : "x"}${from.slice(place + 1)}`;
+    const [before, after] = [expression.slice(0, index), expression.slice(index + whole.length)];
+    yield { expression: before + whole.charAt(0) + to + whole.charAt(0) + after, from, to };
+  }
+}
+
+/** How many rows of `record` there are of a condition. */
+async function count(connection: Connection, where: string): Promise<number> {
+  const [row] = await connection.rows<{ n: number }>(`SELECT count(*)::INTEGER AS n FROM record WHERE ${where}`);
+  return row?.n ?? 0;
+}
+
+/** The records of one source change. */
+function only(source: string, change: () => Change): NonNullable<Injection["records"]> {
+  return (name) => (name === source ? change() : undefined);
 }

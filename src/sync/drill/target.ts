@@ -5,34 +5,47 @@ import { createChanges } from "#plan/diff.ts";
 import { readPrincipals, syncArrays, writePrincipals } from "#plan/lists.ts";
 import type { SyncRequest, Target } from "#sync/ports.ts";
 
-/** A target that exists only here: a list in a file. It has no connection to anything. */
-export interface RehearsalTarget extends Target {
-  /** What it has from now on. */
-  setState(file: string): void;
-  readonly state: () => string;
-}
-
 export interface RehearsalTargetOptions {
   readonly name: string;
   /** The file with what it has. */
   readonly state: string;
+  /** Makes that file before it is listed for the first time. Absent: it is there. */
+  readonly fill?: ((signal: AbortSignal) => Promise<unknown>) | undefined;
   /** The file that it answers lists with, whatever it has. */
   readonly lists?: string | undefined;
   /** True: it confirms changes, and makes none. */
   readonly forgets?: boolean | undefined;
 }
 
-/** Previews and applies lists as a service does, over the files of a workbench. */
-export function openRehearsalTarget(
-  workbench: Workbench,
-  { name, state: initial, lists, forgets = false }: RehearsalTargetOptions,
-): RehearsalTarget {
-  const { connection } = workbench;
-  let state = initial;
-  let generation = 0;
+/**
+ * A target that exists only here, a list in a file, and has no connection to anything. Previews and applies lists as a service
+ * does, over the files of a workbench.
+ */
+export class RehearsalTarget implements Target {
+  readonly name: string;
+  readonly #workbench: Workbench;
+  readonly #options: RehearsalTargetOptions;
+  /** The file with what it has now. */
+  state: string;
+  #generation = 0;
+  #isListed = false;
 
-  const sync = async ({ principals, applyChanges, deleteOthers }: SyncRequest, destination: string): Promise<void> => {
-    await readPrincipals(connection, state, "actual");
+  constructor(workbench: Workbench, options: RehearsalTargetOptions) {
+    this.#workbench = workbench;
+    this.#options = options;
+    this.name = options.name;
+    this.state = options.state;
+  }
+
+  async list(destination: string, signal: AbortSignal): Promise<undefined> {
+    if (!this.#isListed) await this.#options.fill?.(signal);
+    this.#isListed = true;
+    await copyFile(this.#options.lists ?? this.state, destination);
+  }
+
+  async sync({ principals, applyChanges, deleteOthers }: SyncRequest, destination: string): Promise<void> {
+    const { connection } = this.#workbench;
+    await readPrincipals(connection, this.state, "actual");
     await readPrincipals(connection, principals, "desired");
     if (!deleteOthers)
       await connection.run("INSERT INTO desired SELECT a.* FROM actual a ANTI JOIN desired USING (kind, name)");
@@ -42,24 +55,15 @@ export function openRehearsalTarget(
         `coalesce(list(name ORDER BY name) FILTER (action = '${action}' AND kind = '${kind}'), []) AS "${array}"`,
     );
     await connection.run(`COPY (SELECT ${arrays.join(", ")} FROM changes) TO ${literal(destination)} (FORMAT json)`);
-    if (!applyChanges || forgets) return;
-    const next = workbench.file(`${name}-${++generation}.json`);
+    if (!applyChanges || this.#options.forgets === true) return;
+    const next = this.#workbench.file(`${this.name}-${++this.#generation}.json`);
     await writePrincipals(connection, next);
-    state = next;
-  };
+    this.state = next;
+  }
 
-  return {
-    name,
-    list: async (destination) => {
-      await copyFile(lists ?? state, destination);
-      return undefined;
-    },
-    sync,
-    check: async () => [],
-    close: async () => {},
-    setState: (file) => {
-      state = file;
-    },
-    state: () => state,
-  };
+  async check(): Promise<[]> {
+    return [];
+  }
+
+  async close(): Promise<void> {}
 }

@@ -66,57 +66,74 @@ export interface Chosen {
 /** The most principals or records that one name is compared with: one that means more says nothing. */
 const most = 20;
 
-/**
- * Finds out who is meant by names.
- * @param names each may have `user:` or `group:` in front
- */
-export function findPeople(
-  { name: sync, rules }: { readonly name: string; readonly rules: CompiledRules },
-  names: readonly string[],
-): { readonly observer: Observer; readonly narrow: (connection: Connection) => Promise<Chosen> } {
-  const sought = names.map((given) => {
-    const [, kind, text = given] = /^(?:(user|group):)?(.+)$/s.exec(given) ?? [];
-    return { given, kind, text, isMeant: recordsCalled(rules, text), found: new Map<number, Subject>() };
-  });
-  const seen = new Set<string>();
-  return {
-    observer: {
-      judged: (judged) => {
-        const { verdict, entry } = judged;
-        for (const { given, isMeant, found } of sought) {
-          if (found.size > most || !isMeant(judged)) continue;
-          seen.add(given);
-          if ("name" in verdict && verdict.name !== undefined) {
-            found.set(judged.seq, { kind: entry.kind, name: verdict.name });
-          }
-        }
-      },
-      assembled: async (connection) => {
-        if (Object.keys(rules.namings).length === 0) return;
-        // Some have another name than the rule gives.
-        for (const { found } of sought)
-          for (const [seq, { kind }] of found) {
-            const [row] = await connection.rows<{ name: string | null }>(
-              `SELECT name FROM staged_entry WHERE seq = ${seq}`,
-            );
-            if (row?.name !== null && row?.name !== undefined) found.set(seq, { kind, name: row.name });
-          }
-      },
-    },
-    narrow: async (connection) => {
-      const subjects = new Map<string, Subject>();
-      for (const { given, kind, text, found } of sought) {
-        const called = await principalsCalled(connection, text, most);
-        const all = new Map([...found.values(), ...called].map((each) => [JSON.stringify(each), each]));
-        const some = [...all.values()].filter((each) => kind === undefined || each.kind === kind);
-        const meant = await singleOut(connection, some, text);
-        if (meant === undefined) throw await notFound(connection, { sync, given, text, isSeen: seen.has(given) });
-        if (Array.isArray(meant)) throw severalCalled(given, meant);
-        subjects.set(JSON.stringify(meant), meant);
+/** Finds out who is meant by names. */
+export class People {
+  readonly #sync: { readonly name: string; readonly rules: CompiledRules };
+  readonly #sought: readonly Sought[];
+  /** The names that some record was found for. */
+  readonly #seen = new Set<string>();
+
+  /** @param names each may have `user:` or `group:` in front */
+  constructor(sync: { readonly name: string; readonly rules: CompiledRules }, names: readonly string[]) {
+    this.#sync = sync;
+    this.#sought = names.map((given) => {
+      const [, kind, text = given] = /^(?:(user|group):)?(.+)$/s.exec(given) ?? [];
+      return { given, kind, text, isMeant: recordsCalled(sync.rules, text), found: new Map() };
+    });
+  }
+
+  /** What finds their records while the sources are read. */
+  readonly observer: Observer = {
+    judged: (judged) => {
+      const { verdict, entry } = judged;
+      for (const { given, isMeant, found } of this.#sought) {
+        if (found.size > most || !isMeant(judged)) continue;
+        this.#seen.add(given);
+        if ("name" in verdict && verdict.name !== undefined)
+          found.set(judged.seq, { kind: entry.kind, name: verdict.name });
       }
-      return { subjects: [...subjects.values()], left: await narrowTo(connection, [...subjects.values()]) };
+    },
+    assembled: async (connection) => {
+      if (Object.keys(this.#sync.rules.namings).length === 0) return;
+      // Some have another name than the rule gives.
+      for (const { found } of this.#sought)
+        for (const [seq, { kind }] of found) {
+          const [row] = await connection.rows<{ name: string | null }>(
+            `SELECT name FROM staged_entry WHERE seq = ${seq}`,
+          );
+          if (row?.name !== null && row?.name !== undefined) found.set(seq, { kind, name: row.name });
+        }
     },
   };
+
+  /**
+   * Takes everybody else out of `desired`. Runs after `combine`.
+   * @throws {InputError} a name means nobody, or several
+   */
+  async narrow(connection: Connection): Promise<Chosen> {
+    const subjects = new Map<string, Subject>();
+    for (const { given, kind, text, found } of this.#sought) {
+      const called = await principalsCalled(connection, text, most);
+      const all = new Map([...found.values(), ...called].map((each) => [JSON.stringify(each), each]));
+      const some = [...all.values()].filter((each) => kind === undefined || each.kind === kind);
+      const meant = await singleOut(connection, some, text);
+      const isSeen = this.#seen.has(given);
+      if (meant === undefined) throw await notFound(connection, { sync: this.#sync.name, given, text, isSeen });
+      if (Array.isArray(meant)) throw severalCalled(given, meant);
+      subjects.set(JSON.stringify(meant), meant);
+    }
+    return { subjects: [...subjects.values()], left: await narrowTo(connection, [...subjects.values()]) };
+  }
+}
+
+/** A name that a person gives. */
+interface Sought {
+  readonly given: string;
+  readonly kind: string | undefined;
+  readonly text: string;
+  readonly isMeant: (judged: Judged) => boolean;
+  /** What its records make, by their place in the read. */
+  readonly found: Map<number, Subject>;
 }
 
 /** Of those that may be meant the one that is, all where that is not clear, or undefined where nobody is there. */

@@ -17,7 +17,7 @@ import type { Desired, DesiredOptions, Reading } from "./desired.ts";
 import { findLeftOut, planWithinLimits, withExpectations } from "./limits.ts";
 import type { Planned } from "./limits.ts";
 import { adoptedNotes, detailsAbout, notesForSome, notesOf } from "./notes.ts";
-import { findPeople, peopleNotes } from "./people.ts";
+import { People, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
 
 /** Makes a plan in a workbench, with all the tables that applying it and writing the ledger need. Runs after `openLedger`. */
@@ -37,7 +37,7 @@ export interface PlanningOptions extends Omit<DesiredOptions, "observer"> {
 
 type SourcesRead = Reading & {
   /** The people that the run is for. */
-  readonly people?: ReturnType<typeof findPeople> | undefined;
+  readonly people?: People | undefined;
   /** True: the sources had changed while they were read the first time. */
   readonly isSecond?: boolean;
 };
@@ -62,7 +62,7 @@ export const planFromSources: Planner<SourcesRead> = {
 };
 
 const readOnce: Planner<SourcesRead>["read"] = async (sync, workbench, options) => {
-  const people = options.for === undefined ? undefined : findPeople(sync, options.for);
+  const people = options.for === undefined ? undefined : new People(sync, options.for);
   const reading = await read(sync, workbench, {
     ...options,
     keepAttributes: sync.causes,

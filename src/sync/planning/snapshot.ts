@@ -7,10 +7,28 @@ import { makeFolder } from "#files/disk.ts";
 import { readJson } from "#files/durable.ts";
 
 /** Tables of a workbench as Parquet files in a folder of their own, and a document that names the folder. */
-export interface Snapshot<Document> {
+export class Snapshot<Document> {
   readonly document: Document;
+  readonly #folder: string;
+
+  constructor(document: Document, folder: string) {
+    this.document = document;
+    this.#folder = folder;
+  }
+
   /** Makes a table, or a view, of one that is stored; false when it cannot be read. */
-  load(connection: Connection, table: string, as: string, kind?: "TABLE" | "TEMP VIEW"): Promise<boolean>;
+  async load(
+    connection: Connection,
+    table: string,
+    as: string,
+    kind: "TABLE" | "TEMP VIEW" = "TABLE",
+  ): Promise<boolean> {
+    const file = literal(join(this.#folder, `${table}.parquet`));
+    return connection.run(`CREATE OR REPLACE ${kind} ${as} AS FROM read_parquet(${file})`).then(
+      () => true,
+      () => false,
+    );
+  }
 }
 
 /** @param name of a sync */
@@ -19,19 +37,7 @@ export async function findSnapshot<Document extends object>(
   name: string,
 ): Promise<Snapshot<Document> | undefined> {
   const found = (await readJson(join(folder, `${name}.json`))) as (Document & { readonly folder: string }) | undefined;
-  if (found === undefined) return undefined;
-  return {
-    document: found,
-    load: (connection, table, as, kind = "TABLE") =>
-      connection
-        .run(
-          `CREATE OR REPLACE ${kind} ${as} AS FROM read_parquet(${literal(join(folder, found.folder, `${table}.parquet`))})`,
-        )
-        .then(
-          () => true,
-          () => false,
-        ),
-  };
+  return found && new Snapshot(found, join(folder, found.folder));
 }
 
 /** Copies a snapshot, where there is one, to another folder. */

@@ -5,7 +5,8 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openTarget } from "#client/target.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
-import { openRehearsalTarget } from "#sync/drill/target.ts";
+import { RehearsalTarget } from "#sync/drill/target.ts";
+import type { Target } from "#sync/ports.ts";
 import { syncResult } from "#wire/administration.ts";
 import { cases } from "../../support/random.ts";
 import { administrator, startService } from "../../support/rollcall/service.ts";
@@ -79,7 +80,7 @@ test("the target of a rehearsal previews and applies what the service does", asy
   };
   try {
     await real.list(file("state.json"), soon());
-    const rehearsed = openRehearsalTarget(workbench, { name: "rehearsed", state: file("state.json") });
+    const rehearsed: Target = new RehearsalTarget(workbench, { name: "rehearsed", state: file("state.json") });
     await copyFile(file("state.json"), file("kept.json"));
     await fc.assert(
       fc.asyncProperty(principals, fc.boolean(), async (wanted, deleteOthers) => {

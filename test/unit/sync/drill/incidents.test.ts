@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { mistyped } from "#sync/drill/filters.ts";
+import { mistyped } from "#sync/drill/incidents.ts";
 
 test.each([
   ['entry.status == "active"', ['entry.status == "activx"']],
