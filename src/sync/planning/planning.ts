@@ -104,7 +104,7 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
     await connection.run("CREATE OR REPLACE TEMP TABLE everything AS FROM change_sides");
   }
   const chosen = await people?.narrow(connection);
-  const drift = await judgeDrift(connection, sync, explain);
+  const { drift, causes: known } = await judgeDrift(connection, sync, explain);
   const limited = await planWithinLimits(connection, sync, { scope, history, overrides, drift: drift?.held });
   if (chosen !== undefined) await findLeftOut(connection, "everything");
   const sources = sync.sources.filter(({ name }) => !unread.includes(name));
@@ -120,7 +120,8 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
     drift,
     for: options.for,
   };
-  const causes = sync.causes ? (isChange ? await explain() : []) : undefined;
+  const found = limited.waiting.length === 0 ? known : undefined;
+  const causes = sync.causes ? (isChange ? (found ?? (await explain())) : []) : undefined;
   return {
     ...(await withExpectations(connection, sync, limited, { overrides, signal })),
     notes: [
@@ -169,18 +170,26 @@ interface DriftFound extends DriftLeft {
   readonly held?: number | undefined;
 }
 
-/** Leaves what is to stay as somebody made it. Does nothing where everything is taken back. */
+/**
+ * Leaves what is to stay as somebody made it. Does nothing where everything is taken back.
+ * @returns the causes of the plan, too, where it has stayed the same
+ */
 async function judgeDrift(
   connection: Connection,
-  { causes, drift }: Sync,
-  explain: () => Promise<unknown>,
-): Promise<DriftFound | undefined> {
-  if (!causes || (drift.policy === "revert" && drift.ignore.length === 0)) return undefined;
-  await createPlan(connection);
-  await explain();
-  const left = await leaveDrift(connection, drift);
-  if (drift.policy !== "hold") return left;
-  const [row] = await connection.rows<{ held: bigint }>(`
-    SELECT count(DISTINCT (kind, name)) AS held FROM drift_item ANTI JOIN drift_left USING (action, kind, name, aspect)`);
-  return { ...left, held: Number(row?.held ?? 0) };
+  { causes, drift: { policy, ...rules } }: Sync,
+  explain: () => Promise<readonly Cause[]>,
+): Promise<{ readonly drift?: DriftFound; readonly causes?: readonly Cause[] | undefined }> {
+  if (!causes || (policy === "revert" && rules.ignore.length === 0)) return {};
+  const { counts } = await createPlan(connection);
+  const holding = (held: number): Partial<DriftFound> => (policy === "hold" ? { held } : {});
+  if (changes(counts) === 0) return { drift: { left: 0, ignored: 0, ...holding(0) } };
+  const found = await explain();
+  const drift = await leaveDrift(connection, { policy, ...rules });
+  const [row] = await connection.rows<{ held: number }>(`
+    SELECT count(DISTINCT (kind, name))::INTEGER AS held
+    FROM drift_item ANTI JOIN drift_left USING (action, kind, name, aspect)`);
+  return {
+    drift: { ...drift, ...holding(row?.held ?? 0) },
+    causes: drift.left + drift.ignored === 0 ? found : undefined,
+  };
 }
