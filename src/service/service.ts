@@ -8,7 +8,7 @@ import { naming } from "#files/disk.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
-import { openLoads } from "#service/loads/loads.ts";
+import { Loads } from "#service/loads/loads.ts";
 import type { Pinboard } from "#service/pinboards/pinboards.ts";
 import { Pinboards } from "#service/pinboards/pinboards.ts";
 import { addAdministrationRoutes } from "#service/server/administration-routes.ts";
@@ -27,8 +27,7 @@ import type { LoginContext } from "#service/session/login.ts";
 import { Sessions } from "#service/session/sessions.ts";
 import { KnownAddresses } from "#service/session/known-addresses.ts";
 import type { Forked } from "#service/worker/fork.ts";
-import { openWorker } from "#service/worker/worker.ts";
-import type { Worker } from "#service/worker/worker.ts";
+import { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Host, Observer } from "./host.ts";
 import { Progress } from "./progress.ts";
 import type { ServiceSettings } from "./options.ts";
@@ -171,7 +170,7 @@ async function open(options: ServiceOptions): Promise<Service> {
 }
 
 function startWorker({ engine, memory, log, databases }: ServiceOptions, { folder }: Storage): Promise<Worker> {
-  return openWorker({
+  return Worker.open({
     engine,
     folder: join(folder, "databases"),
     answers: join(folder, "answers"),
@@ -225,7 +224,7 @@ async function openParts(foundation: Foundation, opening: AsyncDisposableStack) 
   const sessions = await Sessions.open({ records, ...options.sessions, log });
   opening.defer(() => sessions.close());
   const known = await KnownAddresses.open(records, log);
-  const loads = await openLoads({
+  const loads = await Loads.open({
     ...options.loads,
     records,
     nodes,

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { pino } from "pino";
-import { openWorker } from "#service/worker/worker.ts";
+import { Worker } from "#service/worker/worker.ts";
 
 /** A service whose databases compute until it is killed. */
 const [folder = ""] = process.argv.slice(2);
-const worker = await openWorker({
+const worker = await Worker.open({
   folder: `${folder}/databases`,
   answers: `${folder}/answers`,
   memory: 64 * 2 ** 20,

@@ -10,8 +10,8 @@ import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
-import { openWorker } from "#service/worker/worker.ts";
-import type { Answer, Worker, WorkerOptions } from "#service/worker/worker.ts";
+import { Worker } from "#service/worker/worker.ts";
+import type { Answer, WorkerOptions } from "#service/worker/worker.ts";
 import { loadParameters } from "#wire/loads.ts";
 
 const never = new AbortController().signal;
@@ -29,7 +29,7 @@ const optionsOf = (place: string): WorkerOptions => ({
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
-  worker = await openWorker(optionsOf(folder));
+  worker = await Worker.open(optionsOf(folder));
   await worker.define(
     `CREATE DATABASE IF NOT EXISTS shop;
      CREATE TABLE IF NOT EXISTS shop.t (a INTEGER, b VARCHAR);
@@ -144,7 +144,7 @@ test("the process ends when it has nothing to do, and gives the databases' files
   const place = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
   onTestFinished(() => rm(place, { recursive: true }));
   const others = processes();
-  const resting = await openWorker({ ...optionsOf(place), idle: 100 });
+  const resting = await Worker.open({ ...optionsOf(place), idle: 100 });
   onTestFinished(() => resting.close());
   expect(processes()).toEqual(others);
   await resting.define("CREATE DATABASE IF NOT EXISTS own", "t.sql");
@@ -159,7 +159,7 @@ test("closing ends also what does not let itself be stopped", async () => {
   const place = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
   onTestFinished(() => rm(place, { recursive: true }));
   const others = processes();
-  const closing = await openWorker(optionsOf(place));
+  const closing = await Worker.open(optionsOf(place));
   await closing.define("CREATE DATABASE IF NOT EXISTS own", "t.sql");
   const sql = "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000))";
   const query = { database: "own", sql, limit: 1, timeout: 600_000 };
@@ -183,7 +183,7 @@ test("when the service is killed, its process ends too, whatever it is doing: th
   await once(service, "message");
   service.kill("SIGKILL");
   await once(service, "exit");
-  const next = await openWorker(optionsOf(place));
+  const next = await Worker.open(optionsOf(place));
   onTestFinished(() => next.close());
   const answer = await next.query({ database: "own", sql: "SELECT 1", limit: 1, timeout: 60_000 }, "COMPACT", never);
   expect(await rowsOf(answer)).toEqual([[1]]);

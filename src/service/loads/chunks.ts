@@ -58,43 +58,40 @@ function integerOf(id: string | undefined): bigint | undefined {
 }
 
 /** An upload under way, in a file of its own until it is complete. */
-export interface Arriving {
+export class Arriving {
   readonly path: string;
   /** In bytes, so far. */
-  size(): number;
-  /** Writes everything and syncs it to disk (A.24). @throws {CapacityError} */
-  write(body: Readable, signal: AbortSignal): Promise<void>;
-  /** Removes the file, if it is still there, and frees its space. */
-  discard(): Promise<void>;
-}
+  size = 0;
+  readonly #room: Room;
 
-export function createArriving(folder: string, room: Room): Arriving {
-  const path = join(folder, `${randomUUID()}.part`);
-  let size = 0;
-  async function* counted(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  constructor(folder: string, room: Room) {
+    this.path = join(folder, `${randomUUID()}.part`);
+    this.#room = room;
+  }
+
+  /** Writes everything and syncs it to disk (A.24). @throws {CapacityError} */
+  async write(body: Readable, signal: AbortSignal): Promise<void> {
+    const file = createWriteStream(this.path, { flags: "wx", mode: 0o600, flush: true, highWaterMark: 2 ** 20 });
+    try {
+      await pipeline(body, (pieces: AsyncIterable<Buffer>) => this.#counted(pieces), file, { signal });
+    } catch (error) {
+      await abandon(file);
+      throw writeError(error);
+    }
+  }
+
+  async *#counted(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     for await (const piece of pieces) {
-      await room(piece.length);
-      size += piece.length;
+      await this.#room(piece.length);
+      this.size += piece.length;
       yield piece;
     }
   }
 
-  return {
-    path,
-    size: () => size,
-    write: async (body, signal) => {
-      const file = createWriteStream(path, { flags: "wx", mode: 0o600, flush: true, highWaterMark: 2 ** 20 });
-      try {
-        await pipeline(body, counted, file, { signal });
-      } catch (error) {
-        await abandon(file);
-        throw writeError(error);
-      }
-    },
-    discard: async () => {
-      // A file that is still open elsewhere keeps its space after it is removed, unless it is empty.
-      await truncate(path).catch(() => undefined);
-      await rm(path, { force: true });
-    },
-  };
+  /** Removes the file, if it is still there, and frees its space. */
+  async discard(): Promise<void> {
+    // A file that is still open elsewhere keeps its space after it is removed, unless it is empty.
+    await truncate(this.path).catch(() => undefined);
+    await rm(this.path, { force: true });
+  }
 }

@@ -6,9 +6,9 @@ import { syncFolder, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import type { InternalStage, LoadParameters, LoadStatus, StatusCode } from "#wire/loads.ts";
 import { createRoom, writeError } from "./capacity.ts";
-import type { Limits, Room } from "./capacity.ts";
-import { createArriving, fileNameOf, inOrder } from "./chunks.ts";
-import type { Arriving, Chunk } from "./chunks.ts";
+import type { Limits } from "./capacity.ts";
+import { Arriving, fileNameOf, inOrder } from "./chunks.ts";
+import type { Chunk } from "./chunks.ts";
 
 /** A process of the service that shares its database with others. */
 export interface Node {
@@ -42,49 +42,6 @@ export interface DistantCycle extends KnownCycle {
   readonly node: Node;
 }
 
-/** A load cycle: its folder on disk, and what is known of it. */
-export interface Cycle extends KnownCycle {
-  readonly node?: undefined;
-  /** The file of the rejected rows (A.13), which need not exist. */
-  readonly badRecords: string;
-  isIngesting(): boolean;
-  /** When anything happened last, in epoch milliseconds. Infinity while something does. */
-  lastActive(): number;
-  /** Counts as use: whoever looks at a draft has not abandoned it. */
-  use(): void;
-  /** Changes what it is loaded with, as long as it takes chunks. Returns false when it does not. */
-  configure(parameters: LoadParameters): Promise<boolean>;
-  /** The files of the chunks that have arrived, in the order of their rows. */
-  arrived(): readonly string[];
-  /** Begins a chunk. This decides its place among those without an id (A.8). */
-  beginUpload(id: string | undefined): Upload;
-  /**
-   * Closes the cycle to chunks, if the expected number has arrived (A.8).
-   * @returns whether to load it now; false when that was already started or is done
-   */
-  commit(expected: number | undefined): Promise<boolean | { readonly arrived: number }>;
-  /** The files of the chunks to load, in the order of their rows. */
-  chunks(): readonly string[];
-  /** Ends it and removes its chunks, unless it has ended. @throws when that cannot be recorded; then it has not ended */
-  finish(outcome: Outcome): Promise<void>;
-  /** Ends it while it takes chunks. Returns false when it does not. */
-  cancel(outcome: Outcome): Promise<boolean>;
-  /** Resolves when it has ended. */
-  readonly ended: Promise<void>;
-  /** Removes it from the disk. */
-  remove(): Promise<void>;
-}
-
-/** A chunk that is arriving. */
-export interface Upload {
-  /** Writes the data to disk. @throws {CapacityError}; also when the cycle ends meanwhile */
-  write(body: Readable, signal: AbortSignal): Promise<void>;
-  /** Adds the written data to the cycle as a chunk. Returns false when the cycle takes no more chunks. */
-  publish(): Promise<boolean>;
-  /** Ends the upload and removes what was not published. */
-  end(): Promise<void>;
-}
-
 /** The folder of a cycle's chunks. */
 export function chunkFolder(folder: string): string {
   return join(folder, "chunks");
@@ -114,153 +71,230 @@ export async function createCycle(folder: string, record: CycleRecord, settings:
     await rm(folder, { recursive: true, force: true });
     throw writeError(error);
   }
-  return openCycle(folder, record, [], settings);
+  return new Cycle(folder, record, [], settings);
 }
 
-/** A cycle as it is on disk, or as it has ended. */
-export function openCycle(
-  folder: string,
-  initial: CycleRecord,
-  arrived: readonly Chunk[],
-  settings: CycleSettings,
-): Cycle {
-  const { id, owner, file, started } = initial;
-  const { changed = () => undefined, tell = async () => true, now } = settings;
-  const place = chunkFolder(folder);
-  const badRecords = join(folder, "bad_records");
-  let record = initial;
-  const chunks = new Map(arrived.map((chunk) => [keyOf(chunk), chunk]));
-  const arriving = new Set<Arriving>();
-  let used = 0;
-  let arrivals = Math.max(0, ...arrived.map((chunk) => chunk.arrival));
+/** A load cycle: its folder on disk, and what is known of it. */
+export class Cycle implements KnownCycle {
+  readonly node = undefined;
+  readonly id: string;
+  readonly owner: string;
+  readonly file: string | undefined;
+  readonly started: number;
+  /** The file of the rejected rows (A.13), which need not exist. */
+  readonly badRecords: string;
+  /** Resolves when it has ended. */
+  readonly ended: Promise<void>;
+
+  readonly #folder: string;
+  readonly #place: string;
+  readonly #settings: CycleSettings;
+  #record: CycleRecord;
+  readonly #chunks: Map<string, Chunk>;
+  readonly #arriving = new Set<Upload>();
+  #used = 0;
+  #arrivals: number;
   /** Changes of the cycle follow each other. */
-  const alone = createQueue();
-  const ended = Promise.withResolvers<void>();
-  if (record.stage === "DONE") ended.resolve();
+  readonly #alone = createQueue();
+  readonly #ending = Promise.withResolvers<void>();
 
-  const isIngesting = (): boolean => record.stage === "INGESTING";
-  const buffered = (): number => sum([...chunks.values()].map((chunk) => chunk.size));
-  const received = (): Received =>
-    record.received ?? {
-      bytes: buffered(),
-      until: Math.max(started, ...[...chunks.values()].map((chunk) => chunk.complete)),
+  /** A cycle as it is on disk, or as it has ended. */
+  constructor(folder: string, record: CycleRecord, arrived: readonly Chunk[], settings: CycleSettings) {
+    const { id, owner, file, started } = record;
+    this.id = id;
+    this.owner = owner;
+    this.file = file;
+    this.started = started;
+    this.badRecords = join(folder, "bad_records");
+    this.ended = this.#ending.promise;
+    this.#folder = folder;
+    this.#place = chunkFolder(folder);
+    this.#settings = settings;
+    this.#record = record;
+    this.#chunks = new Map(arrived.map((chunk) => [keyOf(chunk), chunk]));
+    this.#arrivals = Math.max(0, ...arrived.map((chunk) => chunk.arrival));
+    if (record.stage === "DONE") this.#ending.resolve();
+  }
+
+  parameters(): LoadParameters {
+    return this.#record.parameters;
+  }
+
+  isIngesting(): boolean {
+    return this.#record.stage === "INGESTING";
+  }
+
+  isDraft(): boolean {
+    return this.isIngesting() && this.file !== undefined;
+  }
+
+  outcome(): Outcome | undefined {
+    return this.#record.outcome;
+  }
+
+  status(): LoadStatus {
+    const coming = this.isIngesting() ? sum([...this.#arriving].map((upload) => upload.size())) : 0;
+    return statusOf(this.#record, this.#received(), this.#buffered() + coming);
+  }
+
+  /** When anything happened last, in epoch milliseconds. Infinity while something does. */
+  lastActive(): number {
+    const { outcome, stage } = this.#record;
+    if (outcome !== undefined) return outcome.ended;
+    return this.#arriving.size > 0 || stage === "COMMITTING" ? Infinity : Math.max(this.#received().until, this.#used);
+  }
+
+  /** Counts as use: whoever looks at a draft has not abandoned it. */
+  use(): void {
+    this.#used = this.#settings.now();
+  }
+
+  /** Changes what it is loaded with, as long as it takes chunks. Returns false when it does not. */
+  configure(parameters: LoadParameters): Promise<boolean> {
+    return this.#alone(async () => this.isIngesting() && this.#save({ ...this.#record, parameters }));
+  }
+
+  /** The files of the chunks that have arrived, in the order of their rows. */
+  arrived(): readonly string[] {
+    return inOrder(this.#chunks.values()).map((chunk) => join(this.#place, chunk.file));
+  }
+
+  /** The files of the chunks to load, in the order of their rows. */
+  chunks(): readonly string[] {
+    return (this.#record.chunks ?? []).map((file) => join(this.#place, file));
+  }
+
+  /** Begins a chunk. This decides its place among those without an id (A.8). */
+  beginUpload(id: string | undefined): Upload {
+    const arrival = ++this.#arrivals;
+    const key = keyOf({ file: fileNameOf(arrival, id), id });
+    const fits = createRoom(this.#settings, this.#place, () => {
+      const others = [...this.#arriving].filter((each) => each !== upload);
+      return this.#buffered() - (this.#chunks.get(key)?.size ?? 0) + sum(others.map((each) => each.size()));
+    });
+    const arriving = new Arriving(this.#place, async (bytes) => {
+      if (!this.isIngesting()) throw new Error("the cycle has ended while a chunk was arriving");
+      await fits(bytes);
+    });
+    const upload: Upload = {
+      size: () => arriving.size,
+      write: (body, signal) => arriving.write(body, signal),
+      publish: () => this.#alone(() => this.#publish(upload, arriving.path, { key, arrival, id })),
+      end: async () => {
+        this.#arriving.delete(upload);
+        this.#settings.changed?.();
+        await arriving.discard();
+      },
     };
+    this.#arriving.add(upload);
+    this.#settings.changed?.();
+    return upload;
+  }
 
-  /** Returns false when the cycle is not this node's any more. */
-  async function save(next: CycleRecord): Promise<boolean> {
-    try {
-      if (!(await tell(next))) return false;
-      await writeRecord(folder, next);
-    } catch (error) {
-      throw writeError(error);
-    }
-    record = next;
+  async #publish(
+    upload: Upload,
+    path: string,
+    { key, arrival, id }: { readonly key: string; readonly arrival: number; readonly id: string | undefined },
+  ): Promise<boolean> {
+    if (!this.isIngesting()) return false;
+    // It takes the place of the one it replaces.
+    const replaced = this.#chunks.get(key);
+    const position = replaced?.arrival ?? arrival;
+    const file = fileNameOf(position, id);
+    const { size } = await stat(path);
+    const complete = this.#settings.now();
+    const bytes = this.#buffered() - (replaced?.size ?? 0) + size;
+    if (!(await this.#tell({ ...this.#record, received: { bytes, until: complete } }))) return false;
+    await rename(path, join(this.#place, file));
+    await syncFolder(this.#place);
+    this.#chunks.set(key, { file, arrival: position, id, size, complete });
+    this.#arriving.delete(upload);
     return true;
   }
 
-  async function end(outcome: Outcome): Promise<void> {
-    const { chunks: _, ...rest } = record;
+  /**
+   * Closes the cycle to chunks, if the expected number has arrived (A.8).
+   * @returns whether to load it now; false when that was already started or is done
+   */
+  commit(expected: number | undefined): Promise<boolean | { readonly arrived: number }> {
+    return this.#alone(async () => {
+      if (!this.isIngesting()) return false;
+      if (expected !== undefined && expected !== this.#chunks.size) return { arrived: this.#chunks.size };
+      const chunks = inOrder(this.#chunks.values()).map((chunk) => chunk.file);
+      return this.#save({ ...this.#record, stage: "COMMITTING", chunks, received: this.#received() });
+    });
+  }
+
+  /** Ends it and removes its chunks, unless it has ended. @throws when that cannot be recorded; then it has not ended */
+  finish(outcome: Outcome): Promise<void> {
+    return this.#alone(async () => {
+      if (this.#record.stage !== "DONE") await this.#end(outcome);
+    });
+  }
+
+  /** Ends it while it takes chunks. Returns false when it does not. */
+  cancel(outcome: Outcome): Promise<boolean> {
+    return this.#alone(async () => {
+      if (!this.isIngesting()) return false;
+      await this.#end(outcome);
+      return true;
+    });
+  }
+
+  /** Removes it from the disk. */
+  remove(): Promise<void> {
+    return rm(this.#folder, { recursive: true, force: true });
+  }
+
+  #buffered(): number {
+    return sum([...this.#chunks.values()].map((chunk) => chunk.size));
+  }
+
+  #received(): Received {
+    const ends = [...this.#chunks.values()].map((chunk) => chunk.complete);
+    return this.#record.received ?? { bytes: this.#buffered(), until: Math.max(this.started, ...ends) };
+  }
+
+  async #tell(record: CycleRecord): Promise<boolean> {
+    return (await this.#settings.tell?.(record)) ?? true;
+  }
+
+  /** Returns false when the cycle is not this node's any more. */
+  async #save(next: CycleRecord): Promise<boolean> {
     try {
-      record = await settings.remember({ ...rest, stage: "DONE", received: received(), outcome });
+      if (!(await this.#tell(next))) return false;
+      await writeRecord(this.#folder, next);
     } catch (error) {
       throw writeError(error);
     }
-    chunks.clear();
-    ended.resolve();
-    if (record.outcome?.code === "CANCELLED") await rm(badRecords, { force: true });
-    await removeEnded(folder);
+    this.#record = next;
+    return true;
   }
 
-  return {
-    id,
-    owner,
-    file,
-    parameters: () => record.parameters,
-    started,
-    badRecords,
-    isIngesting,
-    isDraft: () => isIngesting() && file !== undefined,
-    ended: ended.promise,
-    outcome: () => record.outcome,
-    status: () => {
-      const coming = isIngesting() ? sum([...arriving].map((part) => part.size())) : 0;
-      return statusOf(record, received(), buffered() + coming);
-    },
-    lastActive: () => {
-      if (record.outcome !== undefined) return record.outcome.ended;
-      return arriving.size > 0 || record.stage === "COMMITTING" ? Infinity : Math.max(received().until, used);
-    },
-    use: () => {
-      used = now();
-    },
-    configure: (parameters) =>
-      alone(async () => {
-        return isIngesting() && save({ ...record, parameters });
-      }),
-    arrived: () => inOrder(chunks.values()).map((chunk) => join(place, chunk.file)),
-    chunks: () => {
-      return (record.chunks ?? []).map((file) => join(place, file));
-    },
-    beginUpload: (chunkId) => {
-      const arrival = ++arrivals;
-      const key = keyOf({ file: fileNameOf(arrival, chunkId), id: chunkId });
-      const fits = createRoom(settings, place, () => {
-        const others = [...arriving].filter((part) => part !== upload);
-        return buffered() - (chunks.get(key)?.size ?? 0) + sum(others.map((part) => part.size()));
-      });
-      const hasRoom: Room = async (bytes) => {
-        if (!isIngesting()) throw new Error("the cycle has ended while a chunk was arriving");
-        await fits(bytes);
-      };
-      const upload = createArriving(place, hasRoom);
-      arriving.add(upload);
-      changed();
-      return {
-        write: upload.write,
-        publish: () =>
-          alone(async () => {
-            if (!isIngesting()) return false;
-            // It takes the place of the one it replaces.
-            const replaced = chunks.get(key);
-            const { arrival: position } = replaced ?? { arrival };
-            const file = fileNameOf(position, chunkId);
-            const path = join(place, file);
-            const { size } = await stat(upload.path);
-            const complete = now();
-            const bytes = buffered() - (replaced?.size ?? 0) + size;
-            if (!(await tell({ ...record, received: { bytes, until: complete } }))) return false;
-            await rename(upload.path, path);
-            await syncFolder(place);
-            chunks.set(key, { file, arrival: position, id: chunkId, size, complete });
-            arriving.delete(upload);
-            return true;
-          }),
-        end: async () => {
-          arriving.delete(upload);
-          changed();
-          await upload.discard();
-        },
-      };
-    },
-    commit: (expected) =>
-      alone(async () => {
-        if (!isIngesting()) return false;
-        if (expected !== undefined && expected !== chunks.size) return { arrived: chunks.size };
-        const files = inOrder(chunks.values()).map((chunk) => chunk.file);
-        return save({ ...record, stage: "COMMITTING", chunks: files, received: received() });
-      }),
-    finish: (outcome) =>
-      alone(async () => {
-        if (record.stage !== "DONE") await end(outcome);
-      }),
-    cancel: (outcome) =>
-      alone(async () => {
-        if (!isIngesting()) return false;
-        await end(outcome);
-        return true;
-      }),
-    remove: () => rm(folder, { recursive: true, force: true }),
-  };
+  async #end(outcome: Outcome): Promise<void> {
+    const { chunks: _, ...rest } = this.#record;
+    try {
+      this.#record = await this.#settings.remember({ ...rest, stage: "DONE", received: this.#received(), outcome });
+    } catch (error) {
+      throw writeError(error);
+    }
+    this.#chunks.clear();
+    this.#ending.resolve();
+    if (this.#record.outcome?.code === "CANCELLED") await rm(this.badRecords, { force: true });
+    await removeEnded(this.#folder);
+  }
+}
+
+/** A chunk that is arriving. */
+export interface Upload {
+  /** In bytes, so far. */
+  size(): number;
+  /** Writes the data to disk. @throws {CapacityError}; also when the cycle ends meanwhile */
+  write(body: Readable, signal: AbortSignal): Promise<void>;
+  /** Adds the written data to the cycle as a chunk. Returns false when the cycle takes no more chunks. */
+  publish(): Promise<boolean>;
+  /** Ends the upload and removes what was not published. */
+  end(): Promise<void>;
 }
 
 /** What identifies a chunk: the client's id, or the file. */

@@ -7,7 +7,7 @@ import type { Engine, RowSink } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
 import { preview } from "#service/loads/preview.ts";
 import type { Format } from "#service/pinboards/rows.ts";
-import { createAnswerWriter } from "./answer-writer.ts";
+import { AnswerWriter } from "./answer-writer.ts";
 import { received, sent } from "./messages.ts";
 import type { FromWorker, Results, Task, ToWorker, WorkerSettings, WrittenRows } from "./messages.ts";
 
@@ -158,7 +158,7 @@ async function written(
   format: Format,
   work: (sink: RowSink) => Promise<number>,
 ): Promise<WrittenRows> {
-  const writer = createAnswerWriter(file, format, async (bytes) => {
+  const writer = new AnswerWriter(file, format, async (bytes) => {
     state.stop.signal.throwIfAborted();
     collect(bytes);
     state.room = Promise.withResolvers();

@@ -19,19 +19,6 @@ export interface ProcessOptions {
   readonly onLost: (error: LostError) => void;
 }
 
-/** The process that holds the databases. It is started for the first task, and again after it was lost. */
-export interface WorkerProcess {
-  /**
-   * Runs a task in it.
-   * @throws {LostError} when the process ends before the task; the signal's reason; what the task throws
-   */
-  run<T extends Task>(task: T, signal: AbortSignal, options?: RunOptions): Promise<Results[T["kind"]]>;
-  /** After a database could not be written to: why that is so still, for a person. */
-  problem(): Promise<string | undefined>;
-  /** Ends the process for good. What is still under way is stopped. */
-  close(): Promise<void>;
-}
-
 export interface RunOptions {
   /** Resolves when the answer may grow by so many bytes. */
   readonly room?: ((bytes: number) => Promise<void>) | undefined;
@@ -82,103 +69,115 @@ const longestClose = { idle: 5_000, busy: 2_000 };
 
 const none = new AbortController().signal;
 
-export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
-  const { idle, limit, onLost } = options;
-  let current: Promise<Running> | undefined;
+/** The process that holds the databases. It is started for the first task, and again after it was lost. */
+export class WorkerProcess {
+  readonly #options: ProcessOptions;
+  #current: Promise<Running> | undefined;
   /** The process before: it has the files until it has ended. */
-  let ending: Promise<void> = Promise.resolve();
-  let active = 0;
-  let lastId = 0;
-  let { forked } = options;
-  let rest: NodeJS.Timeout | undefined;
-  let isClosed = false;
+  #ending: Promise<void> = Promise.resolve();
+  #active = 0;
+  #lastId = 0;
+  #forked: Forked | undefined;
+  #rest: NodeJS.Timeout | undefined;
+  #isClosed = false;
   /** A checkpoint has failed, and there may be no room yet for another. */
-  let hasFailed = false;
+  #hasFailed = false;
 
-  async function start(): Promise<Running> {
-    if (isClosed) throw new UnavailableError("the service is stopping");
-    if (current === undefined) {
-      const starting = ending.then(() => {
-        const first = forked;
-        forked = undefined;
-        return open(first ?? forkWorker(), { ...options.settings, hasFailed }, (lost) => {
-          hasFailed ||= lost.reason === "disk";
-          if (current !== starting) return;
-          current = undefined;
-          onLost(lost);
-        });
-      });
-      current = starting;
-      watch(starting).catch(() => {
-        if (current === starting) current = undefined;
-      });
+  constructor(options: ProcessOptions) {
+    this.#options = options;
+    this.#forked = options.forked;
+  }
+
+  /**
+   * Runs a task in it.
+   * @throws {LostError} when the process ends before the task; the signal's reason; what the task throws
+   */
+  async run<T extends Task>(task: T, signal: AbortSignal, options: RunOptions = {}): Promise<Results[T["kind"]]> {
+    signal.throwIfAborted();
+    clearTimeout(this.#rest);
+    this.#active += 1;
+    let running: Running | undefined;
+    try {
+      running = await this.#start();
+      signal.throwIfAborted();
+      return (await send(running, ++this.#lastId, task, signal, options)) as Results[T["kind"]];
+    } finally {
+      this.#active -= 1;
+      if (this.#active === 0 && this.#current !== undefined) this.#restAfter(running);
     }
-    const running = await current;
+  }
+
+  /** After a database could not be written to: why that is so still, for a person. */
+  async problem(): Promise<string | undefined> {
+    const running = await this.#current?.catch(() => undefined);
+    if (running?.lost?.reason === "disk") return running.lost.message;
+    if (!this.#hasFailed) return undefined;
+    const problem = await this.run({ kind: "problem" }, none);
+    this.#hasFailed = problem !== undefined;
+    return problem;
+  }
+
+  /** Ends the process for good. What is still under way is stopped. */
+  close(): Promise<void> {
+    this.#isClosed = true;
+    this.#forked?.child.kill("SIGKILL");
+    return this.#stop();
+  }
+
+  async #start(): Promise<Running> {
+    if (this.#isClosed) throw new UnavailableError("the service is stopping");
+    this.#current ??= this.#startNew();
+    const running = await this.#current;
     if (running.lost === undefined) return running;
     await running.ended;
-    return start();
+    return this.#start();
+  }
+
+  #startNew(): Promise<Running> {
+    const starting = this.#ending.then(() => {
+      const first = this.#forked;
+      this.#forked = undefined;
+      return open(first ?? forkWorker(), { ...this.#options.settings, hasFailed: this.#hasFailed }, (lost) => {
+        this.#hasFailed ||= lost.reason === "disk";
+        if (this.#current !== starting) return;
+        this.#current = undefined;
+        this.#options.onLost(lost);
+      });
+    });
+    this.#watch(starting).catch(() => {
+      if (this.#current === starting) this.#current = undefined;
+    });
+    return starting;
   }
 
   /** Kills the process when it takes too much memory. Returns when it has ended. */
-  async function watch(starting: Promise<Running>): Promise<void> {
+  async #watch(starting: Promise<Running>): Promise<void> {
     const running = await starting;
     const timer = setInterval(() => {
-      if (running.pending.size > 0 && memoryOf(running.child) > limit) killForMemory(running);
+      if (running.pending.size > 0 && memoryOf(running.child) > this.#options.limit) killForMemory(running);
     }, watchInterval);
     timer.unref();
     await running.ended;
     clearInterval(timer);
   }
 
-  async function stop(): Promise<void> {
-    clearTimeout(rest);
-    if (current !== undefined) {
-      ending = current.then(end, () => undefined);
-      current = undefined;
-    }
-    await ending;
+  /** Ends the process when it has had nothing to do for a while. */
+  #restAfter(running: Running | undefined): void {
+    const { idle, limit } = this.#options;
+    // What large results leave fragmented is given back by a new process, which takes a fifth of a second.
+    const isLarge = running !== undefined && memoryOf(running.child) > limit * restartShare;
+    this.#rest = setTimeout(() => void this.#stop(), isLarge ? 0 : idle);
+    this.#rest.unref();
   }
 
-  async function run<T extends Task>(
-    task: T,
-    signal: AbortSignal,
-    runOptions: RunOptions = {},
-  ): Promise<Results[T["kind"]]> {
-    signal.throwIfAborted();
-    clearTimeout(rest);
-    active += 1;
-    let running: Running | undefined;
-    try {
-      running = await start();
-      signal.throwIfAborted();
-      return (await send(running, ++lastId, task, signal, runOptions)) as Results[T["kind"]];
-    } finally {
-      active -= 1;
-      if (active === 0 && current !== undefined) {
-        // What large results leave fragmented is given back by a new process, which takes a fifth of a second.
-        const isLarge = running !== undefined && memoryOf(running.child) > limit * restartShare;
-        rest = setTimeout(() => void stop(), isLarge ? 0 : idle);
-        rest.unref();
-      }
+  async #stop(): Promise<void> {
+    clearTimeout(this.#rest);
+    if (this.#current !== undefined) {
+      this.#ending = this.#current.then(end, () => undefined);
+      this.#current = undefined;
     }
+    await this.#ending;
   }
-
-  return {
-    run,
-    problem: async () => {
-      const running = await current?.catch(() => undefined);
-      if (running?.lost?.reason === "disk") return running.lost.message;
-      if (!hasFailed) return undefined;
-      const problem = await run({ kind: "problem" }, none);
-      hasFailed = problem !== undefined;
-      return problem;
-    },
-    close: () => {
-      isClosed = true;
-      forked?.child.kill("SIGKILL");
-      return stop();
-    },
-  };
 }
 
 /**
@@ -291,7 +290,7 @@ async function send(
 }
 
 /** In milliseconds (24 days). A longer timer would fire at once. */
-const longestTimer = 2 ** 31 - 1;
+export const longestTimer = 2 ** 31 - 1;
 
 function kill(running: Running, lost: LostError): void {
   running.lost ??= lost;

@@ -16,10 +16,10 @@ import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Format } from "#service/pinboards/rows.ts";
 import type { Forked } from "./fork.ts";
-import type { Task, WrittenRows } from "./messages.ts";
-import { createWorkerProcess, LostError } from "./process.ts";
+import type { Results, Task, WrittenRows } from "./messages.ts";
+import { longestTimer, LostError, WorkerProcess } from "./process.ts";
 import type { RunOptions } from "./process.ts";
-import { createAnswerRoom } from "./room.ts";
+import { AnswerRoom } from "./room.ts";
 
 export interface WorkerOptions {
   /** Absent: `duckdb`. */
@@ -37,37 +37,6 @@ export interface WorkerOptions {
   readonly forked?: Forked | undefined;
   /** How long the process stays without work, in milliseconds. Default: a minute. */
   readonly idle?: number | undefined;
-}
-
-/** The databases, in a process of their own: what takes too much memory or time ends that process, not the service. */
-export interface Worker {
-  /** As `Engine.define`. */
-  define(sql: string, origin: string): Promise<void>;
-  /** As `Engine.find`. */
-  find(name: TableName): Promise<Table | undefined>;
-  /** As `Engine.list`. */
-  tables(): Promise<readonly ListedTable[]>;
-  /** The first rows of a file as a load would read them. @throws {InputError} when it cannot be read like this */
-  preview(job: PreviewJob, signal: AbortSignal): Promise<Preview>;
-  /** Loads a committed cycle. It begins again when the process ends meanwhile: a load is written once (A.24). */
-  load(job: LoadJob, signal: AbortSignal): Promise<Outcome>;
-  /** As `Engine.execute`. The answer has to be released. @throws {UnavailableError} when it took too much memory */
-  execute(database: string | undefined, sql: string, signal: AbortSignal): Promise<Answer>;
-  /**
-   * As `Engine.query`. The answer has to be released.
-   * @param account whose query it is: an account does not hold all slots
-   * @throws {UnavailableError} when it took too much memory or time
-   */
-  query(query: Query, format: Format, signal: AbortSignal, account?: string): Promise<Answer>;
-  /**
-   * Changes with everything that may change the results of queries, before that is reported as done; half a second later, where
-   * another process did it.
-   */
-  revision(): Promise<string>;
-  /** After a database could not be written to: why that is so still, for a person. */
-  problem(): Promise<string | undefined>;
-  /** Stops what is still under way. */
-  close(): Promise<void>;
 }
 
 /** The rows of a result, in memory if they are few, otherwise in a file. */
@@ -97,38 +66,164 @@ function processLimit(memory: number): number {
   return Math.round(memory * 1.5) + 512 * 2 ** 20;
 }
 
-/**
- * Opens the databases of a folder, or in PostgreSQL. Their process is started when something needs it.
- * @throws {InputError} naming a file that cannot be opened; {UnavailableError} when PostgreSQL does not answer
- */
-export async function openWorker(options: WorkerOptions): Promise<Worker> {
-  const { engine = "duckdb", folder, answers, memory, files, log, forked, idle = 60_000 } = options;
-  const limit = processLimit(memory);
-  const worker = createWorkerProcess({
-    settings: { engine, folder, memory, files },
-    forked,
-    limit,
-    idle,
-    onLost: ({ message, reason }) => {
-      log.error({ reason }, message);
-    },
-  });
-  const room = createAnswerRoom(memory);
-  // Each occupies a thread, and as many processors as it can get; PostgreSQL has its own.
-  const width = engine === "duckdb" ? Math.min(3, Math.max(2, availableParallelism())) : queriesOf(engine.poolSize);
-  const queries = createQueue(width);
-  // Whatever one account asks for, others find a slot.
-  const ofAccount = createKeyedQueue(Math.max(1, width - 1));
-  const paused = new Map<string, { readonly time: number; readonly until: number }>();
-  let revision = 0;
+/** The databases, in a process of their own: what takes too much memory or time ends that process, not the service. */
+export class Worker {
+  readonly #engine: ServiceSettings["engine"];
+  readonly #answers: string;
+  readonly #memory: number;
+  readonly #process: WorkerProcess;
+  readonly #room: AnswerRoom;
+  readonly #queries: ReturnType<typeof createQueue>;
+  /** Whatever one account asks for, others find a slot. */
+  readonly #ofAccount: ReturnType<typeof createKeyedQueue>;
+  readonly #paused = new Map<string, { readonly time: number; readonly until: number }>();
+  #revision = 0;
+  #elsewhere: { readonly asked: number; readonly revision: Promise<string> } | undefined;
 
-  async function answer(
+  private constructor({
+    engine = "duckdb",
+    folder,
+    answers,
+    memory,
+    files,
+    log,
+    forked,
+    idle = 60_000,
+  }: WorkerOptions) {
+    this.#engine = engine;
+    this.#answers = answers;
+    this.#memory = memory;
+    this.#process = new WorkerProcess({
+      settings: { engine, folder, memory, files },
+      forked,
+      limit: processLimit(memory),
+      idle,
+      onLost: ({ message, reason }) => {
+        log.error({ reason }, message);
+      },
+    });
+    this.#room = new AnswerRoom(memory);
+    // Each occupies a thread, and as many processors as it can get; PostgreSQL has its own.
+    const width = engine === "duckdb" ? Math.min(3, Math.max(2, availableParallelism())) : queriesOf(engine.poolSize);
+    this.#queries = createQueue(width);
+    this.#ofAccount = createKeyedQueue(Math.max(1, width - 1));
+  }
+
+  /**
+   * Opens the databases of a folder, or in PostgreSQL. Their process is started when something needs it.
+   * @throws {InputError} naming a file that cannot be opened; {UnavailableError} when PostgreSQL does not answer
+   */
+  static async open(options: WorkerOptions): Promise<Worker> {
+    const worker = new Worker(options);
+    // A file that cannot be opened, or a server that refuses, is reported at the start. The process takes longest to start:
+    // it is first.
+    const isUsed = worker.#engine !== "duckdb" || (await hasFiles(options.folder));
+    const name = { database: "", schema: "", table: "" };
+    await Promise.all([
+      isUsed ? worker.#process.run({ kind: "find", name }, none) : undefined,
+      emptied(options.answers),
+    ]);
+    return worker;
+  }
+
+  /** As `Engine.define`. */
+  async define(sql: string, origin: string): Promise<void> {
+    await this.#changing(this.#repeated({ kind: "define", sql, origin }));
+  }
+
+  /** As `Engine.find`. */
+  find(name: TableName): Promise<Table | undefined> {
+    return this.#repeated({ kind: "find", name });
+  }
+
+  /** As `Engine.list`. */
+  tables(): Promise<readonly ListedTable[]> {
+    return this.#repeated({ kind: "tables" });
+  }
+
+  /** The first rows of a file as a load would read them. @throws {InputError} when it cannot be read like this */
+  preview(job: PreviewJob, signal: AbortSignal): Promise<Preview> {
+    return this.#repeated({ kind: "preview", job }, signal);
+  }
+
+  /** Loads a committed cycle. It begins again when the process ends meanwhile: a load is written once (A.24). */
+  async load(job: LoadJob, signal: AbortSignal): Promise<Outcome> {
+    try {
+      return await this.#changing(this.#repeated({ kind: "load", job }, signal));
+    } catch (error) {
+      throw error instanceof LostError && error.reason === "memory" ? outOfMemory(error) : error;
+    }
+  }
+
+  /** As `Engine.execute`. The answer has to be released. @throws {UnavailableError} when it took too much memory */
+  async execute(database: string | undefined, sql: string, signal: AbortSignal): Promise<Answer> {
+    const task = { kind: "execute", database, sql, file: join(this.#answers, randomUUID()) } as const;
+    try {
+      return await this.#changing(this.#answer(task, signal, longestWait, { atMostAborted: stopTime.execute }));
+    } catch (error) {
+      if (isOutOfMemory(error)) throw this.#lackOfMemory(error);
+      throw error instanceof LostError ? this.#explain(task, error) : error;
+    }
+  }
+
+  /**
+   * As `Engine.query`. The answer has to be released.
+   * @param account whose query it is: an account does not hold all slots
+   * @throws {UnavailableError} when it took too much memory or time
+   */
+  query(query: Query, format: Format, signal: AbortSignal, account?: string): Promise<Answer> {
+    const inTurn = (): Promise<Answer> => this.#queries(() => this.#query(query, format, signal), signal);
+    return account === undefined ? inTurn() : this.#ofAccount(account, inTurn, signal);
+  }
+
+  /**
+   * Changes with everything that may change the results of queries, before that is reported as done; half a second later, where
+   * another process did it.
+   */
+  async revision(): Promise<string> {
+    return `${this.#revision} ${await this.#revisionElsewhere()}`;
+  }
+
+  /** After a database could not be written to: why that is so still, for a person. */
+  problem(): Promise<string | undefined> {
+    return this.#process.problem();
+  }
+
+  /** Stops what is still under way. */
+  close(): Promise<void> {
+    return this.#process.close();
+  }
+
+  async #query(query: Query, format: Format, signal: AbortSignal): Promise<Answer> {
+    this.#checkPause(query.sql);
+    for (let attempt = 1; ; attempt++) {
+      const task = { kind: "query", query, format, file: join(this.#answers, randomUUID()) } as const;
+      try {
+        const limits = { atMost: query.timeout + stopTime.query };
+        const result = await this.#answer(task, signal, query.timeout, limits);
+        this.#paused.delete(query.sql);
+        return result;
+      } catch (error) {
+        if (isOutOfMemory(error)) throw this.#lackOfMemory(error);
+        if (!(error instanceof LostError)) throw error;
+        // What ended it may have come from outside.
+        const mayGoWell = error.reason === "crash" || error.reason === "disk";
+        if (mayGoWell && attempt < attempts.suspect) continue;
+        if (error.blamed.has(task) && error.reason !== "disk") this.#pause(query.sql);
+        throw error.reason === "time" && error.blamed.has(task)
+          ? new UnavailableError(tookTooLong(query.timeout), { cause: error })
+          : this.#explain(task, error);
+      }
+    }
+  }
+
+  async #answer(
     task: Extract<Task, { kind: "query" | "execute" }>,
     signal: AbortSignal,
     wait: number,
     limits: RunOptions,
   ): Promise<Answer> {
-    const share = room.open();
+    const share = this.#room.open();
     const late = new AbortController();
     const timer = setTimeout(
       () => {
@@ -147,7 +242,7 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
       void rm(task.file, { force: true });
     };
     try {
-      const { text, ...written } = await worker.run(task, signal, { ...limits, room: grow });
+      const { text, ...written } = await this.#process.run(task, signal, { ...limits, room: grow });
       share.finish(written.size);
       return { ...written, read: () => (text === undefined ? createReadStream(task.file) : once(text)), release };
     } catch (error) {
@@ -159,8 +254,54 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
     }
   }
 
+  /** Runs a task that may be begun again. */
+  async #repeated<T extends Task>(task: T, signal = none): Promise<Results[T["kind"]]> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#process.run(task, signal);
+      } catch (error) {
+        const isOver = (lost: LostError): boolean =>
+          attempt >= (lost.blamed.has(task) ? attempts.suspect : attempts.innocent);
+        if (!(error instanceof LostError) || isOver(error)) throw error;
+      }
+    }
+  }
+
+  async #changing<Result>(work: Promise<Result>): Promise<Result> {
+    try {
+      return await work;
+    } finally {
+      this.#revision += 1;
+    }
+  }
+
+  #revisionElsewhere(): Promise<string> {
+    if (this.#engine === "duckdb") return Promise.resolve("");
+    const known = this.#elsewhere;
+    if (known !== undefined && performance.now() - known.asked < currentFor) return known.revision;
+    const asking = { asked: performance.now(), revision: this.#repeated({ kind: "revision" }) };
+    this.#elsewhere = asking;
+    asking.revision.catch(() => {
+      if (this.#elsewhere === asking) this.#elsewhere = undefined;
+    });
+    return asking.revision;
+  }
+
+  #checkPause(sql: string): void {
+    const seconds = Math.ceil(((this.#paused.get(sql)?.until ?? 0) - performance.now()) / 1000);
+    if (seconds <= 0) return;
+    throw new UnavailableError(
+      `it was stopped because it took too much memory or time. It can run again in ${seconds} s`,
+    );
+  }
+
+  #pause(sql: string): void {
+    const time = Math.min(pauses.longest, (this.#paused.get(sql)?.time ?? pauses.first / 2) * 2);
+    this.#paused.set(sql, { time, until: performance.now() + time });
+  }
+
   /** What is said of a query that was under way when the process was lost. */
-  function explain(task: Task, lost: LostError): UnavailableError {
+  #explain(task: Task, lost: LostError): UnavailableError {
     const options = { cause: lost };
     if (lost.reason === "disk")
       return new UnavailableError(
@@ -172,7 +313,7 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
       return new UnavailableError("it was stopped because another query had to be: try again", options);
     if (lost.reason === "memory") {
       const together = lost.blamed.size === 1 ? "it" : "it, or another query that ran beside it,";
-      const size = Math.floor(limit / 2 ** 20);
+      const size = Math.floor(processLimit(this.#memory) / 2 ** 20);
       return new UnavailableError(
         `${together} took more than the ${size} MiB that queries may have, and was stopped`,
         options,
@@ -182,135 +323,13 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
   }
 
   /** DuckDB's own message, with addresses of its manual, is for the log only. */
-  function lackOfMemory(cause: unknown): UnavailableError {
-    return new UnavailableError(`it needs more memory than queries may have (${Math.floor(memory / 2 ** 20)} MiB)`, {
-      cause,
-    });
-  }
-
-  function checkPause(sql: string): void {
-    const seconds = Math.ceil(((paused.get(sql)?.until ?? 0) - performance.now()) / 1000);
-    if (seconds <= 0) return;
-    throw new UnavailableError(
-      `it was stopped because it took too much memory or time. It can run again in ${seconds} s`,
-    );
-  }
-
-  function pause(sql: string): void {
-    const time = Math.min(pauses.longest, (paused.get(sql)?.time ?? pauses.first / 2) * 2);
-    paused.set(sql, { time, until: performance.now() + time });
-  }
-
-  const none = new AbortController().signal;
-  const changing = async <Result>(work: Promise<Result>): Promise<Result> => {
-    try {
-      return await work;
-    } finally {
-      revision += 1;
-    }
-  };
-
-  let elsewhere: { readonly asked: number; readonly revision: Promise<string> } | undefined;
-
-  function revisionElsewhere(): Promise<string> {
-    if (engine === "duckdb") return Promise.resolve("");
-    if (elsewhere !== undefined && performance.now() - elsewhere.asked < currentFor) return elsewhere.revision;
-    const task = { kind: "revision" } as const;
-    const asking = { asked: performance.now(), revision: repeated(task, () => worker.run(task, none)) };
-    elsewhere = asking;
-    asking.revision.catch(() => {
-      if (elsewhere === asking) elsewhere = undefined;
-    });
-    return asking.revision;
-  }
-
-  // A file that cannot be opened, or a server that refuses, is reported at the start. The process takes longest to start:
-  // it is first.
-  const isUsed = engine !== "duckdb" || (await hasFiles(folder));
-  const name = { database: "", schema: "", table: "" };
-  await Promise.all([isUsed ? worker.run({ kind: "find", name }, none) : undefined, emptied(answers)]);
-
-  return {
-    define: async (sql, origin) => {
-      const task = { kind: "define", sql, origin } as const;
-      await changing(repeated(task, () => worker.run(task, none)));
-    },
-    find: (name) => {
-      const task = { kind: "find", name } as const;
-      return repeated(task, () => worker.run(task, none));
-    },
-    tables: () => {
-      const task = { kind: "tables" } as const;
-      return repeated(task, () => worker.run(task, none));
-    },
-    preview: (job, signal) => {
-      const task = { kind: "preview", job } as const;
-      return repeated(task, () => worker.run(task, signal));
-    },
-    load: async (job, signal) => {
-      const task = { kind: "load", job } as const;
-      try {
-        return await changing(repeated(task, () => worker.run(task, signal)));
-      } catch (error) {
-        throw error instanceof LostError && error.reason === "memory" ? outOfMemory(error) : error;
-      }
-    },
-    execute: async (database, sql, signal) => {
-      const task = { kind: "execute", database, sql, file: join(answers, randomUUID()) } as const;
-      const limits = { atMostAborted: stopTime.execute };
-      try {
-        return await changing(answer(task, signal, longestWait, limits));
-      } catch (error) {
-        if (isOutOfMemory(error)) throw lackOfMemory(error);
-        throw error instanceof LostError ? explain(task, error) : error;
-      }
-    },
-    query: (query, format, signal, account) => {
-      const run = async (): Promise<Answer> => {
-        checkPause(query.sql);
-        for (let attempt = 1; ; attempt++) {
-          const task = { kind: "query", query, format, file: join(answers, randomUUID()) } as const;
-          try {
-            const result = await answer(task, signal, query.timeout, { atMost: query.timeout + stopTime.query });
-            paused.delete(query.sql);
-            return result;
-          } catch (error) {
-            if (isOutOfMemory(error)) throw lackOfMemory(error);
-            if (!(error instanceof LostError)) throw error;
-            // What ended it may have come from outside.
-            const mayGoWell = error.reason === "crash" || error.reason === "disk";
-            if (mayGoWell && attempt < attempts.suspect) continue;
-            if (error.blamed.has(task) && error.reason !== "disk") pause(query.sql);
-            throw error.reason === "time" && error.blamed.has(task)
-              ? new UnavailableError(tookTooLong(query.timeout), { cause: error })
-              : explain(task, error);
-          }
-        }
-      };
-      const inTurn = (): Promise<Answer> => queries(run, signal);
-      return account === undefined ? inTurn() : ofAccount(account, inTurn, signal);
-    },
-    revision: async () => `${revision} ${await revisionElsewhere()}`,
-    problem: () => worker.problem(),
-    close: () => worker.close(),
-  };
-}
-
-/** Runs a task that may be begun again. */
-async function repeated<Result>(task: Task, run: () => Promise<Result>): Promise<Result> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await run();
-    } catch (error) {
-      const isOver = (lost: LostError): boolean =>
-        attempt >= (lost.blamed.has(task) ? attempts.suspect : attempts.innocent);
-      if (!(error instanceof LostError) || isOver(error)) throw error;
-    }
+  #lackOfMemory(cause: unknown): UnavailableError {
+    const size = Math.floor(this.#memory / 2 ** 20);
+    return new UnavailableError(`it needs more memory than queries may have (${size} MiB)`, { cause });
   }
 }
 
-/** In milliseconds (24 days). A longer timer would fire at once. */
-const longestTimer = 2 ** 31 - 1;
+const none = new AbortController().signal;
 
 function noRoom(): UnavailableError {
   return new UnavailableError(

@@ -8,7 +8,7 @@ import { openDatabase } from "#duckdb/database.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import { load } from "#service/loads/commit.ts";
 import { openEmbeddedRecords } from "#service/records.ts";
-import { openLoads } from "#service/loads/loads.ts";
+import { Loads } from "#service/loads/loads.ts";
 import { preview } from "#service/loads/preview.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
 import { Progress } from "#service/progress.ts";
@@ -19,7 +19,7 @@ const table = { database: "d", schema: "core_default_schema", table: "t" };
 async function openService(): Promise<{
   readonly place: string;
   readonly engine: Awaited<ReturnType<typeof openDuckDbEngine>>;
-  readonly reopen: () => ReturnType<typeof openLoads>;
+  readonly reopen: () => Promise<Loads>;
   readonly close: () => Promise<void>;
 }> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-drafts-"));
@@ -34,7 +34,7 @@ async function openService(): Promise<{
     place,
     engine,
     reopen: async () =>
-      openLoads({
+      Loads.open({
         records: await openEmbeddedRecords(database),
         folder: place,
         worker: { find: (name) => engine.find(name), load: (job, signal) => load(job, engine, signal) },
@@ -59,7 +59,7 @@ function parameters(more: object = {}): NonNullable<ReturnType<typeof readStartR
   return read;
 }
 
-async function put(cycle: Awaited<ReturnType<Awaited<ReturnType<typeof openLoads>>["start"]>>, text: string) {
+async function put(cycle: Awaited<ReturnType<Loads["start"]>>, text: string) {
   const upload = cycle.beginUpload(undefined);
   await upload.write(Readable.from([Buffer.from(text)]), new AbortController().signal);
   await upload.publish();

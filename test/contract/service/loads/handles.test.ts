@@ -8,7 +8,7 @@ import { openDatabase } from "#duckdb/database.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import { load } from "#service/loads/commit.ts";
 import { openEmbeddedRecords } from "#service/records.ts";
-import { openLoads } from "#service/loads/loads.ts";
+import { Loads } from "#service/loads/loads.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
 import { Progress } from "#service/progress.ts";
 
@@ -29,7 +29,7 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
   });
   const database = await openDatabase({ path: join(folder, "service.duckdb"), memory: 2 ** 28, spill: folder });
   const records = await openEmbeddedRecords(database);
-  const loads = await openLoads({
+  const loads = await Loads.open({
     records,
     folder: place,
     worker: { find: (name) => engine.find(name), load: (job, signal) => load(job, engine, signal) },
