@@ -7,6 +7,7 @@ import { checkSourcesAndSyncs, checkState, checkTarget, headlineOf } from "#daem
 import type { Checking, Finding } from "#daemon/check.ts";
 import { loadPinboards } from "#config/pinboards.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
+import { noteLines } from "#plan/note.ts";
 import { painter } from "#plan/render/text.ts";
 import { checkChannel } from "#notify/notifier.ts";
 import { visible } from "#text.ts";
@@ -64,9 +65,11 @@ export async function check(context: Context): Promise<ExitCode> {
     await add({ what: "channel", name, ...result });
   }
   if (output.json) {
-    const documents = findings.map(({ error, ...rest }) =>
-      error === undefined ? rest : { ...rest, error: errorDocument(error) },
-    );
+    const documents = findings.map(({ error, problems, ...rest }) => ({
+      ...rest,
+      ...(problems !== undefined && { problems: noteLines(problems) }),
+      ...(error !== undefined && { error: errorDocument(error) }),
+    }));
     await output.write(`${JSON.stringify({ configuration: configuration.file, checked: documents }, undefined, 2)}\n`);
   }
   return findings.some(({ error }) => error !== undefined) ? exitCodes.failed : exitCodes.done;
@@ -95,7 +98,7 @@ function describe(finding: Finding, { colour }: Output): string {
     ...reached,
     ...samples,
     ...principals.map(principalLine),
-    ...problems.map((problem) => paint("yellow", visible(problem))),
+    ...noteLines(problems).map((problem) => paint("yellow", visible(problem))),
   ];
   return `${lines.join("\n  ")}\n`;
 }

@@ -6,7 +6,7 @@ import { interruptMessages, chosenSyncs, progressOf } from "#daemon/context.ts";
 import { errorDocument } from "#errors.ts";
 import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
-import { foreignLines, outcomeLines, recordLines } from "#sync/explain/text.ts";
+import { foreignInWords, indented, outcomeInWords, recordInWords } from "#sync/explain/text.ts";
 import { command } from "#commands.ts";
 import { painter } from "#plan/render/text.ts";
 import type { Paint } from "#plan/render/text.ts";
@@ -107,14 +107,9 @@ function linesOf(explanation: Explanation, wanted: string, paint: Paint): string
     return [`${title}: nothing is called ${formatName(wanted)}${hint}`];
   }
   const parts = [
-    ...records.map((record) => recordLines(record, paint)),
-    ...outcomes.map((outcome) => outcomeLines(outcome).map(pasted)),
-    ...foreign.map(foreignLines),
+    ...records.map((record) => recordInWords(record, paint)),
+    ...outcomes.map(outcomeInWords),
+    ...foreign.map(foreignInWords),
   ];
-  return [title, ...parts.flatMap((lines) => [""].concat(lines))];
-}
-
-/** A line of its own that is a command, as it can be pasted here. */
-function pasted(line: string): string {
-  return line.startsWith("    rollcall ") ? forCaller(line) : line;
+  return [title, ...parts.flatMap((part) => [""].concat(indented(part, forCaller)))];
 }

@@ -7,6 +7,7 @@ import { InputError } from "#errors.ts";
 import { progressOf } from "#daemon/context.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
+import type { Note } from "#plan/note.ts";
 import { expectationLines } from "#plan/render/expectations.ts";
 import { readSources } from "#sync/planning/desired.ts";
 import { quarantineNotes } from "#sync/planning/notes.ts";
@@ -55,7 +56,7 @@ interface SyncCheck {
   /** The first principals. */
   readonly principals: readonly Readonly<Record<string, unknown>>[];
   /** For a person to look at. */
-  readonly problems: readonly string[];
+  readonly problems: readonly Note[];
   /** What it expects, of what the sources make alone. Absent: nothing. */
   readonly expectations?: readonly ExpectationCheck[];
 }
@@ -143,11 +144,16 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
       quarantined: assembly.quarantined.count,
       principals: await firstPrincipals(connection),
       problems: [
-        ...doubts.map(({ text }) => text),
-        ...assembly.neverSet.map((each) => `rule ${each} is set in no record: is that the attribute's name?`),
+        ...doubts,
+        ...assembly.neverSet.map((each) => ({
+          text: `rule ${each} is set in no record: is that the attribute's name?`,
+        })),
         ...expectationLines(expected, { isPlan: false })
           .filter(({ tone }) => tone !== "quiet")
-          .flatMap(({ text, details }) => [`expectation ${text}`].concat(details.map((each) => `  ${each}`))),
+          .map(({ text, details }) => ({
+            text: `expectation ${text}`,
+            details: details.map((each) => ({ text: each })),
+          })),
       ],
       ...(expected.length > 0 && { expectations: expected }),
     };

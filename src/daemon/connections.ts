@@ -1,3 +1,4 @@
+import type { Note } from "#plan/note.ts";
 import type { Logger } from "pino";
 import type { Finding } from "./check.ts";
 import type { Embedded } from "#daemon/embedded.ts";
@@ -43,7 +44,7 @@ export interface CheckFinding {
   /** The first principals that the rules make. */
   readonly principals: readonly Readonly<Record<string, unknown>>[];
   /** For a person to look at. */
-  readonly problems: readonly string[];
+  readonly problems: readonly Note[];
   readonly error?: ErrorDocument | undefined;
 }
 
@@ -177,7 +178,7 @@ export class Connections {
         headline: error === undefined ? headlineOf(finding) : undefined,
         reached,
         principals,
-        problems: [...problems, ...warned],
+        problems: [...problems, ...warned.map((text) => ({ text }))],
         error: error === undefined ? undefined : errorDocument(error),
       };
     });

@@ -1,3 +1,4 @@
+import type { Note } from "#plan/note.ts";
 import { advice } from "#console/pages/run.ts";
 import { empty, facts, gauge, name, notice, when } from "#console/components.ts";
 import type { Check, CheckFinding, Checked, ConfiguredSync } from "#daemon/connections.ts";
@@ -116,16 +117,24 @@ function problemOf({ lastRun, failures, overdue, lastSuccessAt }: Standing, now:
   ${notice(
     "bad",
     html`<p><b>Failed</b>${often}: ${lastRun.error.message}</p>
-      ${problemList(lastRun.error.problems)}
+      ${problemList(asNotes(lastRun.error.problems))}
       <p>${advice[lastRun.error.advice]} <a href="${at("/runs", lastRun.id)}">Look at the run</a></p>`,
   )}`;
 }
 
-function problemList(problems: readonly string[]): Html | false {
+function asNotes(problems: readonly string[]): Note[] {
+  return problems.map((text) => ({ text: text.trim() }));
+}
+
+function problemList(problems: readonly Note[]): Html | false {
   return (
     problems.length > 0 &&
     html`<ul>
-      ${problems.map((each) => html`<li ${each.startsWith("  ") && html`class="deep"`}>${each.trim()}</li>`)}
+      ${problems.map(
+        ({ text, details = [] }) =>
+          html`<li>${text}</li>
+            ${details.map((detail) => html`<li class="deep">${detail.text}</li>`)}`,
+      )}
     </ul>`
   );
 }
@@ -173,7 +182,7 @@ function readFacts({ sources, lastRead }: ConnectedSync, { name: called }: Conne
     notice(
       "bad",
       html`<p><b>Not read</b>: ${read.error.message}</p>
-        ${problemList(read.error.problems)}
+        ${problemList(asNotes(read.error.problems))}
         <p>What came from it stays as it is. ${advice[read.error.advice]}</p>`,
     )
   }`;
@@ -261,7 +270,7 @@ function failure({ message, problems, advice: to }: ErrorDocument): Html {
   return notice(
     "bad",
     html`<p>${message}</p>
-      ${problemList(problems)} ${advice[to] !== undefined && html`<p>${advice[to]}</p>`}`,
+      ${problemList(asNotes(problems))} ${advice[to] !== undefined && html`<p>${advice[to]}</p>`}`,
   );
 }
 

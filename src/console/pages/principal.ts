@@ -1,13 +1,14 @@
 import { isApplied, momentOf } from "#sync/explain/history.ts";
 import type { HistoryEntry } from "#sync/explain/history.ts";
-import { foreignLines, outcomeLines, recordLines } from "#sync/explain/text.ts";
+import { foreignInWords, outcomeInWords, recordInWords } from "#sync/explain/text.ts";
+import type { Line } from "#sync/explain/text.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import type { Excerpt, ListedDetails } from "#sync/explain/listing.ts";
 import { decisionWords } from "#state/run-text.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { empty, facts, name, notice, state, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
-import type { Html, Part } from "#console/html.ts";
+import type { Html } from "#console/html.ts";
 import type { Kind, KnownHistory, Unexplained } from "#daemon/people.ts";
 import { membershipChanges } from "#console/pages/plan.ts";
 import { addressOf, listed, listing, pages, principalLink, table } from "#console/pages/people.ts";
@@ -183,9 +184,9 @@ const plain = (_: unknown, text: string): string => text;
 /** An explanation in words. */
 export function bySync({ sync, target, records, outcomes, foreign, nearest }: Explanation, called: string): Html {
   const parts = [
-    ...outcomes.map((each) => lines(outcomeLines(each))),
-    ...foreign.map((each) => lines(foreignLines(each))),
-    ...records.map((each) => lines(recordLines(each, plain))),
+    ...outcomes.map((each) => lines(outcomeInWords(each))),
+    ...foreign.map((each) => lines(foreignInWords(each))),
+    ...records.map((each) => lines(recordInWords(each, plain))),
   ];
   return html`<h3>${name(sync)}</h3>
     ${
@@ -204,16 +205,15 @@ export function bySync({ sync, target, records, outcomes, foreign, nearest }: Ex
     }`;
 }
 
-/** Lines as a command writes them: what is indented belongs to the line above. */
-function lines([first = "", ...rest]: readonly string[]): Html {
+function lines({ text, below = [] }: Line): Html {
+  const item = ({ text, isCommand }: Line, isDeep: boolean): Html =>
+    html`<li ${isDeep && html`class="deep"`}>
+      ${isCommand === true ? html`<code>${text}</code>` : html`<bdi>${text}</bdi>`}
+    </li>`;
   return html`<div class="explained">
-    <p><bdi>${first}</bdi></p>
+    <p><bdi>${text}</bdi></p>
     <ul>
-      ${rest.map((line) => {
-        const text = line.trimStart();
-        const shown: Part = text.startsWith("rollcall ") ? html`<code>${text}</code>` : html`<bdi>${text}</bdi>`;
-        return html`<li ${line.startsWith("    ") && html`class="deep"`}>${shown}</li>`;
-      })}
+      ${below.map((line) => html`${item(line, false)} ${(line.below ?? []).map((deep) => item(deep, true))}`)}
     </ul>
   </div>`;
 }

@@ -7,37 +7,61 @@ import type { RecordExplanation } from "./explain.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { Wait } from "./waits.ts";
 
-/*
- * An explanation in words, for the command and the console. What belongs to a line is indented below it.
- */
-
-export function recordLines(record: RecordExplanation, paint: Paint): string[] {
-  const { source, kind, id, origin, scope, rules, verdict, name, reason, memberships } = record;
-  return [
-    `record of ${source}: ${kind} ${formatName(id)}, ${visible(origin)}`,
-    ...scope.map(scopeLine),
-    ...rules.flatMap(ruleLines),
-    ...memberships.map(
-      ({ group, by, origin, lost }) =>
-        `  member of ${formatName(group)}: ${memberSource[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
-    ),
-    `  ${verdict === "quarantined" ? paint("yellow", verdict) : verdict}${name === undefined ? "" : ` as ${formatName(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
-  ];
+/** A line of an explanation in words, for the command and the console. */
+export interface Line {
+  readonly text: string;
+  /** The text is a command. */
+  readonly isCommand?: true;
+  /** What belongs to it. */
+  readonly below?: readonly Line[];
 }
 
-function scopeLine({ list, patterns, nested, ways, says }: RecordExplanation["scope"][number]): string {
+/**
+ * Lines as text: what belongs to a line is indented below it.
+ * @param called makes of a command what the reader can run
+ */
+export function indented(
+  { text, isCommand, below = [] }: Line,
+  called: (command: string) => string,
+  depth = 0,
+): string[] {
+  const own = "  ".repeat(depth) + (isCommand === true ? called(text) : text);
+  return [own, ...below.flatMap((each) => indented(each, called, depth + 1))];
+}
+
+const line = (text: string): Line => ({ text });
+
+export function recordInWords(record: RecordExplanation, paint: Paint): Line {
+  const { source, kind, id, origin, scope, rules, verdict, name, reason, memberships } = record;
+  const below = [
+    ...scope.map(scopeLine),
+    ...rules.map(ruleLine),
+    ...memberships.map(({ group, by, origin, lost }) =>
+      line(
+        `member of ${formatName(group)}: ${memberSource[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
+      ),
+    ),
+    line(
+      `${verdict === "quarantined" ? paint("yellow", verdict) : verdict}${name === undefined ? "" : ` as ${formatName(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
+    ),
+  ];
+  return { text: `record of ${source}: ${kind} ${formatName(id)}, ${visible(origin)}`, below };
+}
+
+function scopeLine({ list, patterns, nested, ways, says }: RecordExplanation["scope"][number]): Line {
   const verdict = { in: "in scope", out: "not in scope", unknown: "unknown" }[says];
   const by = ways.length === 0 ? "" : `, in ${ways.map((way) => way.map(formatName).join(" → ")).join(" and ")}`;
-  return `  ${list}: ${patterns.map(formatName).join(", ")}${nested ? " (nested)" : ""} → ${verdict}${by}`;
+  return line(`${list}: ${patterns.map(formatName).join(", ")}${nested ? " (nested)" : ""} → ${verdict}${by}`);
 }
 
-function ruleLines({ rule, expression, attributes, value, error }: RecordExplanation["rules"][number]): string[] {
-  const read = Object.entries(attributes ?? {}).map(
-    ([attribute, value]) =>
-      `    ${attribute.endsWith("(entry)") ? attribute : `entry.${visible(attribute)}`} ${value === null ? "is not set" : isUnreadable(value) ? visible(value.unreadable) : `= ${shown(value)}`}`,
+function ruleLine({ rule, expression, attributes, value, error }: RecordExplanation["rules"][number]): Line {
+  const below = Object.entries(attributes ?? {}).map(([attribute, value]) =>
+    line(
+      `${attribute.endsWith("(entry)") ? attribute : `entry.${visible(attribute)}`} ${value === null ? "is not set" : isUnreadable(value) ? visible(value.unreadable) : `= ${shown(value)}`}`,
+    ),
   );
   const result = error === undefined ? `→ ${shown(value)}` : `fails: ${visible(error)}`;
-  return [`  ${rule}: ${visible(expression)} ${result}`, ...read];
+  return { text: `${rule}: ${visible(expression)} ${result}`, below };
 }
 
 const memberSource: Readonly<Record<RecordExplanation["memberships"][number]["by"], string>> = {
@@ -48,7 +72,7 @@ const memberSource: Readonly<Record<RecordExplanation["memberships"][number]["by
   default: "every user is (defaultGroups)",
 };
 
-export function outcomeLines({
+export function outcomeInWords({
   kind,
   name,
   action,
@@ -60,7 +84,7 @@ export function outcomeLines({
   breaks = [],
   byHand,
   waits,
-}: Outcome): string[] {
+}: Outcome): Line {
   const lists =
     change === undefined
       ? []
@@ -68,43 +92,43 @@ export function outcomeLines({
           ...change.groupsAdded.map((group) => `+${formatName(group)}`),
           ...change.groupsRemoved.map((group) => `−${formatName(group)}`),
         ];
-  return [
-    `${kind} ${formatName(name)}: ${action === "nothing" ? "nothing to do" : action}, ${visible(why)}`,
-    `  ${actual === undefined ? "the target does not have it" : "the target has it"}; ${
-      ownedFrom.length === 0
-        ? "this sync does not own it"
-        : `this sync owns it, from ${ownedFrom.map(({ source, sourceId }) => `${source} ${formatName(sourceId)}`).join(" and ")}`
-    }`,
-    ...(change?.attributes ?? []).map(
-      ({ attribute, from, to }) =>
-        `  ${attribute}: ${from === undefined ? "(unset)" : shown(from)} → ${to === undefined ? "(unset)" : shown(to)}`,
+  const below = [
+    line(
+      `${actual === undefined ? "the target does not have it" : "the target has it"}; ${
+        ownedFrom.length === 0
+          ? "this sync does not own it"
+          : `this sync owns it, from ${ownedFrom.map(({ source, sourceId }) => `${source} ${formatName(sourceId)}`).join(" and ")}`
+      }`,
     ),
-    ...(lists.length === 0 ? [] : [`  groups: ${lists.join(" ")}`]),
+    ...(change?.attributes ?? []).map(({ attribute, from, to }) =>
+      line(
+        `${attribute}: ${from === undefined ? "(unset)" : shown(from)} → ${to === undefined ? "(unset)" : shown(to)}`,
+      ),
+    ),
+    ...(lists.length === 0 ? [] : [line(`groups: ${lists.join(" ")}`)]),
     ...groups.map((way) => {
       const note = way.length === 1 && byHand.includes(way[0] ?? "") ? keptWords : "";
-      return `  in ${way.map(formatName).join(" → ")}${note}`;
+      return line(`in ${way.map(formatName).join(" → ")}${note}`);
     }),
-    ...breaks.map(
-      (check) =>
-        `  breaks the expectation ${quote(check.name)}${check.already > 0 ? ", as it does already" : ""}: ${visible(check.expect)}`,
+    ...breaks.map((check) =>
+      line(
+        `breaks the expectation ${quote(check.name)}${check.already > 0 ? ", as it does already" : ""}: ${visible(check.expect)}`,
+      ),
     ),
-    ...waits.flatMap((wait) => waitLines(wait, action)),
+    ...waits.map((wait) => waitLine(wait, action)),
   ];
+  const does = action === "nothing" ? "nothing to do" : action;
+  return { text: `${kind} ${formatName(name)}: ${does}, ${visible(why)}`, below };
 }
 
-export function foreignLines({ type, name, groups }: ForeignPrincipal): string[] {
-  return [
-    `${visible(type)} ${formatName(name)}: nothing to do, it is left as the target has it: no sync manages this type`,
-    ...groups.map((group) => `  in ${formatName(group)}`),
-  ];
+export function foreignInWords({ type, name, groups }: ForeignPrincipal): Line {
+  const text = `${visible(type)} ${formatName(name)}: nothing to do, it is left as the target has it: no sync manages this type`;
+  return { text, below: groups.map((group) => line(`in ${formatName(group)}`)) };
 }
 
 const keptWords = ": somebody added it in the target by hand, and it stays (memberships.keepManual)";
 
-function waitLines(
-  { how, limits, reason, since, run, action, expiresAt, next }: Wait,
-  now: Outcome["action"],
-): string[] {
+function waitLine({ how, limits, reason, since, run, action, expiresAt, next }: Wait, now: Outcome["action"]): Line {
   const bound = nameLimits(limits.map(({ limit }) => limit));
   const because = {
     held: `held by ${bound}: the whole run waits`,
@@ -113,12 +137,12 @@ function waitLines(
   }[how];
   const does = action === undefined || action === now ? "" : `, which would ${action} it`;
   const until = expiresAt === undefined ? "" : `, which can be approved until ${exactly(expiresAt)}`;
-  return [
-    `  waits${since === undefined ? "" : ` since ${exactly(since)}`}: ${because}`,
-    ...(run === undefined ? [] : [`    in run ${run}${does}${until}`]),
-    ...limits.map((check) => `    ${visible(describeCheck(check))}`),
-    ...next.map((command) => `    ${command}`),
+  const below: Line[] = [
+    ...(run === undefined ? [] : [line(`in run ${run}${does}${until}`)]),
+    ...limits.map((check) => line(visible(describeCheck(check)))),
+    ...next.map((command) => ({ text: command, isCommand: true }) as const),
   ];
+  return { text: `waits${since === undefined ? "" : ` since ${exactly(since)}`}: ${because}`, below };
 }
 
 function shown(value: unknown): string {

@@ -118,7 +118,7 @@ test("a check says what `rollcall check` says, with some principals", () => {
       name: "staff",
       headline: "95 users, 9 groups, 0 excluded, 2 quarantined",
       principals: [{ kind: "user", name: "ada", displayName: "Ada Lovelace", groups: ["Engines", "Staff"] }],
-      problems: ["rule mail is set in no record"],
+      problems: [{ text: "rule mail is set in no record" }],
     }),
   );
   const text = textOf(pageOf({ check }));
@@ -157,12 +157,12 @@ test("text from outside is harmless on both pages", () => {
   for (const text of hostile) {
     const error = { message: text, problems: [text], advice: "fix" };
     const check = checkOf(
-      finding({ name: text, headline: text, reached: [text], problems: [text], error }),
+      finding({ name: text, headline: text, reached: [text], problems: [{ text }], error }),
       finding({
         what: "sync",
         name: text,
         principals: [{ kind: text, name: text, displayName: text, mail: text, groups: [text] }],
-        problems: [text],
+        problems: [{ text }],
       }),
     );
     const sources = [{ name: text, optional: true }];
