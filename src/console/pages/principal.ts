@@ -205,11 +205,13 @@ export function bySync({ sync, target, records, outcomes, foreign, nearest }: Ex
     }`;
 }
 
+function item({ text, isCommand }: Line, isDeep: boolean): Html {
+  return html`<li ${isDeep && html`class="deep"`}>
+    ${isCommand === true ? html`<code>${text}</code>` : html`<bdi>${text}</bdi>`}
+  </li>`;
+}
+
 function lines({ text, below = [] }: Line): Html {
-  const item = ({ text, isCommand }: Line, isDeep: boolean): Html =>
-    html`<li ${isDeep && html`class="deep"`}>
-      ${isCommand === true ? html`<code>${text}</code>` : html`<bdi>${text}</bdi>`}
-    </li>`;
   return html`<div class="explained">
     <p><bdi>${text}</bdi></p>
     <ul>
