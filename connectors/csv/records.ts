@@ -19,32 +19,31 @@ export function entryOf(
   file: string,
   named?: NamedAttributes,
 ) {
-  const idIndex = header.indexOf(options.id);
-  const keyIndexes = options.keys?.map((name) => header.indexOf(name));
   const columns = columnsOf(options, header, file);
-  const attributes = attributesOf(named?.columns(columns, header, file) ?? columns);
-  const memberOf = referencesIn(options.memberOf, header);
   const memberOptions = "members" in options ? options.members : undefined;
   const members = memberOptions && referencesIn(memberOptions, header);
-  const memberKind = memberOptions?.kind;
-
-  const make = (row: Row): Entry => {
+  const keyIndexes = options.keys?.map((name) => header.indexOf(name));
+  const layout = {
+    id: header.indexOf(options.id),
+    keysOf: keyIndexes && ((row: Row) => keyIndexes.map((index) => key(row, index)).filter((value) => value !== "")),
+    attributesOf: attributesOf(named?.columns(columns, header, file) ?? columns),
+    memberOf: referencesIn(options.memberOf, header),
+    members: (row: Row) => members?.(row).map((value) => reference(value, memberOptions?.kind)) ?? none,
+  };
+  return (row: Row): Entry => {
     const origin = at({ file, line: row.line });
-    const id = key(row, idIndex);
+    const id = key(row, layout.id);
     if (id === "")
       throw new InputError(`${origin}: column ${JSON.stringify(options.id)} is empty; every row needs an id`);
-    return {
+    const entry = {
       kind,
       id,
       origin,
-      attributes: attributes(row),
-      keys: keyIndexes?.map((index) => key(row, index)).filter((value) => value !== "") ?? [id],
-      memberOf: memberOf(row),
-      members: members === undefined ? none : members(row).map((value) => reference(value, memberKind)),
+      attributes: layout.attributesOf(row),
+      keys: layout.keysOf?.(row) ?? [id],
+      memberOf: layout.memberOf(row),
+      members: layout.members(row),
     };
-  };
-  return (row: Row): Entry => {
-    const entry = make(row);
     named?.count(entry);
     return entry;
   };

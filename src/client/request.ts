@@ -103,63 +103,72 @@ function checkCertificate(ca: string, name: string): X509Certificate {
 export function send<T>(context: Context, operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> {
   const endpoint = operation.node ?? context.endpoint;
   const subject = `target ${context.name}: ${operation.title}`;
+  return repeat(() => attempt({ context, operation, endpoint, subject, use }, signal), context, signal);
+}
 
-  const unknownOutcome = (problem: string): UnavailableError =>
-    new UnavailableError(
-      `${subject}: ${problem}. It is not known whether the changes were made: either all were, or none. ` +
-        `It is not sent again; ${operation.once ?? ""}`,
-    );
+/** A request that is being made. */
+interface Sending<T> {
+  readonly context: Context;
+  readonly operation: Operation;
+  readonly endpoint: Endpoint;
+  /** How messages begin: `target analytics: user/list`. */
+  readonly subject: string;
+  readonly use: Use<T>;
+}
 
-  const judge = async (answer: Answer): Promise<Outcome<T>> => {
-    const { status, headers } = answer;
-    if ((status >= 200 && status < 300) || operation.accept?.includes(status) === true)
-      return { value: await use(answer) };
-    const problem = `was answered ${status}${status === 429 ? ", too many requests" : ""}${incidentOf(answer)}`;
-    if (operation.once !== undefined && status >= 500) throw unknownOutcome(problem);
-    const secrets = [...(operation.secrets ?? []), ...cookieValues(operation.cookie)];
-    if (status === 429 || temporary.has(status)) {
-      const [line] = context.plainErrors ? await linesOf(answer, secrets) : [];
-      return {
-        problem: `${subject} ${problem}${line === undefined ? "" : `: ${line}`}`,
-        after: retryAfter(headers["retry-after"], Date.now()),
-      };
-    }
-    const refusal = await refusalOf(answer, { ...context, ...operation, secrets, subject, place: endpoint.place });
-    // There may be room later, but not soon.
-    throw status === 507 ? new UnavailableError(refusal.message, { cause: refusal }) : refusal;
+async function attempt<T>(sending: Sending<T>, signal: AbortSignal): Promise<Outcome<T>> {
+  const { context, operation, endpoint, subject } = sending;
+  const started = performance.now();
+  let status: number | undefined;
+  const judged = (answer: Answer): Promise<Outcome<T>> => {
+    ({ status } = answer);
+    return judge(answer, sending);
   };
-
-  const attempt = async (): Promise<Outcome<T>> => {
-    const started = performance.now();
-    let status: number | undefined;
-    try {
-      return await endpoint.exchange(
-        operation,
-        (answer) => {
-          ({ status } = answer);
-          return judge(answer);
-        },
-        signal,
-      );
-    } catch (error) {
-      if (!(error instanceof HttpError)) throw error;
-      const { message: reason, advice, phase } = error;
-      const mayHaveArrived = phase === "wait" || phase === "receive";
-      if (operation.once !== undefined && mayHaveArrived) throw unknownOutcome(reason);
-      const problem = `${subject}: ${reason}`;
-      if (operation.body?.single === true && phase !== "connect") {
-        throw new UnavailableError(`${problem}. The data came from a stream, which cannot be sent twice`);
-      }
-      if (advice === "repeat") return { problem };
-      throw advice === "fix" ? new RefusedError(problem) : new UnavailableError(problem);
-    } finally {
-      const { method, path, template = path } = operation.route;
-      const seconds = (performance.now() - started) / 1000;
-      context.observe?.({ target: context.name, operation: `${method} ${template}`, status, seconds });
+  try {
+    return await endpoint.exchange(operation, judged, signal);
+  } catch (error) {
+    if (!(error instanceof HttpError)) throw error;
+    const { message: reason, advice, phase } = error;
+    const mayHaveArrived = phase === "wait" || phase === "receive";
+    if (operation.once !== undefined && mayHaveArrived) throw unknownOutcome(reason, sending);
+    const problem = `${subject}: ${reason}`;
+    if (operation.body?.single === true && phase !== "connect") {
+      throw new UnavailableError(`${problem}. The data came from a stream, which cannot be sent twice`);
     }
-  };
+    if (advice === "repeat") return { problem };
+    throw advice === "fix" ? new RefusedError(problem) : new UnavailableError(problem);
+  } finally {
+    const { method, path, template = path } = operation.route;
+    const seconds = (performance.now() - started) / 1000;
+    context.observe?.({ target: context.name, operation: `${method} ${template}`, status, seconds });
+  }
+}
 
-  return repeat(attempt, context, signal);
+async function judge<T>(answer: Answer, sending: Sending<T>): Promise<Outcome<T>> {
+  const { context, operation, endpoint, subject, use } = sending;
+  const { status, headers } = answer;
+  if ((status >= 200 && status < 300) || operation.accept?.includes(status) === true)
+    return { value: await use(answer) };
+  const problem = `was answered ${status}${status === 429 ? ", too many requests" : ""}${incidentOf(answer)}`;
+  if (operation.once !== undefined && status >= 500) throw unknownOutcome(problem, sending);
+  const secrets = [...(operation.secrets ?? []), ...cookieValues(operation.cookie)];
+  if (status === 429 || temporary.has(status)) {
+    const [line] = context.plainErrors ? await linesOf(answer, secrets) : [];
+    return {
+      problem: `${subject} ${problem}${line === undefined ? "" : `: ${line}`}`,
+      after: retryAfter(headers["retry-after"], Date.now()),
+    };
+  }
+  const refusal = await refusalOf(answer, { ...context, ...operation, secrets, subject, place: endpoint.place });
+  // There may be room later, but not soon.
+  throw status === 507 ? new UnavailableError(refusal.message, { cause: refusal }) : refusal;
+}
+
+function unknownOutcome(problem: string, { operation, subject }: Sending<unknown>): UnavailableError {
+  return new UnavailableError(
+    `${subject}: ${problem}. It is not known whether the changes were made: either all were, or none. ` +
+      `It is not sent again; ${operation.once ?? ""}`,
+  );
 }
 
 /** The values of a `Cookie` header that are long enough to be secrets: a service may repeat them. */

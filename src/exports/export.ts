@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { chmod, mkdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { requireLoaded } from "#client/loads.ts";
-import type { LoadSignals, Loads } from "#client/loads.ts";
+import type { Load, LoadSignals, Loads } from "#client/loads.ts";
 import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { codeOf, isFolder, naming, unwritable } from "#files/disk.ts";
@@ -49,38 +49,46 @@ export async function exportToTables(
 ): Promise<TableExport[]> {
   // A text that no directory contains.
   const nothing = randomUUID();
-  let over: unknown;
   return withRelations(options, async (connection, file) => {
     const results: TableExport[] = [];
+    let over: unknown;
     for (const table of exportedNames) {
-      const title = `the load into ${[...Object.values(into), table].join(".")}`;
-      const loadTable = async (): Promise<number> => {
+      const path = file(`${table}.csv`);
+      const result = await timed(table, async () => {
         if (over !== undefined) throw new UnavailableError("left out", { cause: over });
         options.progress?.(`writing ${table}`);
-        const path = file(`${table}.csv`);
         const rows = await writeForLoad(connection, table, path, nothing);
         options.progress?.(`loading ${table} (${rows.toLocaleString("en")} rows)`);
-        const loaded = await load(
-          {
-            into: { ...into, table },
-            format: { type: "csv", field_separator: ",", enclosing_character: '"', null_value: nothing },
-            options: { empty_target: true, max_ignored_rows: 0 },
-            sources: [{ name: table, path }],
-          },
-          options,
-        ).catch((error: unknown) => {
-          throw isMissingTable(error) ? new RefusedError(`${title}: ${missingTable}`, { cause: error }) : error;
-        });
-        await rm(path);
-        requireLoaded(loaded, title);
+        await loadTable({ into: { ...into, table }, path, nothing }, options, load);
         return rows;
-      };
-      const result = await timed(table, loadTable);
+      });
       if (result.error instanceof UnavailableError || options.signal.aborted) over = result.error;
       results.push(result);
     }
     return results;
   });
+}
+
+/** Replaces the rows of a table by those in a file, which is removed then. */
+async function loadTable(
+  { into, path, nothing }: { readonly into: Load["into"]; readonly path: string; readonly nothing: string },
+  signals: LoadSignals,
+  load: Loads["load"],
+): Promise<void> {
+  const title = `the load into ${[into.database, into.schema, into.table].filter((part) => part !== undefined).join(".")}`;
+  const loaded = await load(
+    {
+      into,
+      format: { type: "csv", field_separator: ",", enclosing_character: '"', null_value: nothing },
+      options: { empty_target: true, max_ignored_rows: 0 },
+      sources: [{ name: into.table, path }],
+    },
+    signals,
+  ).catch((error: unknown) => {
+    throw isMissingTable(error) ? new RefusedError(`${title}: ${missingTable}`, { cause: error }) : error;
+  });
+  await rm(path);
+  requireLoaded(loaded, title);
 }
 
 const missingTable =
@@ -174,7 +182,7 @@ async function withRelations<Result>(
       await rm(list);
       await useThreads(connection);
       await createRelations(connection, "principals", signal);
-      return work(connection, workbench.file);
+      return work(connection, (name) => workbench.file(name));
     });
   } catch (error) {
     signal.throwIfAborted();

@@ -42,15 +42,15 @@ export async function readMultipart(
       if (!content.destroyed) failure.set(malformed(cause));
     });
     announced.add(content);
-    const before = taken;
-    const takeInTurn = async (): Promise<void> => {
+    const part = { name: name ?? "", filename, content };
+    const takeAfter = async (before: Promise<void>): Promise<void> => {
       await before;
       // A part that waited for the one before it must not be taken any more: nobody would end its reader.
       failure.check();
-      await take({ name: name ?? "", filename, content });
+      await take(part);
       announced.delete(content);
     };
-    taken = takeInTurn();
+    taken = takeAfter(taken);
     taken.catch((cause: unknown) => failure.set(cause));
   });
 
