@@ -58,7 +58,7 @@ function start(head: Buffer, configured: Encoding, place: Place): [Decode, Buffe
     throw new InputError(`${at(place)}: starts with the byte order mark of ${mark}; set encoding to ${mark}`);
   }
   if (encoding === "utf-16") {
-    const message = "has no byte order mark that tells how its UTF-16 is written; set encoding to utf-16le or utf-16be";
+    const message = "has no byte order mark, so its byte order is unknown; set encoding to utf-16le or utf-16be";
     throw new InputError(`${at(place)}: ${message}`);
   }
   const decoder = new TextDecoder(encoding, { fatal: true, ignoreBOM: true });

@@ -191,7 +191,7 @@ async function* recordsOf(
   if (end.isOpen && dialect.trailer === undefined && part.checks.checksum === undefined && part.minRows === undefined) {
     warn(
       `${at({ file: file.name, line: place.line - 1 })}: the last row has no line end, unlike all others: the file may be cut off within it; ` +
-        "a trailer or a checksum proves that it is not, and minRows, if it is written, ends this warning",
+        "a trailer or a checksum proves it complete; setting minRows silences this warning",
     );
   }
 }

@@ -165,6 +165,6 @@ export function refuseEmptied(
   const [name, before] = first;
   const others = lost.length === 1 ? "" : `, and ${lost.length - 1} more are empty likewise`;
   throw new IncompleteReadError(
-    `${place}: no ${name}, where the last good read found ${before}${others}: is a part of the directory offline, moved, or hidden from this login? If it is meant, set emptyContainers: allowed for this source until a run has succeeded`,
+    `${place}: no ${name}, where the last good read found ${before}${others}: is a part of the directory offline, moved, or hidden from this login? If that is intended, set emptyContainers: allowed for this source until a run has succeeded`,
   );
 }

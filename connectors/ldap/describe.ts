@@ -31,7 +31,7 @@ export async function describe(options: Options, open: OpenContext, context: Rea
       [productOf(server), contextsOf(server)].filter((part) => part !== "").join(", "),
       canPage(server)
         ? `read in pages of ${options.pageSize}`
-        : "the server does not say that it can page: what exceeds its limit fails the read",
+        : "the server does not announce paging: a result over its limit fails the read",
       ...noteOnMemberOf(server, options),
     ];
   } finally {
@@ -110,7 +110,7 @@ function productOf(server: RootDse): string {
   }
   if (server.get("objectclass")?.some((name) => /^openldaprootdse$/i.test(name)) === true) return "OpenLDAP";
   const vendor = [...(server.get("vendorname") ?? []), ...(server.get("vendorversion") ?? [])].join(" ");
-  return vendor === "" ? "a server that does not say what it is" : vendor;
+  return vendor === "" ? "an unidentified server" : vendor;
 }
 
 /** The memberOf plugin of 389 Directory Server (and FreeIPA) resolves nested groups unless it is told not to. */
@@ -118,7 +118,7 @@ function noteOnMemberOf(server: RootDse, { membership }: Options): string[] {
   const isTransitive = /389|fedora|red hat|freeipa/i.test(server.get("vendorname")?.join() ?? "");
   if (!isTransitive || !membership.includes("memberOf")) return [];
   return [
-    "memberOf of this server usually also names the groups that somebody is in through other groups; `membership: [member, uniqueMember, memberUid]` reads direct memberships only",
+    "this server's memberOf usually includes indirect memberships; `membership: [member, uniqueMember, memberUid]` reads only direct ones",
   ];
 }
 

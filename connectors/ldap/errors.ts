@@ -47,7 +47,7 @@ const efforts = raised(
 const meanings: Readonly<Record<number, Meaning>> = {
   1: {
     name: "operationsError",
-    advice: "Active Directory says so to who is not logged in: is there a bind?",
+    advice: "Active Directory requires a login first: set bind",
     error: RefusedError,
   },
   2: { name: "protocolError", error: UnavailableError },

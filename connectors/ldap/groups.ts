@@ -64,7 +64,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
   const missed = nesting.unseen();
   if (missed !== undefined) {
     throw new IncompleteReadError(
-      `${session.place}: the group ${missed} was there first, and not when its members were read; try again`,
+      `${session.place}: the group ${missed} disappeared before its members were read; try again`,
       { torn: true },
     );
   }

@@ -157,7 +157,7 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
         below.add(found.entry);
         if (kind === "group" && groups.isMissing(session, found.sid ?? "")) {
           throw new IncompleteReadError(
-            `${place}: the primary group ${found.entry.origin} was not there when its users were read; try again`,
+            `${place}: the primary group ${found.entry.origin} appeared after its users were read; try again`,
             { torn: true },
           );
         }

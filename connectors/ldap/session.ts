@@ -136,7 +136,7 @@ function bindRequest(bind: NonNullable<Options["bind"]>): BindRequest {
 export function loginName(bind: Options["bind"]): string {
   if (bind === undefined) return "nobody (anonymous)";
   if ("dn" in bind) return bind.dn;
-  return bind.sasl === "EXTERNAL" ? "who the connection says (SASL EXTERNAL)" : `${bind.username} (SASL PLAIN)`;
+  return bind.sasl === "EXTERNAL" ? "the identity of the connection (SASL EXTERNAL)" : `${bind.username} (SASL PLAIN)`;
 }
 
 /** Warns at every read about a connection that is not protected. */

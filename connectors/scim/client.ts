@@ -312,11 +312,15 @@ export interface Authorization {
 type OAuth = Extract<Auth, { oauth: unknown }>["oauth"];
 
 export function authorizationOf(auth: Auth | undefined): Authorization {
-  if (auth === undefined) return fixed({}, [], "nobody (no auth)");
+  if (auth === undefined) return fixed({}, [], "anonymous (no auth)");
   if ("bearer" in auth)
     return fixed({ authorization: `Bearer ${auth.bearer}` }, [auth.bearer], "the holder of a token");
   if ("headers" in auth) {
-    return fixed(auth.headers, Object.values(auth.headers), `what ${Object.keys(auth.headers).join(", ")} says`);
+    return fixed(
+      auth.headers,
+      Object.values(auth.headers),
+      `the holder of the header ${Object.keys(auth.headers).join(", ")}`,
+    );
   }
   if ("basic" in auth) {
     const { username, password } = auth.basic;

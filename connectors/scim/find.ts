@@ -44,7 +44,9 @@ export async function* find(
       );
       if (typeof resource === "number") {
         if (unsupported.has(resource))
-          warnOnce(`${server.subject}: ${part.path}: the server does not give single ${kind}s, so nobody is looked up`);
+          warnOnce(
+            `${server.subject}: ${part.path}: the server does not return single ${kind}s, so no ${kind} is looked up`,
+          );
         continue;
       }
       if (part.filter !== undefined) {

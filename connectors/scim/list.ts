@@ -133,7 +133,7 @@ async function beyondTheEnd(
   }
   if (first !== undefined && first !== last && unset !== undefined) {
     server.warn(
-      `${server.subject}: ${path}: the server does not page (startIndex=${startIndex} gave somebody else), so nothing proves that these ${next - 1} are all; write ${unset} for what there is at least`,
+      `${server.subject}: ${path}: the server ignores startIndex (startIndex=${startIndex} returned another resource), so nothing proves that these ${next - 1} are all; set ${unset} to the fewest there can be`,
     );
   }
   return undefined;
@@ -175,7 +175,7 @@ async function* byCursor(server: Lists, { path, parameters, paging, unset }: Lis
     if (received !== size) return "a resource came twice, and no total says that no other is missing for it";
     // What is far from its estimate has ended early; a number that somebody wrote proves more than an estimate.
     if (total === undefined || unset === undefined || size >= total * closeEnough) return undefined;
-    return `${mismatch(size, total)}: too few even for an estimate; if these are all, write ${unset} for what there is at least`;
+    return `${mismatch(size, total)}: too few even for an estimate; if these are all, set ${unset} to the fewest there can be`;
   }
   if (total === size) return undefined;
   // Fewer than the total may be a part of the list, which no setting should let through.

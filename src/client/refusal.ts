@@ -43,7 +43,7 @@ function usualAdvice({ status, headers }: Answer, place: string): string {
   }
   switch (status) {
     case 400:
-      return "the service found the request wrong";
+      return "the service rejected the request as invalid";
     case 401:
       return "the session is not valid";
     case 403:

@@ -80,7 +80,7 @@ export function createSession(
         if (!isUnauthorized(error)) throw error;
       }
       context.log(`target ${context.name}: ${operation.title}: the session has ended; logging in again`);
-      const advice = `the session that the login as ${username} has just opened is not valid; is this a cluster without sticky sessions?`;
+      const advice = `the session just opened by logging in as ${username} is not valid; is this a cluster without sticky sessions?`;
       const again = { ...operation, cookie: await open(signal), advice: { ...operation.advice, 401: advice } };
       return send(context, again, use, signal);
     },
@@ -101,7 +101,7 @@ function givenSession(
   { session, username = "the owner of the session", renew }: GivenSession,
 ): Session {
   let value = session;
-  const ended = "the session is not valid any more: the service was restarted, or it is another one; try again";
+  const ended = "the session is no longer valid: the service was restarted or replaced; try again";
   return {
     caller: username,
     login: async () => undefined,

@@ -113,7 +113,7 @@ function networkProblem(code: string, { host }: Peer): string | undefined {
 }
 
 function namesOf(error: unknown): string {
-  if (typeof error !== "object" || error === null || !("cert" in error)) return "which ones it does not say";
+  if (typeof error !== "object" || error === null || !("cert" in error)) return "it does not say which";
   const { cert } = error;
   const names = typeof cert === "object" && cert !== null && "subjectaltname" in cert ? cert.subjectaltname : undefined;
   return typeof names === "string" ? names : "it names none";
@@ -160,7 +160,7 @@ export function requestProblem(
   if (code === "UND_ERR_HEADERS_TIMEOUT")
     return { reason: `no answer within ${formatDuration(timeouts.headers)}`, advice: "later" };
   if (code === "UND_ERR_BODY_TIMEOUT")
-    return { reason: `the answer stood still for ${formatDuration(timeouts.body)}`, advice: "repeat" };
+    return { reason: `no more of the answer came for ${formatDuration(timeouts.body)}`, advice: "repeat" };
   if (code === "UND_ERR_REQ_CONTENT_LENGTH_MISMATCH")
     return { reason: "the list was changed while it was being sent", advice: "later" };
   if (error instanceof Error && error.name === "HTTPParserError" && phase !== "receive") {

@@ -152,7 +152,7 @@ describe("a last row without a line end", () => {
     await write("users.csv", "id,name\n1,Ada\n2,B");
     expect(await warned({ users })).toEqual([
       "users.csv:3: the last row has no line end, unlike all others: the file may be cut off within it; " +
-        "a trailer or a checksum proves that it is not, and minRows, if it is written, ends this warning",
+        "a trailer or a checksum proves it complete; setting minRows silences this warning",
     ]);
     expect(await warned({ users: { ...users, minRows: 2 } })).toEqual([]);
     await write("users.csv", "id,name\n1,Ada\nEND,1");

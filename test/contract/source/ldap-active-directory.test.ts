@@ -202,7 +202,7 @@ test("says why a login is refused, and that one is needed", async () => {
   expect(refused.message).toMatch(/invalidCredentials.*data 52e/);
   expect(refused.message).not.toMatch(/\0|wrong-is-secret/);
   const anonymous = await failureOf(readAll({ url: directory.url, users: { base: domain } }));
-  expect(anonymous.message).toMatch(/operationsError.*is there a bind/s);
+  expect(anonymous.message).toMatch(/operationsError.*set bind/s);
   const elsewhere = await failureOf(readAll(options(directory, { users: { base: "OU=Nowhere,DC=example,DC=com" } })));
   expect(elsewhere.message).toMatch(/OU=Nowhere,DC=example,DC=com does not exist/);
 });

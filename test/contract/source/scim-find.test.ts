@@ -67,7 +67,7 @@ test("says when the server cannot say", async () => {
   expect(warnings).toEqual([
     "source corp: Users: the server does not take the filter together with an id",
     "source corp: Users: the server does not take the filter together with an id",
-    "source corp: Users: the server does not give single users, so nobody is looked up",
+    "source corp: Users: the server does not return single users, so no user is looked up",
   ]);
 });
 

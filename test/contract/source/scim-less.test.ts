@@ -140,7 +140,7 @@ describe("a total that counts only part of the list", () => {
     const warnings: string[] = [];
     expect(await ids(options, { warnings })).toHaveLength(100);
     expect(warnings).toEqual([
-      "source corp: Users: the server does not page (startIndex=100 gave somebody else), so nothing proves that these 100 are all; write minUsers for what there is at least",
+      "source corp: Users: the server ignores startIndex (startIndex=100 returned another resource), so nothing proves that these 100 are all; set minUsers to the fewest there can be",
     ]);
     expect(await ids({ ...options, minUsers: 90 }, { warnings })).toHaveLength(100);
     expect(warnings).toHaveLength(1);

@@ -280,7 +280,7 @@ describe("by cursor", () => {
     const paging = { totals: "estimated" };
     // A part of the list is not taken for an estimate of it.
     await expect(records(options)).rejects.toThrow(/totalResults is 1000, and there are 10 \(read 3 times\)/);
-    await expect(records({ ...options, paging })).rejects.toThrow(/there are 10: too few .* write minUsers/);
+    await expect(records({ ...options, paging })).rejects.toThrow(/there are 10: too few .* set minUsers/);
     expect(await ids({ ...options, paging, minUsers: 10 })).toEqual(numbers(10));
     server.intercept((request, response) => {
       if (request.url?.includes("/Users") !== true) return false;

@@ -170,9 +170,7 @@ test("a session that has ended is opened again, once", async () => {
   const refusing = await serve({ "user/list": answer(401) });
   const error = await failure(client(refusing.url).list(destination, soon()));
   expect(error).toBeInstanceOf(RefusedError);
-  expect(error.message).toContain(
-    "user/list was refused (401): the session that the login as svc-rollcall has just opened",
-  );
+  expect(error.message).toContain("user/list was refused (401): the session just opened by logging in as svc-rollcall");
   expect(refusing.arrived.map(({ path }) => path.split("/").at(-1))).toEqual(["login", "list", "login", "list"]);
 });
 
@@ -184,7 +182,7 @@ test("a session that was given is used, not replaced and not ended", async () =>
   await opened.logout(soon());
   const error = await failure(opened.list(destination, soon()));
   expect(error.message).toBe(
-    "target analytics: user/list was refused (401): the session is not valid any more: the service was restarted, or it is another one; try again",
+    "target analytics: user/list was refused (401): the session is no longer valid: the service was restarted or replaced; try again",
   );
   expect(server.arrived.map(({ headers }) => headers.cookie)).toEqual([
     "JSESSIONID=s3ss10n-given",

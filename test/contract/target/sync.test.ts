@@ -97,7 +97,9 @@ test("B.1 B.5 a 400 carries the problems that the service names, the first twent
   const error = await failure(client(server.url).sync(preview, destination, soon()));
   expect(error).toBeInstanceOf(RefusedError);
   const lines = error.message.split("\n");
-  expect(lines[0]).toBe("target analytics: user/sync (preview) was refused (400): the service found the request wrong");
+  expect(lines[0]).toBe(
+    "target analytics: user/sync (preview) was refused (400): the service rejected the request as invalid",
+  );
   expect(lines[1]).toBe("  principals[0].password: *** is [31m too short");
   expect(lines[2]).toHaveLength(2 + 500 + 1);
   expect(lines[20]).toBe("  principals[19].name: empty");
@@ -115,7 +117,7 @@ test.each([
   const server = await serve({ "user/sync": answer(400, body) });
   const error = await failure(client(server.url).sync(preview, destination, soon()));
   expect(error).toMatchObject({ status: 400 });
-  expect(error.message).toMatch(/the service found the request wrong$/);
+  expect(error.message).toMatch(/the service rejected the request as invalid$/);
 });
 
 test.each<[string, Behaviour]>([

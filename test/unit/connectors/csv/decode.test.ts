@@ -99,7 +99,7 @@ test.each<[string, Encoding, readonly number[], string]>([
 });
 
 test.each<[Encoding, readonly number[], string]>([
-  ["utf-16", [0x61, 0, 0x62, 0], "has no byte order mark that tells how its UTF-16 is written"],
+  ["utf-16", [0x61, 0, 0x62, 0], "has no byte order mark, so its byte order is unknown"],
   ["utf-8", [0xff, 0xfe, 0x61, 0], "starts with the byte order mark of utf-16le; set encoding to utf-16le"],
   ["utf-16le", [0xfe, 0xff, 0, 0x61], "starts with the byte order mark of utf-16be"],
   ["latin1", [0xef, 0xbb, 0xbf, 0x61], "starts with the byte order mark of utf-8"],
