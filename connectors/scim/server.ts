@@ -103,7 +103,7 @@ interface GroupOfList {
  * total to compare with: they are complete when a further page is empty.
  * @throws {IncompleteReadError} the answer is not that group, they are still cut off, or all pages are the same
  */
-export async function* membersOfGroup(
+async function* membersOfGroup(
   server: Server,
   options: GroupsOptions,
   { id, given, isTyped }: GroupOfList,
