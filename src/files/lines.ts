@@ -1,17 +1,39 @@
+/** A line of a file. */
+interface Line {
+  /** Without its newline. */
+  readonly bytes: Buffer;
+  /** From 1. */
+  readonly number: number;
+  /** The offset of its end, the newline included. */
+  readonly end: number;
+  /** It has its newline. */
+  readonly whole: boolean;
+}
+
 /**
- * The lines of a text in UTF-8, each without its `\n`. Nothing else ends one: Node's readline also splits at `\r`, U+2028 and
- * U+2029, which JSON may hold within a text.
+ * The lines of a file. Nothing but `\n` ends one: Node's readline also splits at `\r`, U+2028 and U+2029, which JSON may hold
+ * within a text.
+ * @param longest in bytes: of a longer line only the beginning is kept
  */
-export async function* linesOf(bytes: AsyncIterable<Buffer>): AsyncGenerator<string> {
-  let begun: Buffer[] = [];
-  for await (const chunk of bytes) {
-    let start = 0;
-    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
-      yield Buffer.concat([...begun, chunk.subarray(start, end)]).toString();
-      begun = [];
-      start = end + 1;
+export async function* linesOf(chunks: AsyncIterable<Buffer>, longest = Infinity): AsyncGenerator<Line> {
+  let pending: Buffer[] = [];
+  let kept = 0;
+  let number = 1;
+  let offset = 0;
+  const keep = (part: Buffer): void => {
+    if (kept <= longest) pending.push(part);
+    kept += part.length;
+  };
+  for await (const chunk of chunks) {
+    let from = 0;
+    for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, from)) {
+      keep(chunk.subarray(from, at));
+      yield { bytes: Buffer.concat(pending), number, end: offset + at + 1, whole: true };
+      [pending, kept, from] = [[], 0, at + 1];
+      number += 1;
     }
-    if (start < chunk.length) begun.push(chunk.subarray(start));
+    keep(chunk.subarray(from));
+    offset += chunk.length;
   }
-  if (begun.length > 0) yield Buffer.concat(begun).toString();
+  if (kept > 0) yield { bytes: Buffer.concat(pending), number, end: offset, whole: false };
 }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { InputError } from "#errors.ts";
+import { linesOf } from "#files/lines.ts";
 import type { AuditEntry, Damage, Head } from "./entry.ts";
 
 /** The head of an empty chain. */
@@ -98,7 +99,7 @@ export async function scan(
   let head = typeof start === "number" ? undefined : start;
   let good = { lines: 0, bytes: 0 };
   let suspect: Suspect | undefined;
-  for await (const { bytes, number, end, whole } of linesOf(chunks)) {
+  for await (const { bytes, number, end, whole } of linesOf(chunks, longestLine)) {
     const found = unsealed(bytes);
     if (suspect !== undefined) {
       suspect = suspectAfter(suspect, found, head ?? beginning);
@@ -166,39 +167,6 @@ export function mismatch(expected: Head, { sequence }: Head): Omit<Break, "line"
     return { what: "changed", reason: `entry ${expected.sequence} is not the one that was written` };
   const last = sequence === 0 ? "there is none here" : `the last one here is ${sequence}`;
   return { what: "removed", reason: `entries up to ${expected.sequence} were written, and ${last}` };
-}
-
-interface Line {
-  readonly bytes: Buffer;
-  readonly number: number;
-  /** The offset of its end, the newline included. */
-  readonly end: number;
-  /** It has its newline. */
-  readonly whole: boolean;
-}
-
-/** The lines of a file. Only the beginning of a line that is longer than any entry is kept. */
-async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
-  let pending: Buffer[] = [];
-  let kept = 0;
-  let number = 1;
-  let offset = 0;
-  const keep = (part: Buffer): void => {
-    if (kept <= longestLine) pending.push(part);
-    kept += part.length;
-  };
-  for await (const chunk of chunks) {
-    let from = 0;
-    for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, from)) {
-      keep(chunk.subarray(from, at));
-      yield { bytes: Buffer.concat(pending), number, end: offset + at + 1, whole: true };
-      [pending, kept, from] = [[], 0, at + 1];
-      number += 1;
-    }
-    keep(chunk.subarray(from));
-    offset += chunk.length;
-  }
-  if (kept > 0) yield { bytes: Buffer.concat(pending), number, end: offset, whole: false };
 }
 
 /** The file that entries are appended to. */

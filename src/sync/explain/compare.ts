@@ -185,8 +185,8 @@ async function* readAgain(
   { signal }: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   let batch: SourceRecord[] = [];
-  for await (const line of linesOf(createReadStream(file, { signal }))) {
-    batch.push(JSON.parse(line) as SourceRecord);
+  for await (const { bytes } of linesOf(createReadStream(file, { signal }))) {
+    batch.push(JSON.parse(bytes.toString()) as SourceRecord);
     if (batch.length < 1000) continue;
     yield batch;
     batch = [];
