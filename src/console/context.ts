@@ -1,3 +1,4 @@
+import type { RunPlans } from "#daemon/plans.ts";
 import type { Trials } from "#daemon/trials.ts";
 import type { People } from "#daemon/people.ts";
 import type { Connections } from "#daemon/connections.ts";
@@ -6,12 +7,9 @@ import type { Logger } from "pino";
 
 import { Refusal } from "#control/answers.ts";
 import type { Control } from "#control/control.ts";
-import type { Plan } from "#plan/change.ts";
-import type { Excerpts, Filter, PlanDifferences } from "#plan/stored.ts";
 import { UnavailableError } from "#errors.ts";
 import type { FileSample, HostedLoads, HostedTable, HostPinboards } from "#service/host.ts";
-import type { QuarantinedRecords } from "#state/quarantined.ts";
-import type { Actor, RunRecord } from "#state/record.ts";
+import type { Actor } from "#state/record.ts";
 import type { LoadRequest } from "#wire/loads.ts";
 import type { Accounts, Visitor } from "./accounts.ts";
 import type { Html } from "./html.ts";
@@ -28,21 +26,6 @@ declare module "fastify" {
     /** The form has a file: the route reads it, and checks its token, by itself. */
     takesFile?: boolean;
   }
-}
-
-/** The stored plans of runs. */
-export interface Plans {
-  /**
-   * Opens the plan of a run for as long as `read` takes. What it shows is as far as it matches the filter.
-   * @throws {InputError} when the run has none
-   */
-  read<Result>(run: RunRecord, filter: Filter, read: (plan: Plan) => Promise<Result>): Promise<Result>;
-  /** The same, for reading it page by page. */
-  excerpts<Result>(run: RunRecord, filter: Filter, read: (excerpts: Excerpts) => Promise<Result>): Promise<Result>;
-  /** The quarantined records that a run has read; undefined where they are not stored. */
-  quarantined(run: RunRecord): Promise<QuarantinedRecords | undefined>;
-  /** How the plan of a run differs from one that was shown before. */
-  compare(shown: RunRecord, now: RunRecord): Promise<PlanDifferences>;
 }
 
 /**
@@ -72,7 +55,7 @@ export interface AppOptions {
   readonly log: Logger;
   readonly viewers: boolean;
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
-  readonly plans: Plans;
+  readonly plans: RunPlans;
   readonly people: People;
   readonly trials: Trials;
   readonly connections: Connections;

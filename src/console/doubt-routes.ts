@@ -10,7 +10,7 @@ import { quarantineNotes } from "#sync/planning/notes.ts";
 import { quarantinedHeader, quarantinedRow } from "#state/quarantined.ts";
 import type { QuarantinedRecords } from "#state/quarantined.ts";
 import { hasReadAll } from "#state/record.ts";
-import type { AppOptions, Plans, Send } from "./context.ts";
+import type { AppOptions, Send } from "./context.ts";
 import { doubt } from "#console/pages/doubt.ts";
 import type { SyncInDoubt } from "#console/pages/doubt.ts";
 import { filled } from "./selection.ts";
@@ -67,7 +67,7 @@ function lastReads(coordinator: Coordinator): LastRead[] {
 }
 
 /** The quarantined records of a sync, where it has any and they are stored. */
-async function recordsOf(plans: Plans, { run }: LastRead): Promise<QuarantinedRecords | undefined> {
+async function recordsOf(plans: AppOptions["plans"], { run }: LastRead): Promise<QuarantinedRecords | undefined> {
   return run === undefined || run.quarantined === 0 ? undefined : plans.quarantined(run);
 }
 

@@ -1,3 +1,4 @@
+import type { CoordinatorOptions } from "#sync/coordinator/context.ts";
 import { hostname } from "node:os";
 import type { Context } from "#daemon/context.ts";
 import { openLocalCoordinator } from "#daemon/coordinator.ts";
@@ -14,23 +15,6 @@ import { takePart } from "#daemon/part.ts";
 import type { Lead } from "#daemon/part.ts";
 import { logPlan, logRuns, logSchedule } from "./log-events.ts";
 
-/** Runs the syncs of a configuration by their schedules. */
-export interface Daemon {
-  readonly coordinator: LocalCoordinator;
-  /** Begins a run of every sync. */
-  trigger(by: Actor): void;
-  /** Whether anything runs or waits for its turn. */
-  isBusy(): boolean;
-  /** The syncs without a success for longer than is configured. */
-  overdue(): readonly string[];
-  /** Switches to another configuration, for the runs that begin from now on. */
-  take(configuration: Configuration): void;
-  /** Starts no more runs; finishes one that is applying. */
-  stop(): Promise<void>;
-  /** Also aborts what is being applied. */
-  abandon(): void;
-}
-
 /** Counts what happens. */
 export interface DaemonMetrics {
   follow(coordinator: LocalCoordinator): void;
@@ -41,138 +25,206 @@ export interface DaemonMetrics {
 interface Leading {
   readonly scheduler: Scheduler;
   readonly notifications: Notifications;
-  end(): Promise<void>;
 }
 
-/** Recovers interrupted runs, and starts the schedules of all syncs. */
-export async function startDaemon(
-  base: Omit<Context, "interruption">,
-  store: OpenedStore,
-  metrics: DaemonMetrics,
-): Promise<Daemon> {
-  const stop = new AbortController();
-  const abandon = new AbortController();
-  let context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
-  const { log } = context;
-  const now = (): number => store.lease.now();
-  let leading: Leading | undefined;
-  const coordinator: LocalCoordinator = await openLocalCoordinator(() => context, store, {
-    report: (report, { id }) => logPlan(context, report, id),
-    statusOf: (name) => {
-      const sync = context.configuration.syncs[name];
-      if (sync === undefined) return {};
-      const standing = standingOf(scheduled(name, sync), memory, now());
-      return { ...standing, nextSlotAt: leading?.scheduler.nextSlotAt(name) ?? standing.nextSlotAt };
-    },
-  });
-  const memory = stateOf(coordinator, (error) => {
-    log.error({ err: error }, "the journal cannot be written");
-  });
+/** Runs the syncs of a configuration by their schedules. */
+export class Daemon {
+  readonly coordinator: LocalCoordinator;
+  readonly #store: OpenedStore;
+  readonly #metrics: DaemonMetrics;
+  readonly #memory: ScheduleState;
+  readonly #stop: AbortController;
+  readonly #abandon: AbortController;
+  /** The current one: the configuration may be reloaded. */
+  readonly #current: { context: Context };
+  #leading: Leading | undefined;
+  #endPart: (() => Promise<void>) | undefined;
 
-  const lead = async (seed: string, options: Parameters<typeof openNotifications>[2] = {}): Promise<Leading> => {
-    const scheduler = new Scheduler({
+  /** Recovers interrupted runs, and starts the schedules of all syncs. */
+  static async start(base: Omit<Context, "interruption">, store: OpenedStore, metrics: DaemonMetrics): Promise<Daemon> {
+    const stop = new AbortController();
+    const abandon = new AbortController();
+    const interruption = { stop: stop.signal, abandon: abandon.signal };
+    const current: { context: Context } = { context: { ...base, interruption } };
+    const coordinator = await openLocalCoordinator(() => current.context, store, {
+      report: (report, { id }) => logPlan(current.context, report, id),
+      statusOf: (name) => daemon.#statusOf(name),
+    });
+    const daemon: Daemon = new Daemon(coordinator, store, metrics, { current, stop, abandon });
+    await daemon.#begin();
+    return daemon;
+  }
+
+  private constructor(
+    coordinator: LocalCoordinator,
+    store: OpenedStore,
+    metrics: DaemonMetrics,
+    {
+      current,
+      stop,
+      abandon,
+    }: {
+      readonly current: { context: Context };
+      readonly stop: AbortController;
+      readonly abandon: AbortController;
+    },
+  ) {
+    this.coordinator = coordinator;
+    this.#store = store;
+    this.#metrics = metrics;
+    this.#current = current;
+    this.#stop = stop;
+    this.#abandon = abandon;
+    this.#memory = stateOf(coordinator, (error) => {
+      this.#log.error({ err: error }, "the journal cannot be written");
+    });
+  }
+
+  /** Begins a run of every sync. */
+  trigger(by: Actor): void {
+    if (this.#leading !== undefined) {
+      this.#leading.scheduler.trigger(by);
+      return;
+    }
+    for (const sync of Object.keys(this.#configuration.syncs))
+      this.coordinator.begin({ sync, cause: "demand", by }).catch((error: unknown) => {
+        this.#log.error({ err: error }, `sync ${sync}: no run could begin`);
+      });
+  }
+
+  /** Whether anything runs or waits for its turn. */
+  isBusy(): boolean {
+    const isRunning = this.coordinator.syncs().some(({ running }) => running !== undefined);
+    return isRunning || this.#leading?.scheduler.isBusy() === true;
+  }
+
+  /** Why this process is not ready while a sync is overdue; says nothing about the content of the sync. */
+  problem(): string | undefined {
+    const overdue = Object.entries(this.#configuration.syncs)
+      .filter(([name, sync]) => standingOf(scheduled(name, sync), this.#memory, this.#now()).overdue)
+      .map(([name]) => name);
+    return overdue.length === 0 ? undefined : `no success for too long: ${overdue.join(", ")}`;
+  }
+
+  /** Switches to another configuration, for the runs that begin from now on. */
+  take(configuration: Configuration): void {
+    this.#current.context = { ...this.#current.context, configuration };
+    this.#leading?.scheduler.update(scheduledSyncs(configuration));
+    this.#leading?.notifications.take(configuration).catch((error: unknown) => {
+      this.#log.error({ err: error }, "the notification channels cannot be opened");
+    });
+  }
+
+  /** Starts no more runs; finishes one that is applying. */
+  async stop(): Promise<void> {
+    this.#leading?.scheduler.stop();
+    this.#stop.abort(new Error("The daemon is stopping. Nothing was applied."));
+    await this.coordinator.close();
+    await this.#endPart?.();
+    await this.#endLeading();
+  }
+
+  /** Also aborts what is being applied. */
+  abandon(): void {
+    this.#abandon.abort(new Error("abandoned"));
+  }
+
+  get #configuration(): Configuration {
+    return this.#current.context.configuration;
+  }
+
+  get #log(): Context["log"] {
+    return this.#current.context.log;
+  }
+
+  #now(): number {
+    return this.#store.lease.now();
+  }
+
+  #statusOf(name: string): ReturnType<NonNullable<CoordinatorOptions["statusOf"]>> {
+    const sync = this.#configuration.syncs[name];
+    if (sync === undefined) return {};
+    const standing = standingOf(scheduled(name, sync), this.#memory, this.#now());
+    return { ...standing, nextSlotAt: this.#leading?.scheduler.nextSlotAt(name) ?? standing.nextSlotAt };
+  }
+
+  async #begin(): Promise<void> {
+    const { coordinator } = this;
+    const store = this.#store;
+    coordinator.subscribe(logRuns(() => this.#current.context));
+    coordinator.subscribe(logSchedule(this.#log));
+    this.#metrics.follow(coordinator);
+    if (!store.isShared) {
+      const { scheduler, notifications } = await this.#lead(`${hostname()}\n${this.#configuration.data}`);
+      coordinator.subscribe(notifications.listener);
+      await coordinator.recover();
+      scheduler.update(scheduledSyncs(this.#configuration));
+      return;
+    }
+    const lead = (): Promise<Lead> => this.#leadAll(store);
+    const log = this.#log;
+    this.#endPart = takePart({
+      store,
       coordinator,
-      memory,
+      lead,
+      log: { info: (message) => log.info(message), warn: (message) => log.warn(message) },
+    });
+  }
+
+  async #lead(seed: string, options: Parameters<typeof openNotifications>[2] = {}): Promise<Leading> {
+    const log = this.#log;
+    const scheduler = new Scheduler({
+      coordinator: this.coordinator,
+      memory: this.#memory,
       seed,
-      now,
+      now: () => this.#now(),
       log: {
         info: (message) => log.info(message),
         warn: (message) => log.warn(message),
         error: (message) => log.error(message),
       },
     });
-    const notifications = await openNotifications(context.configuration, log, {
-      isStopping: () => stop.signal.aborted,
-      ended: metrics.notified,
+    const notifications = await openNotifications(this.#configuration, log, {
+      isStopping: () => this.#stop.signal.aborted,
+      ended: this.#metrics.notified,
       ...options,
     });
-    leading = {
-      scheduler,
-      notifications,
-      end: async () => {
-        leading = undefined;
-        scheduler.stop();
-        await notifications.close();
+    this.#leading = { scheduler, notifications };
+    return this.#leading;
+  }
+
+  /** Leads the daemons that share their state. */
+  async #leadAll({ files, lease }: Extract<OpenedStore, { readonly isShared: true }>): Promise<Lead> {
+    await files.fetch(paths.outbox);
+    // The same for all of them: whoever leads begins a run at the same moment.
+    const { scheduler, notifications } = await this.#lead("shared", {
+      saved: () => files.save(paths.outbox),
+      // Without the lease, another one sends them.
+      closing: () => (lease.lost().aborted && !this.#stop.signal.aborted ? 0 : 3_000),
+    });
+    // What becomes of runs is recorded with them, whoever runs them.
+    const unsubscribe = this.coordinator.subscribe((event) => {
+      if (event.type !== "run") notifications.listener(event);
+    });
+    scheduler.update(scheduledSyncs(this.#configuration));
+    return {
+      take: async (event) => {
+        notifications.listener(event);
+        await notifications.taken();
+      },
+      stop: async () => {
+        unsubscribe();
+        await this.#endLeading();
       },
     };
-    return leading;
-  };
-
-  coordinator.subscribe(logRuns(() => context));
-  coordinator.subscribe(logSchedule(log));
-  metrics.follow(coordinator);
-  let endPart: (() => Promise<void>) | undefined;
-  if (!store.isShared) {
-    const { scheduler, notifications } = await lead(`${hostname()}\n${context.configuration.data}`);
-    coordinator.subscribe(notifications.listener);
-    await coordinator.recover();
-    scheduler.update(scheduledSyncs(context.configuration));
-  } else {
-    const leadAll = async (): Promise<Lead> => {
-      await store.files.fetch(paths.outbox);
-      // The same for all of them: whoever leads begins a run at the same moment.
-      const { scheduler, notifications, end } = await lead("shared", {
-        saved: () => store.files.save(paths.outbox),
-        // Without the lease, another one sends them.
-        closing: () => (store.lease.lost().aborted && !stop.signal.aborted ? 0 : 3_000),
-      });
-      // What becomes of runs is recorded with them, whoever runs them.
-      const unsubscribe = coordinator.subscribe((event) => {
-        if (event.type !== "run") notifications.listener(event);
-      });
-      scheduler.update(scheduledSyncs(context.configuration));
-      return {
-        take: async (event) => {
-          notifications.listener(event);
-          await notifications.taken();
-        },
-        stop: async () => {
-          unsubscribe();
-          await end();
-        },
-      };
-    };
-    endPart = takePart({
-      store,
-      coordinator,
-      lead: leadAll,
-      log: { info: (message) => log.info(message), warn: (message) => log.warn(message) },
-    });
   }
-  return {
-    coordinator,
-    trigger: (by) => {
-      if (leading !== undefined) leading.scheduler.trigger(by);
-      else
-        for (const sync of Object.keys(context.configuration.syncs))
-          coordinator.begin({ sync, cause: "demand", by }).catch((error: unknown) => {
-            log.error({ err: error }, `sync ${sync}: no run could begin`);
-          });
-    },
-    isBusy: () =>
-      leading?.scheduler.isBusy() === true || coordinator.syncs().some(({ running }) => running !== undefined),
-    overdue: () =>
-      Object.entries(context.configuration.syncs)
-        .filter(([name, sync]) => standingOf(scheduled(name, sync), memory, now()).overdue)
-        .map(([name]) => name),
-    take: (configuration) => {
-      context = { ...context, configuration };
-      leading?.scheduler.update(scheduledSyncs(configuration));
-      leading?.notifications.take(configuration).catch((error: unknown) => {
-        log.error({ err: error }, "the notification channels cannot be opened");
-      });
-    },
-    stop: async () => {
-      leading?.scheduler.stop();
-      stop.abort(new Error("The daemon is stopping. Nothing was applied."));
-      await coordinator.close();
-      await endPart?.();
-      await leading?.end();
-    },
-    abandon: () => {
-      abandon.abort(new Error("abandoned"));
-    },
-  };
+
+  async #endLeading(): Promise<void> {
+    const leading = this.#leading;
+    this.#leading = undefined;
+    leading?.scheduler.stop();
+    await leading?.notifications.close();
+  }
 }
 
 function stateOf(coordinator: LocalCoordinator, failed: (error: unknown) => void): ScheduleState {

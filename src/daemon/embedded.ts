@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import type { Logger } from "pino";
-import type { Composition, RunningService } from "./composition.ts";
-import { readPresence, refuseForeignFolder } from "./data-folder.ts";
+import type { BegunService, Composition, RunningService, ServiceStart } from "./composition.ts";
+import { announce, dataFolderInUse, readPresence, refuseForeignFolder } from "./data-folder.ts";
+import { lockHolder } from "#duckdb/database.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { command } from "#commands.ts";
 import { InputError, UnavailableError } from "#errors.ts";
@@ -77,4 +78,24 @@ function listens(url: string): Promise<boolean> {
     };
     socket.once("connect", settle(true)).once("error", settle(false)).once("timeout", settle(false));
   });
+}
+
+/**
+ * Starts the service of a configuration for everybody, and tells other processes on this machine where it is.
+ * @throws {InputError} when another process uses the data folder
+ */
+export async function startAnnounced(
+  configuration: Configuration,
+  begun: BegunService,
+  options: Omit<ServiceStart, "private">,
+): Promise<RunningService> {
+  const { data } = configuration;
+  await refuseForeignFolder(data);
+  const service = await begun.start(configuration, { private: false, ...options }).catch(async (error: unknown) => {
+    throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
+  });
+  const session = await service.openLocalSession();
+  await announce(data, { pid: process.pid, url: service.url, startedAt: new Date().toISOString(), session });
+  options.log.info({ url: service.url }, `the service is listening on ${service.url}`);
+  return service;
 }

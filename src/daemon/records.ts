@@ -117,3 +117,11 @@ async function readLast(file: string): Promise<LastConfiguration | undefined> {
     return undefined;
   }
 }
+
+/** Records in the audit log that this process has started. */
+export async function recordStart({ audit, isShared }: OpenedStore): Promise<void> {
+  const record = (): Promise<void> => audit.append({ event: "started", by: localActor(), process: process.pid });
+  if (!isShared) return record();
+  const { startPatiently } = await import("#postgres/primary.ts");
+  return startPatiently(record);
+}

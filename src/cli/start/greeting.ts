@@ -1,4 +1,15 @@
+import { passwordNotice } from "#daemon/context.ts";
+import type { Configuration } from "#config/configuration.ts";
+import { command } from "#commands.ts";
 import type { Output } from "#daemon/output.ts";
+
+interface Greeted {
+  readonly url: string;
+  readonly hasConsole: boolean;
+  /** That was generated. */
+  readonly password: string | undefined;
+  readonly configuration: Configuration;
+}
 
 /** How long the greeting waits for the first runs, in milliseconds, and how often it looks. */
 const wait = { longest: 15_000, pause: 100 } as const;
@@ -13,14 +24,20 @@ export class Greeting {
     this.#output = output;
   }
 
-  /** Shows the password at once where nobody watches. @param place a sentence: where what is */
-  set(place: string, password: string | undefined, hint: string): void {
+  /** Shows the password at once where nobody watches. */
+  set({ url, hasConsole, password: generated, configuration }: Greeted): void {
     const { interactive, colour, say } = this.#output;
+    const password = generated === undefined ? undefined : passwordNotice(configuration, generated);
     if (!interactive) {
       if (password !== undefined) say(password);
       return;
     }
     const bold = (line: string): string => (colour ? `\u001B[1m${line}\u001B[22m` : line);
+    const place = hasConsole ? `The console is at ${url}/.` : `The service is at ${url}.`;
+    const hint =
+      Object.keys(configuration.syncs).length > 0
+        ? `\`${command("runs")}\` in another terminal shows what was done. `
+        : "";
     this.#lines = [...(password === undefined ? [] : [bold(password)]), `${place} ${hint}Ctrl-C stops Rollcall.`];
   }
 

@@ -1,3 +1,6 @@
+import { createMetrics } from "#control/metrics/metrics.ts";
+import { addMetricsRoute } from "#control/metrics/route.ts";
+import { startAnnounced, openEmbedded } from "#daemon/embedded.ts";
 import { Signals } from "#daemon/signals.ts";
 import { Greeting } from "./greeting.ts";
 import { Option } from "commander";
@@ -7,22 +10,16 @@ import type { CommonOptions } from "#cli/flags.ts";
 import type { Runner } from "#cli/runner.ts";
 import { flushCompileCache } from "node:module";
 import { setTimeout as delay } from "node:timers/promises";
-import type { BegunService, Composition, RunningService, ServiceStart } from "#daemon/composition.ts";
-import { exitAfter, load, localActor, passwordNotice } from "#daemon/context.ts";
+import type { Composition } from "#daemon/composition.ts";
+import { exitAfter, load } from "#daemon/context.ts";
 import type { Sinks } from "#daemon/context.ts";
-import type { AddRoutes, DaemonApi } from "./api.ts";
+import type { AddRoutes } from "./api.ts";
 import type { Daemon } from "#daemon/daemon.ts";
 import { createReload } from "#daemon/reload.ts";
-import { announce, dataFolderInUse, holdLock, refuseForeignFolder, withdraw } from "#daemon/data-folder.ts";
-import type { Lock } from "#daemon/data-folder.ts";
-import { openEmbedded } from "#daemon/embedded.ts";
+import { holdLock, withdraw } from "#daemon/data-folder.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import type { OpenedStore } from "#daemon/records.ts";
-import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
-import type { Metrics } from "#control/metrics/metrics.ts";
-import { lockHolder } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
 import type { Actor } from "#state/record.ts";
 
@@ -54,78 +51,78 @@ const signaller: Actor = { name: "rollcall", from: "signal" };
 
 /** `rollcall start`: the service and the daemon in this process, until SIGINT or SIGTERM. */
 export async function start(file: string, composition: Composition, sinks: Sinks, only?: Only): Promise<ExitCode> {
+  const { log, output } = sinks;
   const signals = new Signals();
-  const configuration = await load(file, composition).catch((error: unknown) => {
-    signals.end();
-    throw error;
-  });
-  const { output } = sinks;
-  const log = sinks.log;
-  let begun: BegunService | undefined;
-  let lock: Lock | undefined;
-  let store: OpenedStore | undefined;
-  let service: RunningService | undefined;
-  let daemon: Daemon | undefined;
-  let api: DaemonApi | undefined;
-  const metrics = await openMetrics(composition.version);
-  const { addMetricsRoute } = await import("#control/metrics/route.ts");
   const greeting = new Greeting(output);
-  const probes = [() => overdueNotice(daemon)];
-  const addMetrics: AddRoutes = (app, host) => {
-    addMetricsRoute(app, metrics.registry, configuration.metrics, host);
-  };
-  const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
-  const hasConsole = only !== "service" && configuration.console !== false;
+  // What was started is stopped in the opposite order, however far the start came.
+  const started = new AsyncDisposableStack();
   try {
-    if (only !== "daemon" && configuration.service !== undefined) begun = await composition.beginService();
-    if (only !== "service") {
-      lock = await holdLock(configuration);
-      const { openStore } = await import("#daemon/records.ts");
-      store = await openStore(configuration, log);
-      await recordStart(store);
-      const { version } = composition;
-      const { createDaemonApi } = await import("./api.ts");
-      api = await createDaemonApi({ configuration, version, log, embedded, besides: addMetrics, probes });
-    }
-    if (begun !== undefined) {
-      service = await startService(configuration, begun, sinks, metrics, {
+    const configuration = await load(file, composition);
+    if (only === "service" && configuration.service === undefined)
+      throw new InputError(`${file} has no \`service:\`: there is no service to start`);
+    const hasConsole = only !== "service" && configuration.console !== false;
+    const greet = (url: string, password?: string): void => greeting.set({ url, hasConsole, password, configuration });
+    const metrics = createMetrics(composition.version);
+    const addMetrics: AddRoutes = (app, host) => {
+      addMetricsRoute(app, metrics.registry, configuration.metrics, host);
+    };
+    let daemon: Daemon | undefined;
+    const probes = [() => daemon?.problem()];
+    const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
+
+    // The data folder, whose lock a daemon holds, and the process of the databases, which takes longest.
+    if (only !== "service") started.adopt(await holdLock(configuration), (lock) => lock.release());
+    const begun =
+      only !== "daemon" && configuration.service !== undefined ? await composition.beginService() : undefined;
+    started.defer(() => begun?.abandon());
+    started.defer(() => withdraw(configuration.data));
+
+    // A service alone needs none of what runs syncs.
+    const parts = only === "service" ? undefined : await import("./parts.ts");
+    const store = await parts?.openStore(configuration, log);
+    started.defer(() => store?.close());
+    if (store !== undefined) await parts?.recordStart(store);
+    const { version } = composition;
+    const api = await parts?.DaemonApi.create({ configuration, version, log, embedded, besides: addMetrics, probes });
+    started.defer(() => api?.stop());
+
+    const service =
+      begun &&
+      (await startAnnounced(configuration, begun, {
+        log,
+        observe: metrics,
+        probes,
         routes: (app, host) => {
           addMetrics(app, host);
           api?.routes(app, host);
         },
-        probes,
-      });
-      const running = service;
-      metrics.watch(() => running.figures());
-      const { generatedPassword: password } = service;
-      const notice = password === undefined ? undefined : passwordNotice(configuration, password);
-      greeting.set(placeOf(service.url, hasConsole), notice, hintOf(configuration));
-    } else if (only === "service") {
-      throw new InputError(`${file} has no \`service:\`: there is no service to start`);
+      }));
+    started.defer(() => service?.stop());
+    if (service !== undefined) {
+      metrics.watch(() => service.figures());
+      greet(service.url, service.generatedPassword);
     }
-    if (store !== undefined) {
-      const base = { configuration, embedded, log, output, observe: metrics.client };
-      // A service alone needs none of what runs syncs.
-      const { startDaemon } = await import("#daemon/daemon.ts");
-      daemon = await startDaemon(base, store, metrics);
-    }
+
+    if (parts !== undefined && store !== undefined)
+      daemon = await parts.Daemon.start(
+        { configuration, embedded, log, output, observe: metrics.client },
+        store,
+        metrics,
+      );
+    started.defer(() => daemon?.stop());
+
     let current = configuration;
     const take = async (next: Configuration, by: Actor): Promise<void> => {
-      if (store !== undefined) {
-        const { recordConfiguration } = await import("#daemon/records.ts");
-        await recordConfiguration(next, store, by);
-      }
+      if (store !== undefined) await parts?.recordConfiguration(next, store, by);
       daemon?.take(next);
       current = next;
     };
     const reload = createReload({ file, composition, sinks, running: configuration, service, take });
     signals.hangUp(() => reload(signaller));
-    const openApi = async (coordinator: Daemon["coordinator"]): Promise<void> => {
-      const url = await api?.open({ coordinator, current: () => current, reload, service });
-      if (url !== undefined && service === undefined && hasConsole)
-        greeting.set(placeOf(url, hasConsole), undefined, hintOf(configuration));
-    };
-    if (daemon !== undefined) await openApi(daemon.coordinator);
+    if (api !== undefined && daemon !== undefined) {
+      const url = await api.open({ coordinator: daemon.coordinator, current: () => current, reload, service });
+      if (service === undefined && hasConsole) greet(url);
+    }
     signals.demand(() => {
       if (daemon === undefined) log.warn("SIGUSR1 requests a run of every sync, but this process runs no syncs");
       else daemon.trigger(signaller);
@@ -133,11 +130,10 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     greeting.whenQuiet(() => daemon?.isBusy() === true);
     // Otherwise Node writes what it has compiled when the process ends by itself, and one that is killed leaves nothing to the next.
     flushCompileCache();
+
     const signal = await signals.stopped;
     log.info(`stopping on ${signal}`);
-    exitAfter(shutdownLimit, (message) => {
-      log.error(message);
-    }).unref();
+    exitAfter(shutdownLimit, (message) => log.error(message)).unref();
     signals.again(() => daemon?.abandon());
     api?.beginStopping();
     // An applying run gets a moment to finish; then the service stops accepting requests too.
@@ -147,79 +143,14 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     daemon?.abandon();
     await ended;
     await api?.stop();
-    const entry = { event: "stopped", by: { name: "rollcall", from: "signal" }, process: process.pid } as const;
-    await store?.audit.append({ ...entry, reason: signal }).catch((error: unknown) => {
-      // It stops anyway.
-      log.error(messageOf(error));
-    });
+    const entry = { event: "stopped", by: signaller, process: process.pid, reason: signal } as const;
+    // It stops anyway.
+    await store?.audit.append(entry).catch((error: unknown) => log.error(messageOf(error)));
     log.info("stopped");
     return exitCodes.done;
   } finally {
     greeting.show();
     signals.end();
-    await daemon?.stop();
-    await api?.stop();
-    await withdraw(configuration.data);
-    await service?.stop();
-    begun?.abandon();
-    await store?.close();
-    lock?.release();
+    await started.disposeAsync();
   }
-}
-
-async function recordStart({ audit, isShared }: OpenedStore): Promise<void> {
-  const record = (): Promise<void> => audit.append({ event: "started", by: localActor(), process: process.pid });
-  if (!isShared) return record();
-  const { startPatiently } = await import("#postgres/primary.ts");
-  return startPatiently(record);
-}
-
-/** Imported only here: no other command needs it. */
-async function openMetrics(version: string): Promise<Metrics> {
-  const { createMetrics } = await import("#control/metrics/metrics.ts");
-  return createMetrics(version);
-}
-
-async function startService(
-  configuration: Configuration,
-  begun: BegunService,
-  { log }: Sinks,
-  metrics: Metrics,
-  hooks: Pick<ServiceStart, "routes" | "probes">,
-): Promise<RunningService> {
-  await refuseForeignFolder(configuration.data);
-  const { data } = configuration;
-  const service = await begun
-    .start(configuration, {
-      log,
-      private: false,
-      observe: metrics,
-      ...hooks,
-    })
-    .catch(async (error: unknown) => {
-      throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
-    });
-  await announce(data, {
-    pid: process.pid,
-    url: service.url,
-    startedAt: new Date().toISOString(),
-    session: await service.openLocalSession(),
-  });
-  log.info({ url: service.url }, `the service is listening on ${service.url}`);
-  return service;
-}
-
-function placeOf(url: string, hasConsole: boolean): string {
-  return hasConsole ? `The console is at ${url}/.` : `The service is at ${url}.`;
-}
-
-function hintOf({ syncs }: Configuration): string {
-  if (Object.keys(syncs).length === 0) return "";
-  return `\`${command("runs")}\` in another terminal shows what was done. `;
-}
-
-/** Why the service is not ready while a sync is overdue; says nothing about the content of the sync. */
-function overdueNotice(daemon: Daemon | undefined): string | undefined {
-  const overdue = daemon?.overdue() ?? [];
-  return overdue.length === 0 ? undefined : `no success for too long: ${overdue.join(", ")}`;
 }
