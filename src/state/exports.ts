@@ -16,53 +16,53 @@ export interface Exported {
  * that an export that failed, or was killed, is repeated after the next run.
  */
 export class ExportRecord {
-  private readonly files: StateFiles;
-  private readonly own: readonly string[];
+  readonly #files: StateFiles;
+  readonly #own: readonly string[];
 
   /** @param place identifies the target */
   constructor(files: StateFiles, place: string) {
-    this.files = files;
-    this.own = paths.exports(place);
+    this.#files = files;
+    this.#own = paths.exports(place);
   }
 
   /** Whether these tables are up to date. */
   async has(into: Exported): Promise<boolean> {
-    return (await this.read()).includes(key(into));
+    return (await this.#read()).includes(key(into));
   }
 
   /** Records that they are. */
   async settle(into: Exported): Promise<void> {
-    const { file } = this;
+    const file = this.#file;
     await mkdir(dirname(file), { recursive: true, mode: 0o700 });
     const beside = `${file}.${process.pid}`;
-    await writeFile(beside, JSON.stringify([...new Set([...(await this.read()), key(into)])]));
+    await writeFile(beside, JSON.stringify([...new Set([...(await this.#read()), key(into)])]));
     // Root may export while the service runs as another account, which must be able to read it.
-    const { uid, gid } = await stat(this.files.folder);
+    const { uid, gid } = await stat(this.#files.folder);
     if (process.getuid?.() === 0) for (const path of [dirname(file), beside]) await chown(path, uid, gid);
     await rename(beside, file);
     // Without this record, the next run exports again.
-    await this.files.save(this.own).catch(() => undefined);
+    await this.#files.save(this.#own).catch(() => undefined);
   }
 
   /** Records that none are: the target is about to change. */
   async invalidate(): Promise<void> {
-    const { file } = this;
+    const file = this.#file;
     if (await exists(file)) {
       await rm(file);
       // Durably: after a power failure the tables must not count as up to date.
       await syncFolder(dirname(file));
     }
-    await this.files.save(this.own);
+    await this.#files.save(this.#own);
   }
 
-  private get file(): string {
-    return join(this.files.folder, ...this.own);
+  get #file(): string {
+    return join(this.#files.folder, ...this.#own);
   }
 
-  private async read(): Promise<string[]> {
-    await this.files.fetch(this.own);
+  async #read(): Promise<string[]> {
+    await this.#files.fetch(this.#own);
     try {
-      return JSON.parse(await readFile(this.file, "utf8")) as string[];
+      return JSON.parse(await readFile(this.#file, "utf8")) as string[];
     } catch {
       return [];
     }

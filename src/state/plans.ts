@@ -101,10 +101,10 @@ export interface PlanToStore extends PlanFacts {
 
 /** The stored plans of a state: a folder `runs/<id>` each. */
 export class Plans {
-  private readonly files: StateFiles;
+  readonly #files: StateFiles;
 
   constructor(files: StateFiles) {
-    this.files = files;
+    this.#files = files;
   }
 
   /**
@@ -114,15 +114,15 @@ export class Plans {
   async save(id: string, connection: Connection, planned: PlanToStore): Promise<string> {
     const { checks, waiting, amounts, scope } = planned;
     const document: StoredPlan = { version: 1, digest: planned.plan.digest, checks, waiting, amounts, scope };
-    const seal = await this.write(id, connection, Object.keys(tables) as (keyof typeof tables)[], document);
-    await this.files.save(paths.plans(id));
+    const seal = await this.#write(id, connection, Object.keys(tables) as (keyof typeof tables)[], document);
+    await this.#files.save(paths.plans(id));
     return seal;
   }
 
   /** Stores the quarantined records alone, of a run that has no plan to store. */
   async saveQuarantined(id: string, connection: Connection): Promise<void> {
-    await this.write(id, connection, ["quarantined"]);
-    await this.files.save(paths.plans(id));
+    await this.#write(id, connection, ["quarantined"]);
+    await this.#files.save(paths.plans(id));
   }
 
   /**
@@ -133,7 +133,7 @@ export class Plans {
   async load(id: string, connection: Connection): Promise<StoredPlan> {
     await this.fetch([id]);
     try {
-      const kept = JSON.parse(await readFile(join(this.folderOf(id), "plan.json"), "utf8")) as StoredPlan;
+      const kept = JSON.parse(await readFile(join(this.#folderOf(id), "plan.json"), "utf8")) as StoredPlan;
       const read = (table: keyof typeof tables): string => `read_parquet(${literal(this.file(id, table))})`;
       for (const table of applied) await connection.run(`CREATE OR REPLACE TABLE ${table} AS FROM ${read(table)}`);
       for (const table of explaining) {
@@ -157,12 +157,12 @@ export class Plans {
 
   /** Brings what is stored of runs here, where other processes have stored it. */
   fetch(ids: readonly string[]): Promise<void> {
-    return this.files.fetch(paths.plans(...ids));
+    return this.#files.fetch(paths.plans(...ids));
   }
 
   /** The path of one of its tables, for `read_parquet`. */
   file(id: string, table: keyof typeof tables): string {
-    return join(this.folderOf(id), `${table}.parquet`);
+    return join(this.#folderOf(id), `${table}.parquet`);
   }
 
   /**
@@ -174,7 +174,7 @@ export class Plans {
   async verify(id: string, seal: string | undefined): Promise<void> {
     if (seal === undefined) return;
     await this.fetch([id]);
-    const found = await sealOf(this.folderOf(id)).catch((error: unknown) => {
+    const found = await sealOf(this.#folderOf(id)).catch((error: unknown) => {
       throw unreadable(id, error);
     });
     if (found !== seal)
@@ -187,12 +187,12 @@ export class Plans {
   async replaceByPart(id: string): Promise<void> {
     const both = [id, partOf(id)];
     await this.fetch(both);
-    const part = this.folderOf(partOf(id));
+    const part = this.#folderOf(partOf(id));
     if (!(await exists(part))) return;
-    await rm(this.folderOf(id), { recursive: true, force: true });
-    await rename(part, this.folderOf(id));
-    await syncFolder(this.folder);
-    await this.files.save(paths.plans(...both));
+    await rm(this.#folderOf(id), { recursive: true, force: true });
+    await rename(part, this.#folderOf(id));
+    await syncFolder(this.#folder);
+    await this.#files.save(paths.plans(...both));
   }
 
   /** Moves a plan to the place of another one with the same changes: it knows more of the sources. */
@@ -200,38 +200,38 @@ export class Plans {
     const both = [id, newer];
     await this.fetch(both);
     // One file at a time, so that there is a whole plan whenever the process ends.
-    const names = await readdir(this.folderOf(newer)).catch(() => []);
-    for (const name of names) await rename(join(this.folderOf(newer), name), join(this.folderOf(id), name));
-    if (names.length > 0) await syncFolder(this.folder);
-    await this.files.save(paths.plans(...both));
+    const names = await readdir(this.#folderOf(newer)).catch(() => []);
+    for (const name of names) await rename(join(this.#folderOf(newer), name), join(this.#folderOf(id), name));
+    if (names.length > 0) await syncFolder(this.#folder);
+    await this.#files.save(paths.plans(...both));
   }
 
   /** Removes what is stored of all other runs; of runs that have ended, also unfinished plans and selected parts. */
   async prune(runs: { readonly ended: readonly string[]; readonly underWay: readonly string[] }): Promise<void> {
     const kept = new Set([...runs.ended, ...runs.underWay.flatMap((id) => [id, partOf(id)])]);
     const partial = new Set(runs.underWay.flatMap((id) => [partialOf(id), partialOf(partOf(id))]));
-    const names = await readdir(this.folder).catch(() => []);
+    const names = await readdir(this.#folder).catch(() => []);
     for (const name of names)
-      if (!kept.has(name) && !partial.has(name)) await rm(this.folderOf(name), { recursive: true, force: true });
-    await this.files.prune("runs", (name) => kept.has(name));
+      if (!kept.has(name) && !partial.has(name)) await rm(this.#folderOf(name), { recursive: true, force: true });
+    await this.#files.prune("runs", (name) => kept.has(name));
   }
 
-  private get folder(): string {
-    return join(this.files.folder, "runs");
+  get #folder(): string {
+    return join(this.#files.folder, "runs");
   }
 
-  private folderOf(name: string): string {
-    return join(this.folder, name);
+  #folderOf(name: string): string {
+    return join(this.#folder, name);
   }
 
   /** Writes tables of a workbench for a run, and what is in none, all of it or nothing. */
-  private async write(
+  async #write(
     id: string,
     connection: Connection,
     some: readonly (keyof typeof tables)[],
     document?: StoredPlan,
   ): Promise<string> {
-    const partial = this.folderOf(partialOf(id));
+    const partial = this.#folderOf(partialOf(id));
     await rm(partial, { recursive: true, force: true });
     await makeFolder(partial, "the folder of a run");
     try {
@@ -248,9 +248,9 @@ export class Plans {
       throw error;
     }
     const seal = await sealOf(partial);
-    await rm(this.folderOf(id), { recursive: true, force: true });
-    await rename(partial, this.folderOf(id));
-    for (const changed of [this.folder, this.files.folder]) await syncFolder(changed);
+    await rm(this.#folderOf(id), { recursive: true, force: true });
+    await rename(partial, this.#folderOf(id));
+    for (const changed of [this.#folder, this.#files.folder]) await syncFolder(changed);
     return seal;
   }
 }

@@ -29,16 +29,16 @@ const usuallyFullAt = 4 * 1024 * 1024;
 
 /** The audit log in the daemon's folder, open for appending. Only the process that holds the lock of the folder may open it. */
 export class FolderAudit implements AuditLog {
-  private readonly folder: string;
-  private readonly options: AuditOptions;
-  private opened: Opened;
-  private readonly queue = createQueue();
-  private isClosed = false;
+  readonly #folder: string;
+  readonly #options: AuditOptions;
+  #opened: Opened;
+  readonly #queue = createQueue();
+  #isClosed = false;
 
   private constructor(folder: string, options: AuditOptions, opened: Opened) {
-    this.folder = folder;
-    this.options = options;
-    this.opened = opened;
+    this.#folder = folder;
+    this.#options = options;
+    this.#opened = opened;
   }
 
   /**
@@ -51,65 +51,65 @@ export class FolderAudit implements AuditLog {
     await makeFolder(folder, "the daemon's folder");
     const audit = new FolderAudit(folder, options, await openFile(folder, options.expected));
     try {
-      await audit.writeFindings();
+      await audit.#writeFindings();
     } catch (error) {
-      await audit.opened.handle.close();
+      await audit.#opened.handle.close();
       throw error;
     }
     return audit;
   }
 
   append(entry: AuditEntry): Promise<void> {
-    if (this.isClosed) return Promise.reject(new Error("the audit log is closed"));
-    return this.queue(() => this.appendNext(entry));
+    if (this.#isClosed) return Promise.reject(new Error("the audit log is closed"));
+    return this.#queue(() => this.#appendNext(entry));
   }
 
   /** The last entry, which is stored beside the log as well (`readHead`). */
   head(): Head {
-    return this.opened.head;
+    return this.#opened.head;
   }
 
   /** Waits for the appends under way. */
   async close(): Promise<void> {
-    if (this.isClosed) return;
-    this.isClosed = true;
-    await this.queue.idle();
-    await this.opened.handle.close();
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#queue.idle();
+    await this.#opened.handle.close();
   }
 
-  private get path(): string {
-    return join(this.folder, currentName);
+  get #path(): string {
+    return join(this.#folder, currentName);
   }
 
-  private async appendNext(entry: AuditEntry): Promise<void> {
+  async #appendNext(entry: AuditEntry): Promise<void> {
     // After a failed write, or when somebody else has touched the file, look at it again as at the start.
-    if (!(await isUnchanged(this.path, this.opened))) await this.reopen();
-    if (this.opened.size >= (this.options.fullAt ?? usuallyFullAt)) {
-      await rename(this.path, join(this.folder, earlierFile(this.opened.first)));
-      await this.reopen();
+    if (!(await isUnchanged(this.#path, this.#opened))) await this.#reopen();
+    if (this.#opened.size >= (this.#options.fullAt ?? usuallyFullAt)) {
+      await rename(this.#path, join(this.#folder, earlierFile(this.#opened.first)));
+      await this.#reopen();
     }
-    await this.writeFindings();
-    await this.write(entry);
+    await this.#writeFindings();
+    await this.#write(entry);
   }
 
-  private async reopen(): Promise<void> {
-    const { handle, head, findings } = this.opened;
-    const next = await openFile(this.folder, head);
-    this.opened = { ...next, findings: [...findings, ...next.findings] };
+  async #reopen(): Promise<void> {
+    const { handle, head, findings } = this.#opened;
+    const next = await openFile(this.#folder, head);
+    this.#opened = { ...next, findings: [...findings, ...next.findings] };
     await handle.close();
   }
 
-  private async writeFindings(): Promise<void> {
-    for (let [finding] = this.opened.findings; finding !== undefined; [finding] = this.opened.findings) {
-      await this.write(finding);
-      this.options.warn?.(describe(finding));
-      this.opened = { ...this.opened, findings: this.opened.findings.slice(1) };
+  async #writeFindings(): Promise<void> {
+    for (let [finding] = this.#opened.findings; finding !== undefined; [finding] = this.#opened.findings) {
+      await this.#write(finding);
+      this.#options.warn?.(describe(finding));
+      this.#opened = { ...this.#opened, findings: this.#opened.findings.slice(1) };
     }
   }
 
-  private async write(entry: AuditEntry): Promise<void> {
-    const { handle, size } = this.opened;
-    const { line, head } = sealed(redacted(entry), this.opened.head, new Date());
+  async #write(entry: AuditEntry): Promise<void> {
+    const { handle, size } = this.#opened;
+    const { line, head } = sealed(redacted(entry), this.#opened.head, new Date());
     const bytes = Buffer.from(`${line}\n`);
     try {
       await handle.appendFile(bytes);
@@ -117,12 +117,12 @@ export class FolderAudit implements AuditLog {
     } catch (error) {
       // Removes the part of the line that the disk had room for. If it stays, it is put aside like what a kill leaves.
       await handle.truncate(size).catch(() => undefined);
-      throw unwritable(called(this.path), error);
+      throw unwritable(called(this.#path), error);
     }
-    this.opened = { ...this.opened, head, size: size + bytes.length };
+    this.#opened = { ...this.#opened, head, size: size + bytes.length };
     // After the entry: a crash between them leaves a log that is newer than what is known of it.
-    await writeHead(this.folder, head).catch((error: unknown) => {
-      this.options.warn?.(
+    await writeHead(this.#folder, head).catch((error: unknown) => {
+      this.#options.warn?.(
         `that entry ${head.sequence} of the audit log was written cannot be stored beside it: ${messageOf(error)}`,
       );
     });

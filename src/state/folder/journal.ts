@@ -86,17 +86,17 @@ export async function hasRuns(folder: string): Promise<boolean> {
 export class FolderJournal implements Journal {
   /** Set if the file was damaged and has been put aside. */
   readonly damaged: Damage | undefined;
-  private readonly database: Low<JournalDocument>;
-  private readonly retention: Retention;
-  private readonly writing = createQueue();
+  readonly #database: Low<JournalDocument>;
+  readonly #retention: Retention;
+  readonly #writing = createQueue();
   /** The write that has not begun yet: it takes everything that changes until it does. */
-  private next: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
   /** What was noted has no write yet. */
-  private noted: NodeJS.Timeout | undefined;
+  #noted: NodeJS.Timeout | undefined;
 
   private constructor(database: Low<JournalDocument>, retention: Retention, damaged: Damage | undefined) {
-    this.database = database;
-    this.retention = retention;
+    this.#database = database;
+    this.#retention = retention;
     this.damaged = damaged;
   }
 
@@ -122,13 +122,13 @@ export class FolderJournal implements Journal {
     const journal = new FolderJournal(database, retention, damaged);
     if (damaged !== undefined) {
       database.data = await startOver(folder, damaged);
-      await journal.write();
+      await journal.#write();
     }
     return journal;
   }
 
   get runs(): readonly RunRecord[] {
-    return this.database.data.runs;
+    return this.#database.data.runs;
   }
 
   find(id: string): RunRecord | undefined {
@@ -136,35 +136,35 @@ export class FolderJournal implements Journal {
   }
 
   put(runs: RunRecord | readonly RunRecord[], of?: { readonly sync: string; readonly change: Change }): Promise<void> {
-    this.setRuns([runs].flat());
-    if (of !== undefined) this.setState(of.sync, of.change);
-    return this.write();
+    this.#setRuns([runs].flat());
+    if (of !== undefined) this.#setState(of.sync, of.change);
+    return this.#write();
   }
 
   note(run: RunRecord): void {
-    this.setRuns([run]);
-    this.noted ??= setTimeout(() => void this.write().catch(() => undefined), noteDelay).unref();
+    this.#setRuns([run]);
+    this.#noted ??= setTimeout(() => void this.#write().catch(() => undefined), noteDelay).unref();
   }
 
   remove(id: string): Promise<void> {
-    this.set({ runs: this.runs.filter((run) => run.id !== id) });
-    return this.write();
+    this.#set({ runs: this.runs.filter((run) => run.id !== id) });
+    return this.#write();
   }
 
   state(sync: string): SyncState {
-    return this.database.data.syncs[sync] ?? initialState(this.database.data);
+    return this.#database.data.syncs[sync] ?? initialState(this.#database.data);
   }
 
   change(sync: string, change: Change): Promise<void> {
-    this.setState(sync, change);
-    return this.write();
+    this.#setState(sync, change);
+    return this.#write();
   }
 
   async prune(now: number): Promise<void> {
-    const runs = retain(this.runs, this.retention, now);
+    const runs = retain(this.runs, this.#retention, now);
     if (runs === this.runs) return;
-    this.set({ runs });
-    await this.write();
+    this.#set({ runs });
+    await this.#write();
   }
 
   /** Nobody else writes it. */
@@ -182,40 +182,40 @@ export class FolderJournal implements Journal {
 
   /** The newest entry of the audit log that it knows. */
   get audited(): Head | undefined {
-    return this.database.data.audit;
+    return this.#database.data.audit;
   }
 
   /** Records the newest entry of the audit log, with the next write. */
   set audited(audit: Head) {
-    this.set({ audit });
+    this.#set({ audit });
   }
 
   /** In order: a write never replaces a newer one. */
-  private write(): Promise<void> {
-    clearTimeout(this.noted);
-    this.noted = undefined;
-    this.next ??= this.writing(() => {
-      this.next = undefined;
-      return this.database.write();
+  #write(): Promise<void> {
+    clearTimeout(this.#noted);
+    this.#noted = undefined;
+    this.#next ??= this.#writing(() => {
+      this.#next = undefined;
+      return this.#database.write();
     });
-    return this.next;
+    return this.#next;
   }
 
-  private set(change: Partial<JournalDocument>): void {
-    this.database.data = { ...this.database.data, ...change };
+  #set(change: Partial<JournalDocument>): void {
+    this.#database.data = { ...this.#database.data, ...change };
   }
 
-  private setRuns(changed: readonly RunRecord[]): void {
+  #setRuns(changed: readonly RunRecord[]): void {
     let { runs } = this;
     for (const run of changed) {
       const at = runs.findIndex(({ id }) => id === run.id);
       runs = at === -1 ? [...runs, run] : runs.with(at, run);
     }
-    this.set({ runs });
+    this.#set({ runs });
   }
 
-  private setState(sync: string, change: Change): void {
-    this.set({ syncs: { ...this.database.data.syncs, [sync]: change(this.state(sync)) } });
+  #setState(sync: string, change: Change): void {
+    this.#set({ syncs: { ...this.#database.data.syncs, [sync]: change(this.state(sync)) } });
   }
 }
 

@@ -13,12 +13,12 @@ export class FolderStore implements Store {
   readonly files: StateFiles;
   readonly lease = untilItEnds;
   readonly audit: Store["audit"];
-  private readonly log: FolderAudit;
+  readonly #log: FolderAudit;
 
   private constructor(folder: string, journal: FolderJournal, log: FolderAudit) {
     this.place = folder;
     this.journal = journal;
-    this.log = log;
+    this.#log = log;
     this.files = filesIn(folder);
     this.audit = {
       // The journal's next write remembers how far the log goes.
@@ -36,17 +36,17 @@ export class FolderStore implements Store {
     const log = await FolderAudit.open(folder, { expected: await readHead(folder), warn });
     const store = new FolderStore(folder, journal, log);
     // A damaged log continues in a new file, whose head is not the one the journal knows.
-    if (log.head().sequence > 0 && log.head().hash !== journal.audited?.hash) await store.rememberHead();
+    if (log.head().sequence > 0 && log.head().hash !== journal.audited?.hash) await store.#rememberHead();
     return store;
   }
 
   /** Waits for the appends under way. */
   close(): Promise<void> {
-    return this.log.close();
+    return this.#log.close();
   }
 
-  private async rememberHead(): Promise<void> {
-    this.journal.audited = this.log.head();
+  async #rememberHead(): Promise<void> {
+    this.journal.audited = this.#log.head();
     await this.journal.put([]);
   }
 }

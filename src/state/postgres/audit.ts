@@ -23,24 +23,24 @@ type Rows = Pick<Postgres, "rows">;
 
 /** The audit log of several processes. The database lets one append at a time. */
 export class PostgresAudit implements AuditLog {
-  private readonly node: Pick<Node, "fenced" | "now">;
-  private readonly queue = createQueue();
-  private last: Head;
+  readonly #node: Pick<Node, "fenced" | "now">;
+  readonly #queue = createQueue();
+  #last: Head;
 
-  private constructor(node: PostgresAudit["node"], last: Head) {
-    this.node = node;
-    this.last = last;
+  private constructor(node: Pick<Node, "fenced" | "now">, last: Head) {
+    this.#node = node;
+    this.#last = last;
   }
 
-  static async open(postgres: Rows, node: PostgresAudit["node"]): Promise<PostgresAudit> {
+  static async open(postgres: Rows, node: Pick<Node, "fenced" | "now">): Promise<PostgresAudit> {
     return new PostgresAudit(node, await readHead(postgres));
   }
 
   append(entry: AuditEntry): Promise<void> {
-    return this.queue(async () => {
-      this.last = await this.node.fenced(async (transaction) => {
+    return this.#queue(async () => {
+      this.#last = await this.#node.fenced(async (transaction) => {
         const before = await readHead(transaction, "FOR UPDATE");
-        const { head, line } = sealed(redacted(entry), before, new Date(this.node.now()));
+        const { head, line } = sealed(redacted(entry), before, new Date(this.#node.now()));
         await transaction.rows("INSERT INTO rollcall.audit (sequence, line) VALUES ($1, $2)", [head.sequence, line]);
         await writeHead(transaction, head);
         return head;
@@ -49,12 +49,12 @@ export class PostgresAudit implements AuditLog {
   }
 
   head(): Head {
-    return this.last;
+    return this.#last;
   }
 
   /** Waits for the appends under way. */
   close(): Promise<void> {
-    return this.queue.idle();
+    return this.#queue.idle();
   }
 }
 

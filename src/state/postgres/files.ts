@@ -37,23 +37,23 @@ interface Sides {
 export class PostgresFiles implements StateFiles {
   readonly folder: string;
   readonly isCopy = true;
-  private readonly postgres: Postgres;
-  private readonly node: Pick<Node, "fenced"> | undefined;
-  private readonly working = createQueue();
+  readonly #postgres: Postgres;
+  readonly #node: Pick<Node, "fenced"> | undefined;
+  readonly #working = createQueue();
 
   /** @param node absent: they are only read, and copies go with what they are copies of */
   constructor(postgres: Postgres, folder: string, node?: Pick<Node, "fenced">) {
-    this.postgres = postgres;
+    this.#postgres = postgres;
     this.folder = folder;
-    this.node = node;
+    this.#node = node;
   }
 
   fetch(beginnings: readonly string[]): Promise<void> {
-    return this.working(async () => {
+    return this.#working(async () => {
       const { folder } = this;
       // Before the database: what another process has brought here meanwhile is not taken for something too many.
       const here = await hashesOf(folder, beginnings);
-      await this.postgres.transaction(
+      await this.#postgres.transaction(
         async (transaction) => {
           const there = await hashesIn(transaction, beginnings);
           for (const [path, hashes] of there) {
@@ -64,15 +64,15 @@ export class PostgresFiles implements StateFiles {
         },
         { readOnly: true, snapshot: true },
       );
-      if (this.node === undefined) await this.removeEndedRuns();
+      if (this.#node === undefined) await this.#removeEndedRuns();
     });
   }
 
   save(beginnings: readonly string[]): Promise<void> {
-    return this.working(async () => {
+    return this.#working(async () => {
       const { folder } = this;
       const here = await hashesOf(folder, beginnings);
-      await this.fenced(async (transaction) => {
+      await this.#fenced(async (transaction) => {
         const there = await hashesIn(transaction, beginnings);
         const gone = [...there.keys()].filter((path) => !here.has(path));
         for (const [path, hashes] of here) {
@@ -83,7 +83,7 @@ export class PostgresFiles implements StateFiles {
         const ledger = gone.find((path) => path.endsWith(".duckdb"));
         if (ledger !== undefined)
           throw new InputError(
-            `${join(folder, ledger)} is gone: no run removes a ledger. It is still in the database ${this.postgres.place}, and the next run uses that`,
+            `${join(folder, ledger)} is gone: no run removes a ledger. It is still in the database ${this.#postgres.place}, and the next run uses that`,
           );
         if (gone.length > 0) await removeFiles(transaction, gone);
       });
@@ -91,26 +91,26 @@ export class PostgresFiles implements StateFiles {
   }
 
   async prune(below: string, isKept: (name: string) => boolean): Promise<void> {
-    const rows = await this.postgres.rows<{ path: string }>(
+    const rows = await this.#postgres.rows<{ path: string }>(
       "SELECT DISTINCT path FROM rollcall.files WHERE starts_with(path, $1)",
       [`${below}/`],
     );
     const going = rows
       .map(({ path }) => path)
       .filter((path) => !isKept(path.slice(below.length + 1).split("/", 1)[0] ?? ""));
-    if (going.length > 0) await this.fenced((transaction) => removeFiles(transaction, going));
+    if (going.length > 0) await this.#fenced((transaction) => removeFiles(transaction, going));
   }
 
-  private fenced(work: (transaction: Transaction) => Promise<unknown>): Promise<unknown> {
-    if (this.node === undefined) throw new Error("these files are only read");
-    return this.node.fenced(work);
+  #fenced(work: (transaction: Transaction) => Promise<unknown>): Promise<unknown> {
+    if (this.#node === undefined) throw new Error("these files are only read");
+    return this.#node.fenced(work);
   }
 
   /** Removes the copies of runs whose plans are not stored any more. */
-  private async removeEndedRuns(): Promise<void> {
+  async #removeEndedRuns(): Promise<void> {
     const here = await readdir(join(this.folder, "runs")).catch(() => []);
     if (here.length === 0) return;
-    const there = await this.postgres.rows<{ run: string }>(
+    const there = await this.#postgres.rows<{ run: string }>(
       "SELECT DISTINCT split_part(path, '/', 2) AS run FROM rollcall.files WHERE starts_with(path, 'runs/')",
     );
     const stored = new Set(there.map(({ run }) => run));

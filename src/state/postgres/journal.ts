@@ -54,27 +54,27 @@ interface RunRow {
 
 /** The journal of several processes. Each knows it as of its last `refresh`, with its own changes. */
 export class PostgresJournal implements Journal {
-  private readonly postgres: Postgres;
-  private readonly node: Node;
-  private readonly retention: Retention;
-  private readonly byId = new Map<string, RunRecord>();
-  private readonly states = new Map<string, SyncState>();
+  readonly #postgres: Postgres;
+  readonly #node: Node;
+  readonly #retention: Retention;
+  readonly #byId = new Map<string, RunRecord>();
+  readonly #states = new Map<string, SyncState>();
   /** The nodes that are at work on runs, and those that have a lease. */
-  private readonly nodes = new Map<string, bigint | null>();
-  private alive: ReadonlySet<bigint> = new Set();
-  private revision = -1n;
+  readonly #nodes = new Map<string, bigint | null>();
+  #alive: ReadonlySet<bigint> = new Set();
+  #revision = -1n;
   /** Something could not be written here: what is known here may be what nobody else knows. */
-  private isDoubtful = false;
+  #isDoubtful = false;
   /** What was changed here and is not written yet: that is newer than what is read. */
-  private readonly unwritten = new Map<string, number>();
+  readonly #unwritten = new Map<string, number>();
   /** The runs, the oldest first; undefined: to be sorted anew. */
-  private sorted: readonly RunRecord[] | undefined;
-  private readonly working = createQueue();
+  #sorted: readonly RunRecord[] | undefined;
+  readonly #working = createQueue();
 
   private constructor(postgres: Postgres, node: Node, retention: Retention) {
-    this.postgres = postgres;
-    this.node = node;
-    this.retention = retention;
+    this.#postgres = postgres;
+    this.#node = node;
+    this.#retention = retention;
   }
 
   static async open(postgres: Postgres, node: Node, retention: Retention): Promise<PostgresJournal> {
@@ -84,12 +84,12 @@ export class PostgresJournal implements Journal {
   }
 
   get runs(): readonly RunRecord[] {
-    this.sorted ??= [...this.byId.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
-    return this.sorted;
+    this.#sorted ??= [...this.#byId.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
+    return this.#sorted;
   }
 
   find(id: string): RunRecord | undefined {
-    return this.byId.get(id);
+    return this.#byId.get(id);
   }
 
   put(
@@ -97,52 +97,52 @@ export class PostgresJournal implements Journal {
     of?: { readonly sync: string; readonly change: Change },
     events?: readonly SyncEvent[],
   ): Promise<void> {
-    return this.write({ runs: [runs].flat(), of, events });
+    return this.#write({ runs: [runs].flat(), of, events });
   }
 
   note(run: RunRecord): void {
-    void this.write({ runs: [run] }).catch(() => undefined);
+    void this.#write({ runs: [run] }).catch(() => undefined);
   }
 
   remove(id: string): Promise<void> {
-    return this.write({ gone: [id] });
+    return this.#write({ gone: [id] });
   }
 
   state(sync: string): SyncState {
-    return this.states.get(sync) ?? unknown;
+    return this.#states.get(sync) ?? unknown;
   }
 
   change(sync: string, change: Change): Promise<void> {
-    return this.write({ of: { sync, change } });
+    return this.#write({ of: { sync, change } });
   }
 
   async prune(now: number): Promise<void> {
     const before = this.runs;
-    const after = retain(before, this.retention, now);
+    const after = retain(before, this.#retention, now);
     if (after === before) return;
     const staying = new Set(after.map(({ id }) => id));
-    await this.write({
-      runs: after.filter((run) => this.byId.get(run.id) !== run),
+    await this.#write({
+      runs: after.filter((run) => this.#byId.get(run.id) !== run),
       gone: before.flatMap(({ id }) => (staying.has(id) ? [] : [id])),
     });
   }
 
   refresh(): Promise<readonly RunRecord[]> {
-    return this.working(() => this.readNew());
+    return this.#working(() => this.#readNew());
   }
 
   isHere(id: string): boolean {
-    return this.nodes.get(id) === this.node.id();
+    return this.#nodes.get(id) === this.#node.id();
   }
 
   isElsewhere(id: string): boolean {
-    const at = this.nodes.get(id);
-    return at !== undefined && at !== null && at !== this.node.id() && this.alive.has(at);
+    const at = this.#nodes.get(id);
+    return at !== undefined && at !== null && at !== this.#node.id() && this.#alive.has(at);
   }
 
   /** The events that were recorded with runs, by any process, and that nobody has taken yet; the oldest first. */
   async events(): Promise<readonly RecordedEvent[]> {
-    const rows = await this.postgres.rows<{ id: bigint; document: EventDocument }>(
+    const rows = await this.#postgres.rows<{ id: bigint; document: EventDocument }>(
       `SELECT id, document FROM rollcall.events ORDER BY id LIMIT ${mostEvents}`,
     );
     return rows.map(({ id, document }) => ({ id, event: eventOf(document) }));
@@ -150,52 +150,52 @@ export class PostgresJournal implements Journal {
 
   /** Removes events, up to this one. */
   async taken(id: bigint): Promise<void> {
-    await this.node.fenced((transaction) => transaction.rows("DELETE FROM rollcall.events WHERE id <= $1", [id]));
+    await this.#node.fenced((transaction) => transaction.rows("DELETE FROM rollcall.events WHERE id <= $1", [id]));
   }
 
-  private isOwn(key: string): boolean {
-    return (this.unwritten.get(key) ?? 0) > 0;
+  #isOwn(key: string): boolean {
+    return (this.#unwritten.get(key) ?? 0) > 0;
   }
 
-  private set(changed: readonly RunRecord[]): void {
-    for (const run of changed) this.byId.set(run.id, run);
-    this.sorted = undefined;
+  #set(changed: readonly RunRecord[]): void {
+    for (const run of changed) this.#byId.set(run.id, run);
+    this.#sorted = undefined;
   }
 
-  private async write(entry: Entry): Promise<void> {
+  async #write(entry: Entry): Promise<void> {
     const { runs = [], gone = [], of } = entry;
     const keys = [...runs.map(({ id }) => id), ...gone, ...(of === undefined ? [] : [`sync ${of.sync}`])];
-    this.set(runs);
-    for (const id of gone) this.byId.delete(id);
-    if (of !== undefined) this.states.set(of.sync, of.change(this.state(of.sync)));
-    for (const key of keys) this.unwritten.set(key, (this.unwritten.get(key) ?? 0) + 1);
+    this.#set(runs);
+    for (const id of gone) this.#byId.delete(id);
+    if (of !== undefined) this.#states.set(of.sync, of.change(this.state(of.sync)));
+    for (const key of keys) this.#unwritten.set(key, (this.#unwritten.get(key) ?? 0) + 1);
     try {
-      await this.working(async () => {
-        const state = await this.node.fenced((transaction) => writeEntry(transaction, this.node.id(), entry));
-        for (const run of runs) this.nodes.set(run.id, run.state === "running" ? this.node.id() : null);
+      await this.#working(async () => {
+        const state = await this.#node.fenced((transaction) => writeEntry(transaction, this.#node.id(), entry));
+        for (const run of runs) this.#nodes.set(run.id, run.state === "running" ? this.#node.id() : null);
         // Unless another change of it waits to be written, which is known here already.
-        if (of !== undefined && state !== undefined && this.unwritten.get(`sync ${of.sync}`) === 1)
-          this.states.set(of.sync, state);
+        if (of !== undefined && state !== undefined && this.#unwritten.get(`sync ${of.sync}`) === 1)
+          this.#states.set(of.sync, state);
       });
     } catch (error) {
-      this.isDoubtful = true;
+      this.#isDoubtful = true;
       throw error;
     } finally {
-      for (const key of keys) this.unwritten.set(key, (this.unwritten.get(key) ?? 1) - 1);
+      for (const key of keys) this.#unwritten.set(key, (this.#unwritten.get(key) ?? 1) - 1);
     }
   }
 
-  private async readNew(): Promise<RunRecord[]> {
-    const { postgres } = this;
+  async #readNew(): Promise<RunRecord[]> {
+    const postgres = this.#postgres;
     const [head] = await postgres.rows<{ revision: bigint; removed: bigint }>(
       "SELECT revision, removed FROM rollcall.journal",
     );
     if (head === undefined) return [];
-    if (head.revision === this.revision && !this.isDoubtful) {
-      await this.readNodes();
+    if (head.revision === this.#revision && !this.#isDoubtful) {
+      await this.#readNodes();
       return [];
     }
-    const since = this.isDoubtful || head.removed > this.revision ? -1n : this.revision;
+    const since = this.#isDoubtful || head.removed > this.#revision ? -1n : this.#revision;
     const found = await postgres.rows<RunRow>(
       "SELECT document, node, writer, revision FROM rollcall.runs WHERE revision > $1 ORDER BY revision, id",
       [since],
@@ -205,32 +205,32 @@ export class PostgresJournal implements Journal {
       [since],
     );
     // After the runs: whoever has begun one of them was there before.
-    await this.readNodes();
-    if (since < 0n) this.forgetOthers(found, syncs);
-    const taken = found.filter(({ document: { id } }) => !this.isOwn(id));
-    this.set(taken.map(({ document }) => recordOf(document)));
-    for (const { document: run, node: at } of taken) this.nodes.set(run.id, at);
-    for (const { name, document: state } of syncs) if (!this.isOwn(`sync ${name}`)) this.states.set(name, state);
-    const before = this.revision;
-    this.revision = head.revision;
-    this.isDoubtful = false;
+    await this.#readNodes();
+    if (since < 0n) this.#forgetOthers(found, syncs);
+    const taken = found.filter(({ document: { id } }) => !this.#isOwn(id));
+    this.#set(taken.map(({ document }) => recordOf(document)));
+    for (const { document: run, node: at } of taken) this.#nodes.set(run.id, at);
+    for (const { name, document: state } of syncs) if (!this.#isOwn(`sync ${name}`)) this.#states.set(name, state);
+    const before = this.#revision;
+    this.#revision = head.revision;
+    this.#isDoubtful = false;
     if (before < 0n) return [];
     return taken
-      .filter((row) => row.revision > before && row.writer !== this.node.id())
+      .filter((row) => row.revision > before && row.writer !== this.#node.id())
       .map(({ document }) => recordOf(document));
   }
 
   /** What is known here, and is not among everything that there is. */
-  private forgetOthers(found: readonly RunRow[], syncs: readonly { readonly name: string }[]): void {
+  #forgetOthers(found: readonly RunRow[], syncs: readonly { readonly name: string }[]): void {
     const there = new Set([...found.map(({ document: { id } }) => id), ...syncs.map(({ name }) => `sync ${name}`)]);
-    for (const id of this.byId.keys()) if (!there.has(id) && !this.isOwn(id)) this.byId.delete(id);
-    for (const name of this.states.keys())
-      if (!there.has(`sync ${name}`) && !this.isOwn(`sync ${name}`)) this.states.delete(name);
+    for (const id of this.#byId.keys()) if (!there.has(id) && !this.#isOwn(id)) this.#byId.delete(id);
+    for (const name of this.#states.keys())
+      if (!there.has(`sync ${name}`) && !this.#isOwn(`sync ${name}`)) this.#states.delete(name);
   }
 
-  private async readNodes(): Promise<void> {
-    this.alive = new Set(
-      (await this.postgres.rows<{ id: bigint }>("SELECT id FROM rollcall.nodes")).map(({ id }) => id),
+  async #readNodes(): Promise<void> {
+    this.#alive = new Set(
+      (await this.#postgres.rows<{ id: bigint }>("SELECT id FROM rollcall.nodes")).map(({ id }) => id),
     );
   }
 }

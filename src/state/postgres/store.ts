@@ -24,7 +24,7 @@ export class PostgresStore implements Store {
   /** Of the daemon's folder on this machine. */
   readonly files: PostgresFiles;
   readonly lease: Node;
-  private readonly closePools: () => Promise<void>;
+  readonly #closePools: () => Promise<void>;
 
   private constructor(
     { place }: Postgres,
@@ -36,7 +36,7 @@ export class PostgresStore implements Store {
     this.audit = parts.audit;
     this.files = parts.files;
     this.lease = parts.lease;
-    this.closePools = closePools;
+    this.#closePools = closePools;
   }
 
   /**
@@ -77,7 +77,7 @@ export class PostgresStore implements Store {
   async close(): Promise<void> {
     await this.audit.close();
     await this.lease.close();
-    await this.closePools();
+    await this.#closePools();
   }
 }
 
