@@ -37,7 +37,7 @@ export async function findSnapshot<Document extends object>(
   name: string,
 ): Promise<Snapshot<Document> | undefined> {
   const found = (await readJson(join(folder, `${name}.json`))) as (Document & { readonly folder: string }) | undefined;
-  return found && new Snapshot(found, join(folder, found.folder));
+  return typeof found?.folder === "string" ? new Snapshot(found, join(folder, found.folder)) : undefined;
 }
 
 /** Copies a snapshot, where there is one, to another folder. */
