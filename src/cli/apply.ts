@@ -13,7 +13,6 @@ import { approvalQuestion, confirmed, openDocuments, showRun } from "./run-outpu
 import type { RunDocument } from "./run-output.ts";
 import { errorDocument, InputError } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
-import { dryRun } from "./plan.ts";
 
 export function declare(command: Command, runner: Runner): void {
   withNotify(withFor(withLimit(common(command).argument("[sync]", allSyncs))))
@@ -101,6 +100,7 @@ async function applyOne(
   let { digest } = options;
   let { report } = document;
   if (context.output.interactive && !options.yes) {
+    const { dryRun } = await import("./plan.ts");
     const shown = await dryRun(context, sync, { digest, overrides, for: people, ...document });
     const target = context.configuration.syncs[sync]?.to ?? sync;
     if (shown.outcome === "planned" && !(await confirmed(context, approvalQuestion({ ...shown, target })))) {

@@ -8,7 +8,7 @@ import type { CommandCoordinator } from "#sync/coordinator/coordinator.ts";
 import type { Context } from "#daemon/context.ts";
 import { localActor } from "#daemon/context.ts";
 import { holdLock } from "#daemon/data-folder.ts";
-import { startNotifying } from "#daemon/notifications.ts";
+import type { startNotifying as start } from "#daemon/notifications.ts";
 import { openStore } from "#daemon/records.ts";
 
 /** How long to wait for another command, which may still be sending notifications, in milliseconds. */
@@ -37,13 +37,14 @@ export async function withCoordinator<Result>(
     try {
       const coordinator = await openLocalCoordinator(() => context, store);
       // What several daemons share, the one that leads tells people of.
-      const endNotifying = store.isShared ? async () => {} : await startNotifying(coordinator, context);
+      const endNotifying =
+        store.isShared || !notifies(context) ? undefined : await startNotifying(coordinator, context);
       try {
         await coordinator.recover();
         return await work(coordinator);
       } finally {
         await coordinator.close();
-        await endNotifying();
+        await endNotifying?.();
       }
     } finally {
       await store.close();
@@ -89,4 +90,16 @@ async function withDaemon<Result>(
     interruption.stop.removeEventListener("abort", leave);
     coordinator.close();
   }
+}
+
+/** Whether a command tells anybody what it does. */
+function notifies({ configuration: { notifications, syncs }, notify = true }: Context): boolean {
+  const hasHeartbeat = Object.values(syncs).some(({ heartbeat }) => heartbeat !== undefined);
+  return notify && (Object.keys(notifications).length > 0 || hasHeartbeat);
+}
+
+/** Only loaded where somebody is told: channels are many files. */
+async function startNotifying(...given: Parameters<typeof start>): ReturnType<typeof start> {
+  const notifications = await import("#daemon/notifications.ts");
+  return notifications.startNotifying(...given);
 }

@@ -108,12 +108,8 @@ const ends = new WeakMap<Context["interruption"], number>();
  */
 export async function startNotifying(
   coordinator: Pick<LocalCoordinator, "subscribe">,
-  { configuration, interruption, log, output, notify = true }: Context,
+  { configuration, interruption, log, output }: Context,
 ): Promise<() => Promise<void>> {
-  const { notifications: channels, syncs } = configuration;
-  const isWanted =
-    Object.keys(channels).length > 0 || Object.values(syncs).some(({ heartbeat }) => heartbeat !== undefined);
-  if (!notify || !isWanted) return async () => {};
   const { stop } = interruption;
   let notifications: Notifications;
   try {
