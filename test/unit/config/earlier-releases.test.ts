@@ -29,8 +29,8 @@ function keysOf(schema: Schema, path = ""): string[] {
   return below;
 }
 
-test("every key of a configuration for 0.1.0 is still valid", async () => {
-  const before = (await read("test/fixtures/0.1.0/configuration-keys.txt")).trim().split("\n");
+test.each(["0.1.0", "0.2.0"])("every key of a configuration for %s is still valid", async (release) => {
+  const before = (await read(`test/fixtures/${release}/configuration-keys.txt`)).trim().split("\n");
   const now = new Set(keysOf(JSON.parse(await read("config/schema.json")) as Schema));
   expect(before.length).toBeGreaterThan(300);
   expect(before.filter((key) => !now.has(key))).toEqual([]);
