@@ -179,8 +179,7 @@ export default defineConfig({
     "typescript/switch-exhaustiveness-check": "error",
     "typescript/no-unsafe-type-assertion": "off",
     "typescript/only-throw-error": "error",
-    // What looks like a method here is a function of an object literal: none uses `this`.
-    "typescript/unbound-method": "off",
+    "typescript/unbound-method": "error",
     "unicorn/no-array-sort": "off",
     "unicorn/no-array-reverse": "off",
     "unicorn/require-post-message-target-origin": "off",
@@ -213,6 +212,8 @@ export default defineConfig({
       files: ["test/**/*.ts"],
       rules: {
         "no-console": "off",
+        // What tests take apart are objects of functions.
+        "typescript/unbound-method": "off",
         "typescript/no-non-null-assertion": "off",
         "unicorn/consistent-function-scoping": "off",
         "oxc/no-map-spread": "off",

@@ -8,7 +8,7 @@ export interface ReadContext {
   /** Aborts the read: it ends within a second by throwing the signal's reason. */
   readonly signal: AbortSignal;
   /** Reports something that does not fail the read but that a person should know. Must not hold a secret. */
-  warn(message: string): void;
+  readonly warn: (message: string) => void;
   /** The attributes that are used, by kind; a connector may leave the others out. Absent: all. */
   readonly attributes?: WantedAttributes | undefined;
   /**
@@ -23,7 +23,7 @@ export interface ReadContext {
    */
   readonly lastCounts?: Readonly<Record<string, number>> | undefined;
   /** Reports how much there is of something, under a name that a person understands. Stored when the run succeeds. */
-  count?(name: string, amount: number): void;
+  readonly count?: ((name: string, amount: number) => void) | undefined;
   /**
    * Takes memberships as lines, instead of the records that they are, and resolves when there is room for more. They count
    * as delivered, and only if the read ends without an error. Absent: they come as records.
@@ -120,7 +120,7 @@ export interface Connector<Options = unknown> {
 /** A connector that comes with Rollcall. Loaded when it is used. */
 export interface BuiltInConnector {
   readonly name: string;
-  load(): Promise<Connector>;
+  readonly load: () => Promise<Connector>;
 }
 
 /** Groups may have thousands of members each, so a batch also ends at so many references to groups and members. */

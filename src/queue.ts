@@ -6,7 +6,7 @@ export interface Queue {
    */
   <Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
   /** Resolves when nothing runs or waits any more. */
-  idle(): Promise<void>;
+  readonly idle: () => Promise<void>;
 }
 
 /** Runs at most `width` calls at a time, in the order in which they were made. A call that fails does not stop the next. */
@@ -70,7 +70,7 @@ export function createQueue(width = 1): Queue {
 export interface KeyedQueue {
   <Result>(key: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
   /** Resolves when nothing runs or waits any more, whatever its key. */
-  idle(): Promise<void>;
+  readonly idle: () => Promise<void>;
 }
 
 export function createKeyedQueue(width = 1): KeyedQueue {

@@ -243,7 +243,7 @@ export async function* pageOf(
     /** The list is longer: the rest of it, still arriving. */
     readonly rest?: Page;
     readonly envelope: Envelope;
-    close(): void;
+    readonly close: () => void;
   }
   const start = await server.get<Start | typeof lostCursor>({
     ...query,

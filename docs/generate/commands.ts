@@ -49,7 +49,7 @@ function subcommands(text: string): string[] {
 
 /** What a command prints for `--help`: nothing is run, so that nothing of what the program is composed of is needed. */
 async function help(path: readonly string[]): Promise<string> {
-  const { write } = process.stdout;
+  const write = process.stdout.write.bind(process.stdout);
   let text = "";
   process.stdout.write = (piece: string | Uint8Array): boolean => {
     text += String(piece);

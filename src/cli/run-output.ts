@@ -47,10 +47,10 @@ interface FailedRun {
 
 /** Shows one run while it goes on. */
 export interface RunDocument {
-  warn(message: string): void;
-  report(report: Report): Promise<void>;
-  end(ending: Ending): Promise<void>;
-  fail(error: ErrorDocument, failed?: FailedRun): Promise<void>;
+  readonly warn: (message: string) => void;
+  readonly report: (report: Report) => Promise<void>;
+  readonly end: (ending: Ending) => Promise<void>;
+  readonly fail: (error: ErrorDocument, failed?: FailedRun) => Promise<void>;
 }
 
 /** The output of a command about several syncs. */

@@ -69,7 +69,7 @@ export interface FileData {
   /** Absent: unknown. */
   readonly length?: number | undefined;
   /** A block is valid until the second one after it is asked for: by then it has been sent. */
-  bytes(): AsyncIterable<Uint8Array>;
+  readonly bytes: () => AsyncIterable<Uint8Array>;
   readonly single?: boolean | undefined;
 }
 

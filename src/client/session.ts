@@ -38,7 +38,7 @@ export interface Session {
 /** How an account logs in. A session of either family is valid in both (0.4). */
 export interface Login {
   readonly route: Route;
-  body(account: Account): RequestBody;
+  readonly body: (account: Account) => RequestBody;
 }
 
 /** Family B's. */

@@ -49,14 +49,14 @@ export interface Daemon {
 export interface ControlContext extends ControlOptions {
   readonly events: EventStreams;
   /** @throws {UnavailableError} while the daemon is starting */
-  daemon(): Daemon;
-  isStopping(): boolean;
+  readonly daemon: () => Daemon;
+  readonly isStopping: () => boolean;
   /** Tracks a run that was started over the API, so that its outcome can be asked for. @returns the run as it began */
-  track(beginning: Begun): RunRecord;
+  readonly track: (beginning: Begun) => RunRecord;
   /** The outcome of a run that was started over the API. */
-  outcomeOf(id: string): RunRecord | "under way" | undefined;
+  readonly outcomeOf: (id: string) => RunRecord | "under way" | undefined;
   /** How far a run under way is. */
-  progressOf(id: string): RunUnderWay["progress"];
+  readonly progressOf: (id: string) => RunUnderWay["progress"];
 }
 
 /** What `GET /status` answers. */

@@ -18,7 +18,7 @@ import { logPlan, logRuns, logSchedule } from "./log-events.ts";
 /** Counts what happens. */
 export interface DaemonMetrics {
   follow(coordinator: LocalCoordinator): void;
-  notified(channel: string, delivered: boolean): void;
+  readonly notified: (channel: string, delivered: boolean) => void;
 }
 
 /** What begins runs by schedule and tells people of them. Of the daemons that share their state, one does at a time. */

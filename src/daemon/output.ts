@@ -25,11 +25,11 @@ export interface Output {
   /** The width of the terminal in columns. */
   readonly width: number;
   /** Writes the result, with hidden characters made visible. Waits while the reader is slow. */
-  write(text: string, content?: Content): Promise<void>;
+  readonly write: (text: string, content?: Content) => Promise<void>;
   /** Says something beside the result, on standard error; commands in it are shown as this program was called. */
-  say(line: string): void;
+  readonly say: (line: string) => void;
   /** Replaces the progress line; without a text, removes it. */
-  progress(line?: string): void;
+  readonly progress: (line?: string) => void;
 }
 
 /** Writes to standard output and standard error of this process. */

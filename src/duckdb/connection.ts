@@ -20,7 +20,7 @@ export interface Connection {
   /** Runs what uses `raw`: so a commit that was made counts as made, whatever came after it. */
   watch(work: () => Promise<void>): Promise<void>;
   /** Stops the statement that is running: it fails with an error that says `interrupted`. */
-  interrupt(): void;
+  readonly interrupt: () => void;
   /** Gives back to the system what DuckDB no longer uses, at once: by itself that takes some ten seconds. */
   returnMemory(): Promise<void>;
   /** The database is being opened again: nothing can run on this connection any more. */

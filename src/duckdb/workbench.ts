@@ -10,13 +10,13 @@ import type { Connection } from "./database.ts";
 export interface Workbench {
   readonly connection: Connection;
   /** Another connection, for what runs beside the statements of `connection`. Temporary tables are its own. Close it first. */
-  connect(): Promise<Connection>;
+  readonly connect: () => Promise<Connection>;
   /** Moves tables to disk where they take much memory, for what is about to need it. They come back as they are read. */
-  makeRoom(): Promise<void>;
+  readonly makeRoom: () => Promise<void>;
   /** The path of a file of this workbench. */
-  file(name: string): string;
+  readonly file: (name: string) => string;
   /** Stops what is running and removes everything. */
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** Enough for a million users, in bytes: with a third less, some of their plans fail. */

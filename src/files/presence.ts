@@ -5,11 +5,11 @@ import { readJson, writeDurably } from "./durable.ts";
 /** A file in which a running process tells the commands on the same data folder how it is reached. */
 export interface PresenceFile<Presence> {
   /** Writes the file, readable by its owner alone. Whoever reads it meanwhile finds the one from before, or none. */
-  announce(data: string, value: Presence): Promise<void>;
+  readonly announce: (data: string, value: Presence) => Promise<void>;
   /** Removes the file, when it is this process's. */
-  withdraw(data: string): Promise<void>;
+  readonly withdraw: (data: string) => Promise<void>;
   /** What the file says, whether or not that process still runs; undefined when there is none or it cannot be read. */
-  read(data: string): Promise<Presence | undefined>;
+  readonly read: (data: string) => Promise<Presence | undefined>;
 }
 
 /** @param fileOf where it is, below a data folder */

@@ -66,7 +66,7 @@ export interface Answer {
   readonly body: AsyncIterable<Buffer>;
   readonly socket: Socket | undefined;
   /** Ends the exchange, read or not. */
-  close(): void;
+  readonly close: () => void;
 }
 
 /** A connection to one server, which undici opens with the first request and again when it was lost. */

@@ -12,9 +12,9 @@ export interface Part {
 
 export interface PartReader {
   /** Reads one part to its end. Called in order, one part at a time. */
-  take(part: Part): Promise<void>;
+  readonly take: (part: Part) => Promise<void>;
   /** Makes the error for a malformed body. */
-  malformed(cause: unknown): Error;
+  readonly malformed: (cause: unknown) => Error;
 }
 
 /**

@@ -14,9 +14,9 @@ export interface Setting {
   readonly connectors: readonly BuiltInConnector[];
   /** The folder of the configuration file. */
   readonly folder: string;
-  say(line: string): void;
+  readonly say: (line: string) => void;
   /** Prints why an answer cannot be used, so that the question can be repeated; rethrows errors that no other answer would fix. */
-  refuse(error: unknown): void;
+  readonly refuse: (error: unknown) => void;
   /** Runs work that Ctrl-C cancels. */
   interruptible<Result>(work: (signal: AbortSignal) => Promise<Result> | undefined): Promise<Result | undefined>;
 }

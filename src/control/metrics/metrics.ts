@@ -9,9 +9,9 @@ import type { Observed } from "./runs.ts";
 export interface Metrics extends Serving, Requests {
   readonly registry: Registered;
   /** Counts a notification that was delivered to a channel, or was given up. */
-  notified(channel: string, delivered: boolean): void;
+  readonly notified: (channel: string, delivered: boolean) => void;
   /** Counts the coordinator's runs and reports the status of its syncs. Returns a function that stops it. */
-  follow(coordinator: Observed): () => void;
+  readonly follow: (coordinator: Observed) => () => void;
 }
 
 /** @param version Rollcall's */
@@ -53,8 +53,8 @@ interface Served {
 
 /** Counts requests, sent and served. No label holds anything a client chose. */
 export interface Requests {
-  client(attempt: Attempt): void;
-  request(served: Served): void;
+  readonly client: (attempt: Attempt) => void;
+  readonly request: (served: Served) => void;
 }
 
 /** In seconds. */

@@ -175,7 +175,7 @@ async function settle(
 /** Plans from the sources, and shows each plan. */
 function watched(seen: (planned: Planned, workbench: Workbench) => Promise<void>): typeof planFromSources {
   return {
-    read: planFromSources.read,
+    read: (...reading) => planFromSources.read(...reading),
     plan: async (sync, workbench, options, read) => {
       const planned = await planFromSources.plan(sync, workbench, options, read);
       await seen(planned, workbench);

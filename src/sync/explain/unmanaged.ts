@@ -54,7 +54,7 @@ export interface UnmanagedList {
     readonly inDoubt: number;
   };
   /** Groups after users, other types last; by name. */
-  rows(): AsyncIterable<readonly Unmanaged[]>;
+  readonly rows: () => AsyncIterable<readonly Unmanaged[]>;
 }
 
 export interface UnmanagedOptions {

@@ -25,7 +25,7 @@ interface Values {
   /** How many bytes a value takes, or that of a row. */
   readonly size: number | ((row: number) => number);
   /** Writes it. Rows come in their order. */
-  put(output: Output, at: number, row: number): void;
+  readonly put: (output: Output, at: number, row: number) => void;
 }
 
 /** A bit for each row that has a value; undefined where all have. */
@@ -92,9 +92,9 @@ interface Fields {
   /** The size that each of them has. */
   readonly least: number;
   /** Adds to the size of each row what its field has beyond that. */
-  measure(sizes: Float64Array): void;
+  readonly measure: (sizes: Float64Array) => void;
   /** Writes those of some rows at `places`, and moves these behind them. */
-  write(output: Output, places: Float64Array, from: number, to: number): void;
+  readonly write: (output: Output, places: Float64Array, from: number, to: number) => void;
 }
 
 function fieldsOf(chunk: DuckDBDataChunk, index: number, column: Column): Fields {

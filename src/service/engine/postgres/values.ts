@@ -62,7 +62,7 @@ function converterOf(type: number): Convert {
   const convert = converterOf(inner);
   // Its type is that of an older version.
   const { create } = types.arrayParser as unknown as {
-    create(text: string, convert: (entry: string | null) => unknown): { parse(): unknown };
+    readonly create: (text: string, convert: (entry: string | null) => unknown) => { parse(): unknown };
   };
   return (text) => create(text, (entry) => (entry === null ? null : convert(entry))).parse();
 }
