@@ -10,7 +10,6 @@ import { InputError, messageOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { presenceFile } from "#files/presence.ts";
-import { openFolderReader } from "#state/folder/store.ts";
 import type { Reader } from "#state/store.ts";
 
 /**
@@ -33,9 +32,12 @@ export function stateFolder({ data }: Pick<Configuration, "data">): string {
  */
 export async function readState(configuration: Pick<Configuration, "data" | "shared">): Promise<Reader> {
   const folder = daemonFolder(configuration);
-  if (configuration.shared === undefined) return openFolderReader(folder, () => isLocked(configuration));
+  // Either is loaded only where it is used, with its library.
+  if (configuration.shared === undefined) {
+    const { openFolderReader } = await import("#state/folder/store.ts");
+    return openFolderReader(folder, () => isLocked(configuration));
+  }
   await refuseForeignFolder(configuration.data);
-  // Only loaded where it is used, with its driver.
   const { openPostgresReader } = await import("#state/postgres/store.ts");
   return openPostgresReader(configuration.shared.postgres, folder);
 }

@@ -118,7 +118,7 @@ test("a session that ended in between is opened again; one that was given is not
   await given.list(destination, soon());
   await setTimeout(5000);
   await expect(given.list(destination, soon())).rejects.toThrow(
-    "user/list was refused (401): the session is not valid",
+    "user/list was refused (401): the session is no longer valid",
   );
   const submission = { principals: await principals("[]"), applyChanges: true, deleteOthers: true, defaultPassword };
   await opened.sync(submission, destination, soon());

@@ -30,7 +30,15 @@ export function atTerminal(
   const command = columns === undefined ? rollcall : `stty cols ${columns}; ${rollcall}`;
   const child = spawn("script", ["-qefc", command, "/dev/null"], {
     cwd: options.cwd,
-    env: { ...process.env, ROLLCALL_CONFIG: undefined, TERM: "xterm", COLUMNS: "200", CI: undefined, ...options.env },
+    env: {
+      ...process.env,
+      ROLLCALL_CONFIG: undefined,
+      TERM: "xterm",
+      COLUMNS: "200",
+      CI: undefined,
+      NO_COLOR: undefined,
+      ...options.env,
+    },
   });
   child.stdin.on("error", () => undefined);
   let raw = "";
