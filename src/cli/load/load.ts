@@ -44,8 +44,12 @@ export function declare(command: Command, runner: Runner): void {
       "zstd -dc people.csv.zst | rollcall load - --table hr.people --max-ignored-rows 10",
     ],
     exits: { 0: "every row that is not ignored is in the table", 1: "failed; the table is unchanged" },
-  }).action((files: string[], options: CommonOptions & LoadOptions) =>
-    runner.runWithContext(options, (context) => loadCommand(context, files, options), interruptMessages.load),
+  }).action((files: string[], { config, json, verbose, color, ...options }: CommonOptions & LoadOptions) =>
+    runner.runWithContext(
+      { config, json, verbose, color },
+      (context) => loadCommand(context, files, options),
+      interruptMessages.load,
+    ),
   );
 }
 
