@@ -130,7 +130,7 @@ export const paths = {
 
 /** The right of a process to write. */
 export interface Lease {
-  /** Epoch milliseconds by the clock that all processes go by. */
+  /** Whole epoch milliseconds, as tables have them, by the clock that all processes go by. */
   now(): number;
   /** @throws {UnavailableError} when the lease may have ended */
   check(): void;

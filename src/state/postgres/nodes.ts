@@ -76,7 +76,7 @@ export class Node {
 
   /** Epoch milliseconds by the database's clock: those of several machines may differ. */
   now(): number {
-    return this.#clock + performance.now();
+    return Math.floor(this.#clock + performance.now());
   }
 
   /** @throws {UnavailableError} when the lease may have ended, by this machine's own monotonic clock */
