@@ -2,6 +2,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { InputError } from "#errors.ts";
 import { isPlain, readingTyped, regularRows } from "#service/loads/direct/direct.ts";
 import { rewritten } from "#service/loads/parse.ts";
 import { findSections } from "#service/loads/sections.ts";
@@ -98,7 +99,11 @@ test("A.7 A.17 what DuckDB's reader is trusted with, it reads as the splitter do
   let trusted = 0;
   await fc.assert(
     fc.asyncProperty(chunk, options, async (text, format) => {
-      const [regular, exact] = await both(Buffer.from(text), format);
+      const [regular, exact] = await both(Buffer.from(text), format).catch((error: unknown) => {
+        // A header that would take all rows with it is refused before anything is read.
+        if (error instanceof InputError && error.message.includes("would be dropped as the header")) return [];
+        throw error;
+      });
       if (regular === undefined) return;
       trusted++;
       expect(regular).toEqual(exact);

@@ -71,6 +71,17 @@ describe("what is not JSON, or not all of it", () => {
   });
 });
 
+/**
+ * A value as JSON has it, which cannot say -0. Not by `JSON.parse`: that of V8 14.6 takes the key `"` for `\` once it has
+ * seen an object with that one.
+ */
+function asJson(value: unknown): unknown {
+  if (typeof value === "number") return value + 0;
+  if (Array.isArray(value)) return value.map(asJson);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, asJson(each)]));
+}
+
 test("reads whatever JSON there is, in pieces of any size", async () => {
   const values = fc.array(
     fc.dictionary(fc.string(), fc.jsonValue()).map((value) => ({ ...value, id: "1" })),
@@ -81,8 +92,7 @@ test("reads whatever JSON there is, in pieces of any size", async () => {
       const space = isPretty ? 2 : undefined;
       const list = JSON.stringify({ totalResults: resources.length, Resources: resources }, undefined, space);
       const array = JSON.stringify(resources, undefined, space);
-      // As JSON has it: without what it cannot say, such as -0.
-      const expected = JSON.parse(array) as unknown[];
+      const expected = resources.map(asJson);
       const valuesOf = async (text: string) =>
         (await items(text, size)).flatMap((item) => (item.kind === "resource" ? [item.value] : []));
       expect(await valuesOf(list)).toEqual(expected);
