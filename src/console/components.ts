@@ -169,3 +169,9 @@ export function empty(content: Part): Html {
 export function took(milliseconds: number | undefined): Html {
   return milliseconds === undefined ? html`<span class="quiet">–</span>` : html`${lasting(milliseconds)}`;
 }
+
+/** An item of a list, and the items that belong to it, indented. */
+export function withDeeper(text: string, below: readonly string[]): Html {
+  return html`<li>${text}</li>
+    ${below.map((line) => html`<li class="deep">${line}</li>`)}`;
+}

@@ -6,7 +6,7 @@ import type { Cause } from "#plan/causes.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { nameLimits } from "#plan/render/shared.ts";
-import { noteLines, notesOf, withoutNames as notesWithoutNames } from "#plan/note.ts";
+import { noteLines, readNotes, withoutNames as notesWithoutNames } from "#plan/note.ts";
 import type { Note, NoteDocument } from "#plan/note.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber } from "#text.ts";
@@ -51,7 +51,7 @@ export function noticeDocument(notice: Notice): NoticeDocument {
 
 /** Reads `noticeDocument`. */
 export function noticeOf(document: NoticeDocument): Notice {
-  return { ...document, notes: notesOf(document) };
+  return { ...document, notes: readNotes(document) };
 }
 
 /** A cause, without an example. */

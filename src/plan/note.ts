@@ -91,7 +91,7 @@ export function noteDocument(notes: readonly Note[]): NoteDocument {
 }
 
 /** Reads `noteDocument`. */
-export function notesOf({ notes: lines, subjects = [] }: NoteDocument): Note[] {
+export function readNotes({ notes: lines, subjects = [] }: NoteDocument): Note[] {
   const notes: Note[] = [];
   for (const [index, text] of lines.entries()) {
     const about = subjects.filter(({ note }) => note === index);

@@ -1,4 +1,4 @@
-import { noteDocument, notesOf } from "#plan/note.ts";
+import { noteDocument, readNotes } from "#plan/note.ts";
 import type { Note, NoteDocument } from "#plan/note.ts";
 import type { ErrorDocument, HeldBy } from "#errors.ts";
 import type { Cause as ChangeCause } from "#plan/causes.ts";
@@ -159,7 +159,7 @@ export function runDocument(run: RunRecord): RunDocument {
 
 /** Reads `runDocument`. */
 export function recordOf({ notes, subjects, ...run }: RunDocument): RunRecord {
-  return { ...run, notes: notesOf({ notes, subjects }) };
+  return { ...run, notes: readNotes({ notes, subjects }) };
 }
 
 /** A slot in which no run began. */

@@ -1,6 +1,6 @@
 import type { Note } from "#plan/note.ts";
 import { advice } from "#console/pages/run.ts";
-import { empty, facts, gauge, name, notice, when } from "#console/components.ts";
+import { empty, facts, gauge, name, notice, when, withDeeper } from "#console/components.ts";
 import type { Check, CheckFinding, Checked, ConfiguredSync } from "#daemon/connections.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
@@ -130,10 +130,11 @@ function problemList(problems: readonly Note[]): Html | false {
   return (
     problems.length > 0 &&
     html`<ul>
-      ${problems.map(
-        ({ text, details = [] }) =>
-          html`<li>${text}</li>
-            ${details.map((detail) => html`<li class="deep">${detail.text}</li>`)}`,
+      ${problems.map(({ text, details = [] }) =>
+        withDeeper(
+          text,
+          details.map((detail) => detail.text),
+        ),
       )}
     </ul>`
   );

@@ -4,11 +4,10 @@ import type { RunRecord, Stage } from "#state/record.ts";
 import { causeOf, decisionWords, stateOf } from "#state/run-text.ts";
 import { pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
-import { amount, facts, moment, name, notice, section, state, when } from "#console/components.ts";
+import { amount, facts, moment, name, notice, section, state, when, withDeeper } from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
-import { noteLines } from "#plan/note.ts";
 
 export interface RunPage {
   /** In epoch milliseconds; undefined in what is read later. */
@@ -213,9 +212,14 @@ export function notes({ notes: all }: RunRecord): Html | false {
       "Notes",
       html`<ul class="notes">
         ${all.map((note) => {
-          const [first, ...rest] = noteLines([note]).flatMap((line) => line.split("\n"));
-          return html`<li>${first}</li>
-            ${rest.map((line) => html`<li class="deep">${line.trimStart()}</li>`)}`;
+          const { text, details = [] } = note;
+          const [first = "", ...rest] = [text, ...details.map((detail) => detail.text)].flatMap((each) =>
+            each.split("\n"),
+          );
+          return withDeeper(
+            first,
+            rest.map((line) => line.trimStart()),
+          );
         })}
       </ul>`,
     )

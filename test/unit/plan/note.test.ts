@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { andMore, isDoubt, noteDocument, notesOf, withoutNames } from "#plan/note.ts";
+import { andMore, isDoubt, noteDocument, readNotes, withoutNames } from "#plan/note.ts";
 import type { Note } from "#plan/note.ts";
 
 const notes: readonly Note[] = [
@@ -44,8 +44,8 @@ test("in JSON, notes are lines and whom they are about, as in 0.2, and come back
       { note: 2, kind: "user", names: ["kim", "kim8"] },
     ],
   });
-  expect(notesOf(JSON.parse(JSON.stringify(document)))).toEqual(notes);
-  expect(notesOf({ notes: ["nothing of the kind", "  indented"] }).filter(isDoubt)).toEqual([]);
+  expect(readNotes(JSON.parse(JSON.stringify(document)))).toEqual(notes);
+  expect(readNotes({ notes: ["nothing of the kind", "  indented"] }).filter(isDoubt)).toEqual([]);
 });
 
 test("what names people is left out where nobody may be named, the sentence itself included", () => {
