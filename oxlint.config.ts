@@ -12,6 +12,7 @@ const leaves: Record<string, readonly string[]> = {
   text: [],
   queue: [],
   redact: [],
+  roles: [],
   "row-scan": [],
   times: ["commands", "text"],
   values: ["text"],

@@ -1,15 +1,25 @@
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import { isSame } from "#control/access.ts";
+import { checkMay, isSame } from "#control/access.ts";
 import { Refusal } from "#control/answers.ts";
-import type { HostAccounts, LoginResult, SignedIn } from "#service/host.ts";
+import { may } from "#roles.ts";
+import type { Action, Role } from "#roles.ts";
+import type { HostAccounts, LoginResult } from "#service/host.ts";
+import type { Via } from "#state/record.ts";
 import { Throttle } from "#http/throttle.ts";
 import { sessionCookie } from "#wire/routes.ts";
 
 /** Who looks at the console. */
-export interface Visitor extends SignedIn {
-  /** Whether they may look at the syncs: absent: yes. */
-  readonly mayLook?: boolean | undefined;
+export interface Visitor {
+  readonly name: string;
+  readonly address: string;
+  /** The value of the session's cookie. */
+  readonly token: string;
+  /** Absent: they may not look at the syncs. */
+  readonly role?: Role | undefined;
+  readonly via: Via;
+  /** Whether they may load data (0.6); absent: no. */
+  readonly mayLoad?: boolean | undefined;
   /** The only target whose runs they may decide; absent: all of them. */
   readonly target?: string | undefined;
 }
@@ -37,9 +47,16 @@ export interface Accounts {
   signOut(visitor: Visitor): Promise<void>;
 }
 
-/** Whether they may approve, reject, run and undo for a target. */
-export function mayDecide({ isAdministrator, target }: Visitor, of: string): boolean {
-  return isAdministrator && (target === undefined || target === of);
+/** Whether they may do something with the syncs of a target: by default, approve, reject, run and undo. */
+export function mayDecide({ role, target }: Visitor, of: string, action: Action = "decide"): boolean {
+  return may(role, action) && (target === undefined || target === of);
+}
+
+/** @throws {Refusal} 403: they may not, with the reason and who may */
+export function checkMayDecide(visitor: Visitor, of: string, action: Action = "decide"): void {
+  checkMay(visitor, action);
+  if (!mayDecide(visitor, of, action))
+    throw new Refusal(403, `${visitor.name} is a user of the target ${visitor.target}; this is about the target ${of}`);
 }
 
 /** An account among those of all targets. */
@@ -48,7 +65,7 @@ export function accountOf({ target = "", name }: Pick<Visitor, "target" | "name"
 }
 
 /** What every form of a session carries: a page of another site cannot know it. It says nothing about the session. */
-export function formToken({ token }: Pick<SignedIn, "token">): string {
+export function formToken({ token }: Pick<Visitor, "token">): string {
   return createHmac("sha256", token).update("forms of the console").digest("base64url");
 }
 
@@ -58,17 +75,30 @@ export function checkToken(visitor: Visitor, given: string | null | undefined): 
     throw new Refusal(403, "the form is not from this session; open the page again");
 }
 
-/** The accounts of the service whose listener has the console, with the sessions of its interface. */
-export function serviceAccounts(host: HostAccounts): Accounts {
+/**
+ * The accounts of the service whose listener has the console, with the sessions of its interface.
+ * @param viewers whether those without the administration privilege may look
+ */
+export function serviceAccounts(host: HostAccounts, viewers: boolean): Accounts {
   return {
     of: "the service",
     cookie: sessionCookie,
     secure: host.secure,
     targets: () => [],
-    find: (request, isUse) => host.find(request, isUse),
+    find: async (request, isUse) => {
+      const found = await host.find(request, isUse);
+      if (found === undefined) return undefined;
+      const { isAdministrator, ...user } = found;
+      return { ...user, via: "service", role: roleOf(isAdministrator, viewers) };
+    },
     signIn: (request, credentials) => host.signIn(request, credentials),
     signOut: ({ token }) => host.signOut(token),
   };
+}
+
+function roleOf(isAdministrator: boolean, viewers: boolean): Role | undefined {
+  if (isAdministrator) return "administrator";
+  return viewers ? "viewer" : undefined;
 }
 
 /** Checks a name and a password with a target. @throws {RollcallError} when it does not answer */
@@ -78,6 +108,8 @@ export interface TargetAccountsOptions {
   /** The targets of the configuration, as it is now. */
   readonly targets: () => readonly string[];
   readonly verify: VerifyAccount;
+  /** Whether those without the administration privilege may look. */
+  readonly viewers: boolean;
   /** In epoch milliseconds; default: the clock. */
   readonly now?: () => number;
 }
@@ -97,7 +129,7 @@ interface Session extends Omit<Visitor, "token" | "address"> {
 }
 
 /** The accounts of the targets, for a daemon alone. Its sessions are in memory: a restart ends them. */
-export function targetAccounts({ targets, verify, now = Date.now }: TargetAccountsOptions): Accounts {
+export function targetAccounts({ targets, verify, viewers, now = Date.now }: TargetAccountsOptions): Accounts {
   const sessions = new Map<string, Session>();
   const throttle = new Throttle({ ...logins, isKnown: () => false, now: () => performance.now() });
   const cookie = "rollcall_console";
@@ -141,7 +173,8 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
       const time = now();
       const session: Session = {
         name: credentials.username,
-        isAdministrator,
+        via: "target",
+        role: roleOf(isAdministrator, viewers),
         // The page says where that is done.
         mayLoad: isAdministrator,
         target,

@@ -63,7 +63,8 @@ const policy = {
 
 /** Adds the pages to a server, with hooks, headers and errors of their own. */
 export function addConsole(server: FastifyInstance, host: Host, { targets, ...options }: ConsoleOptions): void {
-  const accounts = host.accounts === undefined ? targetAccounts(targets) : serviceAccounts(host.accounts);
+  const accounts =
+    host.accounts === undefined ? targetAccounts(targets) : serviceAccounts(host.accounts, options.viewers);
   const { loads, pinboards } = host;
   void server.register(async (app) => openApp(app, host, { ...options, accounts, loads, pinboards }));
 }
@@ -127,7 +128,7 @@ async function openApp(app: FastifyInstance, host: Host, options: AppOptions): P
   });
   const pages = addSession(app, options, send);
   await app.register(async (scope) => {
-    protect(scope, options, accounts);
+    protect(scope, accounts);
     addPages(scope, options, send);
     addPlanPages(scope, options, send);
     addAuditPages(scope, options, send);
@@ -205,7 +206,7 @@ function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send):
 }
 
 /** What every page needs: a session, of somebody who may look; and to change something, the token of its forms. */
-function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Accounts): void {
+function protect(scope: FastifyInstance, accounts: Accounts): void {
   scope.addHook("onRequest", async (request, reply) => {
     const visitor = await accounts.find(request, isUse(request));
     if (visitor === undefined) {
@@ -213,7 +214,7 @@ function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Acco
       if (request.headers["hx-request"] !== undefined) return reply.code(401).header("hx-refresh", "true").send();
       return reply.redirect(`/sign-in${afterwards(request)}`, 303);
     }
-    request.visitor = { ...visitor, mayLook: visitor.isAdministrator || viewers };
+    request.visitor = visitor;
     return undefined;
   });
   scope.addHook("preHandler", async (request, reply) => {
@@ -222,8 +223,8 @@ function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Acco
     if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
     if (method !== "GET" && config.takesFile !== true) checkToken(visitor, formOf(request).get("token"));
     if (config.forLoads === true && visitor.mayLoad === true) return undefined;
-    if (url === "/" && visitor.mayLook === false && visitor.mayLoad === true) return reply.redirect("/loads", 303);
-    if (visitor.mayLook === false && url !== "/sign-out")
+    if (url === "/" && visitor.role === undefined && visitor.mayLoad === true) return reply.redirect("/loads", 303);
+    if (visitor.role === undefined && url !== "/sign-out")
       throw new Refusal(
         403,
         `the account ${visitor.name} lacks the administration privilege, and \`console.viewers\` is false`,

@@ -77,8 +77,8 @@ export type Send = (
 
 /** Whoever is signed in, for the journal and the audit log. @throws {Refusal} 401 */
 export function actorOf(request: FastifyRequest): Actor {
-  const { name, address } = visitorOf(request);
-  return { name, from: address };
+  const { name, address, via, target } = visitorOf(request);
+  return { name, from: address, via, ...(target === undefined ? {} : { id: target }) };
 }
 
 /** The fields of a form. */

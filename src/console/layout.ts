@@ -2,6 +2,7 @@ import { html } from "./html.ts";
 import type { Html } from "./html.ts";
 import { formToken } from "./accounts.ts";
 import type { Visitor } from "./accounts.ts";
+import { may } from "#roles.ts";
 
 /** What surrounds a page. */
 export interface Frame {
@@ -111,7 +112,7 @@ function header(visitor: Visitor | undefined, section: Frame["section"], hidden:
           ${tokenField(visitor)}
           <span
             ><bdi>${visitor.name}</bdi>${visitor.target !== undefined && html` of <bdi>${visitor.target}</bdi>`}
-            ${!visitor.isAdministrator && html`<small>may look</small>`}</span
+            ${visitor.role !== "administrator" && html`<small>${visitor.role ?? "no role"}</small>`}</span
           >
           <button type="submit" class="quiet">Sign out</button>
         </form>`
@@ -121,9 +122,9 @@ function header(visitor: Visitor | undefined, section: Frame["section"], hidden:
 }
 
 /** Who may not look at the syncs has their loads; who may only look cannot try rules. */
-function isFor({ isAdministrator, mayLook, mayLoad }: Visitor, section: Frame["section"]): boolean {
+function isFor({ role, mayLoad }: Visitor, section: Frame["section"]): boolean {
   if (section === "loads") return mayLoad === true;
-  return mayLook !== false && (isAdministrator || section !== "rules");
+  return may(role, section === "rules" ? "try rules" : "look");
 }
 
 const triggers = {

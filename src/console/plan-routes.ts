@@ -3,16 +3,17 @@ import { pipeline } from "node:stream/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Refusal, orConflict } from "#control/answers.ts";
 import { approveBody, read, rejectBody } from "#control/requests.ts";
-import { findRun } from "#control/routes.ts";
+import { actionOf, findRun } from "#control/routes.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import { planFormats, sectionsOf } from "#plan/render/shared.ts";
 import { withParts } from "#plan/stored.ts";
 import type { Excerpts, Filter } from "#plan/stored.ts";
 import type { Begun } from "#sync/coordinator/coordinator.ts";
+import { may, refusalOf } from "#roles.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { filterWords, nothingShown, renderReport } from "#sync/report.ts";
-import { mayDecide } from "./accounts.ts";
+import { checkMayDecide, mayDecide } from "./accounts.ts";
 import { actorOf, formOf, offsetOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { at } from "./html.ts";
@@ -53,8 +54,7 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
   };
   const decidable = (request: FastifyRequest): RunRecord => {
     const run = runOf(request);
-    if (!mayDecide(visitorOf(request), run.target))
-      throw new Refusal(403, `only administrators of ${run.target} decide about its runs`);
+    checkMayDecide(visitorOf(request), run.target);
     return run;
   };
   scope.get("/runs/:id/plan", async (request, reply) => {
@@ -111,7 +111,14 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
     const query = valuesOf(request.query);
     const selection = await selectionOf(excerpts, run, query);
     const counts = await countsOf(run, { selection });
-    return send(request, reply, frame(run, "Approve"), approve({ ...shared(request, run), selection, counts }));
+    const visitor = visitorOf(request);
+    const noOverrides = may(visitor.role, "override") ? undefined : refusalOf(visitor, "override");
+    return send(
+      request,
+      reply,
+      frame(run, "Approve"),
+      approve({ ...shared(request, run), selection, counts, noOverrides }),
+    );
   });
 
   scope.post("/runs/:id/approve", async (request, reply) => {
@@ -128,6 +135,7 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
       exceptCauses,
     };
     const { digest, overrides, reason, ...selection } = read(approveBody, withoutUndefined(given), "body");
+    checkMayDecide(visitorOf(request), run.target, actionOf({ overrides }));
     const { coordinator } = control.daemon();
     const isPartial = Object.keys(selection).length > 0;
     const approval = { by: actorOf(request), digest, overrides, reason, ...(isPartial ? { selection } : {}) };

@@ -95,7 +95,7 @@ function given(query: unknown): Record<string, string> {
  */
 function follow(
   scope: FastifyInstance,
-  { control, connections, loads, accounts, viewers }: AppOptions,
+  { control, connections, loads, accounts }: AppOptions,
 ): ReadonlyMap<string, number> {
   const streams = createEventStreams();
   const progress = new Map<string, number>();
@@ -131,7 +131,7 @@ function follow(
     unsubscribeChecks ??= connections.subscribe(changed);
     const isAllowed = async (): Promise<boolean> => {
       const visitor = await accounts.find(request, false);
-      return visitor !== undefined && (viewers || visitor.isAdministrator || visitor.mayLoad === true);
+      return visitor !== undefined && (visitor.role !== undefined || visitor.mayLoad === true);
     };
     return reply
       .type("text/event-stream")

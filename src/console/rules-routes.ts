@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { checkMay } from "#control/access.ts";
 import { Refusal } from "#control/answers.ts";
 import { UnavailableError } from "#errors.ts";
 import { mayDecide } from "./accounts.ts";
@@ -65,8 +66,8 @@ export function addRulesPages(scope: FastifyInstance, { trials }: AppOptions, se
   /** The syncs whose runs they may decide about. @throws {Refusal} 403 for those who may only look */
   function syncsOf(request: FastifyRequest): string[] {
     const visitor = visitorOf(request);
-    if (!visitor.isAdministrator) throw new Refusal(403, "only administrators may try rules: they read the sources");
-    return trials.syncs().flatMap(({ sync, target }) => (mayDecide(visitor, target) ? [sync] : []));
+    checkMay(visitor, "try rules");
+    return trials.syncs().flatMap(({ sync, target }) => (mayDecide(visitor, target, "try rules") ? [sync] : []));
   }
 
   function permitted(request: FastifyRequest, sync: string): string {

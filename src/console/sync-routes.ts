@@ -1,8 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import { checkMay } from "#control/access.ts";
 import { orConflict, Refusal } from "#control/answers.ts";
+import { may } from "#roles.ts";
 import type { RunRecord, Standing } from "#state/record.ts";
 import { standingsOf } from "#state/record.ts";
-import { mayDecide } from "./accounts.ts";
+import { checkMayDecide } from "./accounts.ts";
 import type { Visitor } from "./accounts.ts";
 import { actorOf, formOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
@@ -87,7 +89,12 @@ export function addSyncPages(
     if (what === undefined || !namesOf(what).includes(name))
       throw new Refusal(404, `the configuration has no ${what ?? "such thing"} ${name}`);
     const visitor = visitorOf(request);
-    if (!mayCheck(visitor, what, name)) throw new Refusal(403, `only administrators check the ${what} ${name}`);
+    checkMay(visitor, "decide");
+    if (!mayCheck(visitor, what, name))
+      throw new Refusal(
+        403,
+        `${visitor.name} is a user of the target ${visitor.target}; the ${what} ${name} is not of it`,
+      );
     known.check(what, name, actorOf(request));
     return reply.redirect(`/connections#${anchorOf(what, name)}`, 303);
   });
@@ -110,8 +117,7 @@ export function addSyncPages(
     const { sync = "" } = request.params as { sync?: string };
     const configured = known.syncs().find((each) => each.sync === sync);
     if (configured === undefined) throw new Refusal(404, `no sync is called ${sync}`);
-    if (!mayDecide(visitorOf(request), configured.target))
-      throw new Refusal(403, `only administrators of ${configured.target} begin its runs`);
+    checkMayDecide(visitorOf(request), configured.target);
     return configured;
   }
 
@@ -132,7 +138,7 @@ export function addSyncPages(
   }
 
   function mayCheck(visitor: Visitor, what: Checked, name: string): boolean {
-    return visitor.isAdministrator && isOfTheirs(visitor, what, name);
+    return may(visitor.role, "decide") && isOfTheirs(visitor, what, name);
   }
 
   function shownTo(visitor: Visitor, what: Checked, name: string): Connection["check"] {

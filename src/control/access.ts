@@ -2,6 +2,8 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import type { Host as ServiceHost } from "#service/host.ts";
+import { may, refusalOf } from "#roles.ts";
+import type { Action, Role } from "#roles.ts";
 import type { Actor } from "#state/record.ts";
 import { Refusal } from "./answers.ts";
 import type { Listening } from "./events.ts";
@@ -12,6 +14,17 @@ export const accountHeader = "x-rollcall-account";
 /** What the server that hosts the API knows about a request. One without a service has no accounts, pinboards, sessions or loads. */
 export type Host = Pick<ServiceHost, "contentType"> & Partial<ServiceHost>;
 
+/** Who sends a request, and what they may do. */
+export interface Caller {
+  readonly actor: Actor;
+  readonly role: Role;
+}
+
+/** @throws {Refusal} 403, with the reason and who may */
+export function checkMay(who: { readonly name: string; readonly role?: Role | undefined }, action: Action): void {
+  if (!may(who.role, action)) throw new Refusal(403, refusalOf(who, action));
+}
+
 /**
  * Who sends the request: the holder of the token, or an administrator of the service.
  *
@@ -19,26 +32,27 @@ export type Host = Pick<ServiceHost, "contentType"> & Partial<ServiceHost>;
  * and which a script of another site can send only after a preflight that nobody answers here.
  * @throws {Refusal} 401, 403, 415; and what `host` throws
  */
-export async function authenticate(request: FastifyRequest, host: Host, token: string): Promise<Actor> {
+export async function authenticate(request: FastifyRequest, host: Host, token: string): Promise<Caller> {
   if (isFromOtherSite(request.raw)) throw new Refusal(403, otherSite);
-  const actor = await actorOf(request, host, token);
-  if (request.method === "GET") return actor;
+  const caller = await callerOf(request, host, token);
+  if (request.method === "GET") return caller;
   const contentType = host.contentType(request) ?? "none";
   if (!/^application\/json *(?:;|$)/i.test(contentType))
     throw new Refusal(415, "Content-Type: expected application/json, also where the body is empty");
-  return actor;
+  return caller;
 }
 
-async function actorOf(request: FastifyRequest, host: Host, token: string): Promise<Actor> {
+async function callerOf(request: FastifyRequest, host: Host, token: string): Promise<Caller> {
   const given = bearerOf(request);
   if (given !== undefined) {
     if (!isSame(given, token)) throw unauthorised("the token is not that of this daemon; it is new at every start");
-    return { name: accountOf(request), from: "command line" };
+    const actor = { name: accountOf(request), from: "command line", via: "command line" } as const;
+    return { actor, role: "administrator" };
   }
   if (host.administrator === undefined)
     throw unauthorised("expected `Authorization: Bearer` with the token of data/daemon/control.json");
   const { name, address } = await host.administrator(request);
-  return { name, from: address };
+  return { actor: { name, from: address, via: "service" }, role: "administrator" };
 }
 
 /** The session that an administrator listens with; undefined: the holder of the token listens. */

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { messageOf } from "#errors.ts";
 import type { Logger } from "pino";
+import type { Action, Role } from "#roles.ts";
 import type { Change } from "#plan/change.ts";
 import type { Filter } from "#plan/stored.ts";
 import type { ReadAudit } from "#state/audit/list.ts";
@@ -9,7 +10,7 @@ import { runDocument } from "#state/record.ts";
 import type { Actor, RunDocument, RunRecord, Stage, SyncStatus } from "#state/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
-import { authenticate, listeningOf } from "./access.ts";
+import { authenticate, checkMay, listeningOf } from "./access.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf, orConflict } from "./answers.ts";
 import { changesAsJson } from "./answers.ts";
@@ -21,6 +22,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Who sent the request. */
     actor: Actor;
+    /** What they may do. */
+    role: Role;
   }
 }
 
@@ -85,13 +88,14 @@ export function addControlRoutes(app: FastifyInstance, host: Host, context: Cont
 /** What all routes share: authentication, JSON bodies and error answers. */
 function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events, log }: ControlContext): void {
   scope.decorateRequest("actor");
+  scope.decorateRequest("role");
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser("*", { parseAs: "string" }, async (_request: FastifyRequest, body: string) =>
     parseBody(body),
   );
   scope.addHook("onRequest", async (request, reply) => {
     reply.headers({ "cache-control": "no-store", "x-content-type-options": "nosniff" });
-    request.actor = await authenticate(request, host, token);
+    ({ actor: request.actor, role: request.role } = await authenticate(request, host, token));
     if (isStopping() && request.method !== "GET") throw new Refusal(503, "the daemon is stopping");
   });
   scope.addHook("preClose", (closed) => {
@@ -166,12 +170,14 @@ function addCommands(scope: FastifyInstance, { daemon, track }: ControlContext):
   add(scope, controlRoutes.run, async (request, reply) => {
     const { sync = "" } = request.params as { sync?: string };
     const wanted = read(runBody, request.body, "body");
+    permit(request, actionOf(wanted));
     const { coordinator } = daemon();
     if (!coordinator.syncs().some((each) => each.sync === sync)) throw new Refusal(404, `no sync is called ${sync}`);
     return accepted(reply, coordinator.begin({ ...wanted, sync, cause: "demand", by: request.actor }));
   });
   add(scope, controlRoutes.approve, async (request, reply) => {
     const { digest, overrides, reason, ...selection } = read(approveBody, request.body, "body");
+    permit(request, actionOf({ overrides }));
     const { coordinator } = daemon();
     const { id } = runOf(coordinator, request);
     const approval = {
@@ -185,22 +191,35 @@ function addCommands(scope: FastifyInstance, { daemon, track }: ControlContext):
   });
   add(scope, controlRoutes.reject, async (request) => {
     const rejection = read(rejectBody, request.body, "body");
+    permit(request, "decide");
     const { coordinator } = daemon();
     const { id } = runOf(coordinator, request);
     return runDocument(await orConflict(coordinator.reject(id, { ...rejection, by: request.actor })));
   });
   add(scope, controlRoutes.undo, async (request, reply) => {
     read(emptyBody, request.body, "body");
+    permit(request, "decide");
     const { coordinator } = daemon();
     const { id } = runOf(coordinator, request);
     return accepted(reply, coordinator.undo(id, { by: request.actor }));
   });
   add(scope, controlRoutes.reload, async (request) => {
     read(emptyBody, request.body, "body");
+    permit(request, "reload");
     const { reload, configuration } = daemon();
     await orConflict(reload(request.actor));
     return { configuration: configuration() };
   });
+}
+
+/** What beginning or approving a run is, for `checkMay`. */
+export function actionOf({ overrides = [] }: { readonly overrides?: readonly string[] | undefined }): Action {
+  return overrides.length === 0 ? "decide" : "override";
+}
+
+/** @throws {Refusal} 403 */
+function permit({ actor: { name }, role }: FastifyRequest, action: Action): void {
+  checkMay({ name, role }, action);
 }
 
 function runOf(coordinator: Coordinator, request: FastifyRequest): RunRecord {

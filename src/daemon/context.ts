@@ -125,12 +125,12 @@ export function chosenSyncs(
 
 /** The account of this machine that runs this process. */
 export function localActor(): Actor {
-  const from = "command line";
+  const way = { from: "command line", via: "command line" } as const;
   try {
-    return { name: userInfo().username, from };
+    return { name: userInfo().username, ...way };
   } catch {
     // A container's account need not have a name.
-    return { name: `account ${process.getuid?.() ?? "unknown"}`, from };
+    return { name: `account ${process.getuid?.() ?? "unknown"}`, ...way };
   }
 }
 

@@ -36,12 +36,49 @@ export type RunState = (typeof runStates)[number];
 /** Why a run began. */
 export type Cause = "start" | "schedule" | "catch-up" | "retry" | "demand" | "undo";
 
-/** Who did something and from where. */
+/**
+ * How somebody proved who they are.
+ * - `service`: a user of the service. `target`: one of a target, checked by signing in there. `account`: an account of Rollcall.
+ *   `oidc`: the OpenID provider.
+ * - `command line`: they can read the data folder. Their name is that of the machine's account, which they could choose.
+ */
+export type Via = "service" | "target" | "account" | "oidc" | "command line";
+
+/** Who did something and from where. Whether two are one person: `personOf`. */
 export interface Actor {
   /** A user of the service, an account of this machine, or `rollcall` itself. */
   readonly name: string;
   /** `schedule`, `signal`, `command line`, or the address of a client. */
   readonly from: string;
+  /** Absent: nobody signed in (a schedule, a signal), or the record is of a version before 0.3. */
+  readonly via?: Via | undefined;
+  /** What tells them apart where names do not: the subject at the provider, the target whose user it is. */
+  readonly id?: string | undefined;
+  /** The name of the access token that they used. */
+  readonly token?: string | undefined;
+}
+
+/**
+ * The person: equal for two actors that may be one. A name alone is none: `ada` of the provider is not the account `ada`.
+ * Holders of the data folder name themselves, and prove nothing by it: all of them are one.
+ */
+export function personOf({ via = "command line", name, id }: Actor): string {
+  return via === "command line" ? via : JSON.stringify([via, id ?? "", via === "oidc" ? "" : name]);
+}
+
+const viaWords: Readonly<Record<Via, string>> = {
+  service: "user of the service",
+  target: "user of the target",
+  account: "local account",
+  oidc: "single sign-on",
+  "command line": "command line",
+};
+
+/** Who, how and from where: `ada (single sign-on, 192.0.2.7)`; `rollcall` itself from nowhere else. */
+export function actorWords({ name, from, via, token }: Actor): string {
+  const ways = [via && viaWords[via], token === undefined ? undefined : `token ${token}`, from === name ? "" : from];
+  const shown = [...new Set(ways.filter((way) => way !== undefined && way !== ""))];
+  return shown.length === 0 ? name : `${name} (${shown.join(", ")})`;
 }
 
 /** One stage of a run. */

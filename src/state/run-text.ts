@@ -2,7 +2,8 @@ import type { Counts, KindCounts } from "#plan/change.ts";
 import type { Fact } from "#plan/render/shared.ts";
 import { formatNumber } from "#text.ts";
 import type { Selection } from "#plan/selection.ts";
-import type { Actor, Decision, RunRecord, RunState } from "#state/record.ts";
+import { actorWords } from "#state/record.ts";
+import type { Decision, RunRecord, RunState } from "#state/record.ts";
 
 /** The colour of each state. */
 export const tones: Readonly<Record<RunState, NonNullable<Fact["tone"]> | undefined>> = {
@@ -25,14 +26,9 @@ export function stateOf({ state, heldBy }: Pick<RunRecord, "state" | "heldBy">):
   return heldBy === undefined || state !== "held" ? state : `held by ${heldBy}`;
 }
 
-/** Who: `ada (command line)`; `rollcall` itself from nowhere else. */
-function whoIs({ name, from }: Actor): string {
-  return from === "" || from === name ? name : `${name} (${from})`;
-}
-
 /** Why a run began, and for whom: `schedule`, `demand, by ada (command line)`. */
 export function causeOf({ cause, by }: Pick<RunRecord, "cause" | "by">): string {
-  return by.name === "rollcall" ? cause : `${cause}, by ${whoIs(by)}`;
+  return by.name === "rollcall" ? cause : `${cause}, by ${actorWords(by)}`;
 }
 
 /** The counts of a plan in short: `users +3 ~1 −2, groups +1`. */
@@ -61,7 +57,7 @@ function signsOf(kind: KindCounts): string {
 /** What somebody decided: `approved by ada (command line), overriding deletes; only create`. */
 export function decisionWords({ decision, by, overrides = [], selection, reason }: Decision): string {
   return [
-    `${decision} by ${whoIs(by)}`,
+    `${decision} by ${actorWords(by)}`,
     ...(overrides.length === 0 ? [] : [`overriding ${overrides.join(", ")}`]),
     ...selectionWords(selection),
     ...(reason === undefined ? [] : [`because: ${reason}`]),

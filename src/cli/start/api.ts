@@ -190,6 +190,7 @@ export class DaemonApi {
       guessFormat: (...asked) => guessFormat(this.#current(), ...asked),
       targets: {
         targets: () => Object.keys(this.#current().targets),
+        viewers,
         verify: (credentials) => verifyAccount(this.#current(), credentials, embedded),
       },
     };

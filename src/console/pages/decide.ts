@@ -28,15 +28,18 @@ export interface ApprovePage extends DecisionPage {
   readonly selection: Selection;
   /** What of the plan is selected. */
   readonly counts: Counts;
+  /** Why they may not override limits; absent: they may. */
+  readonly noOverrides?: string | undefined;
 }
 
 /** Asks once, and says what will happen. */
-export function approve({ now, run, token, selection, counts }: ApprovePage): Html {
+export function approve({ now, run, token, selection, counts, noOverrides }: ApprovePage): Html {
   const { id, digest = "", target } = run;
   const part = isPart(selection);
   const names = part || run.state === "held" ? trippedLimits(run) : [];
   const beyond = run.limits.filter(({ limit, tripped, overridden }) => tripped && !overridden && names.includes(limit));
   const count = changes(counts);
+  const mustOverride = beyond.length > 0 && !part && noOverrides !== undefined;
   return html`${heading(run, now)}
     <section class="decision">
       <h2>
@@ -48,10 +51,12 @@ export function approve({ now, run, token, selection, counts }: ApprovePage): Ht
       </p>
       ${part && html`<p>Groups stay where a member of theirs is left out. The rest is planned anew by the next run.</p>`}
       ${count === 0 && notice("waiting", "Nothing of the plan is selected.")}
+      ${mustOverride && notice("bad", `Limits hold this plan: ${noOverrides}.`)}
       <form method="post" action="${at("/runs", id, "approve")}">
         ${token}<input type="hidden" name="digest" value="${digest}" />${selectionFields(selection)}
         ${
           beyond.length > 0 &&
+          noOverrides === undefined &&
           html`<fieldset>
             <legend>${part ? "Limits that the whole plan is beyond" : "Limits to override for this plan"}</legend>
             ${beyond.map(gauge)}
@@ -69,7 +74,8 @@ export function approve({ now, run, token, selection, counts }: ApprovePage): Ht
           <input name="reason" maxlength="2000" autocomplete="off" ${beyond.length > 0 && !part && html`required`}
         /></label>
         <p class="buttons">
-          ${count > 0 && html`<button type="submit">Apply ${pluralize(count, "change")}</button>`} ${back(id)}
+          ${count > 0 && !mustOverride && html`<button type="submit">Apply ${pluralize(count, "change")}</button>`}
+          ${back(id)}
         </p>
       </form>
       <p class="quiet">

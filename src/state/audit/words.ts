@@ -9,7 +9,8 @@ import type { Verification } from "./verify.ts";
 /** Who did what an entry is about; absent for what opening the log finds wrong with it. */
 export function actorOf({ facts: { by } }: Pick<Sealed, "facts">): Actor | undefined {
   if (typeof by !== "object" || by === null || !("name" in by) || !("from" in by)) return undefined;
-  return { name: String(by.name), from: String(by.from) };
+  const { via, id, token } = by as Partial<Actor>;
+  return { name: String(by.name), from: String(by.from), via, id, token };
 }
 
 /** A break in the chain, for a person. */

@@ -128,7 +128,7 @@ test("viewers may look where the configuration says so; `console: false` turns i
   const url = await urlOf(running, "service");
   const cookie = cookieOf(await post(`${url}/sign-in`, { username: "ada", password: "initial-user-secret" }));
   const page = await (await fetch(url, { headers: { cookie } })).text();
-  expect(page).toContain("may look");
+  expect(page).toContain("<small>viewer</small>");
   const id = /href="\/runs\/([\w-]+)"/.exec(page)?.[1] ?? "";
   const statusOf = async (path: string): Promise<number> =>
     (await fetch(`${url}/runs/${id}${path}`, { headers: { cookie } })).status;
@@ -137,7 +137,7 @@ test("viewers may look where the configuration says so; `console: false` turns i
   const undone = await post(`${url}/runs/${id}/undo`, { token }, { cookie });
   expect([undone.status, await undone.text()]).toEqual([
     403,
-    expect.stringContaining("only administrators of analytics decide"),
+    expect.stringContaining("needs the role approver or administrator; ada has the role viewer"),
   ]);
 
   // What the run was not sure of, with lists for whoever keeps the source.

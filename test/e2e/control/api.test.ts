@@ -66,7 +66,7 @@ describe("who may ask", () => {
     ] as const) {
       const headers: Record<string, string> = said === "" ? {} : { "x-rollcall-account": said };
       const run = (await (await server.post("/control/v1/syncs/staff/run", {}, headers)).json()) as { by: unknown };
-      expect(run.by).toEqual({ name, from: "command line" });
+      expect(run.by).toEqual({ name, from: "command line", via: "command line" });
     }
   });
 });

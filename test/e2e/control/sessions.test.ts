@@ -99,12 +99,12 @@ test("0.6 an administrator's session opens it, no other one does, and none does 
 
 test("who does something is noted: the user, and from where", async () => {
   const { status, body } = await begin(admin);
-  expect([status, body["by"]]).toEqual([202, { name: administrator.name, from: "127.0.0.1" }]);
+  expect([status, body["by"]]).toEqual([202, { name: administrator.name, from: "127.0.0.1", via: "service" }]);
   const byToken = await ask("/syncs/staff/run", {
     method: "POST",
     headers: { ...json, authorization: `Bearer ${token}`, "x-rollcall-account": "kim" },
   });
-  expect(byToken.body["by"]).toEqual({ name: "kim", from: "command line" });
+  expect(byToken.body["by"]).toEqual({ name: "kim", from: "command line", via: "command line" });
 });
 
 test("a wrong token is refused, whatever session comes with it", async () => {

@@ -14,6 +14,7 @@ test("a session of a daemon alone ends after three hours without a use: what a p
   let now = 0;
   const accounts = targetAccounts({
     targets: () => ["analytics"],
+    viewers: false,
     verify: async () => "administrator",
     now: () => now,
   });
@@ -30,7 +31,7 @@ test("a session of a daemon alone ends after three hours without a use: what a p
   }
   now = 3 * hour;
   expect(await accounts.find(left, false)).toBeUndefined();
-  expect(await accounts.find(used, false)).toMatchObject({ name: "ada", isAdministrator: true });
+  expect(await accounts.find(used, false)).toMatchObject({ name: "ada", role: "administrator", via: "target" });
   // It is gone, whoever asks now.
   expect(await accounts.find(left, true)).toBeUndefined();
 });
@@ -44,6 +45,7 @@ test("an account ends no session but its own: of more than a hundred, those not 
   let now = 0;
   const accounts = targetAccounts({
     targets: () => ["analytics"],
+    viewers: false,
     verify: async () => "administrator",
     now: () => (now += 1),
   });

@@ -62,7 +62,14 @@ function cycleOf(
 
 test("text from outside is harmless in the pages of tables and loads", () => {
   for (const text of hostile) {
-    const visitor = { name: text, address: "::1", token: "t", isAdministrator: true, mayLoad: true };
+    const visitor = {
+      name: text,
+      address: "::1",
+      token: "t",
+      via: "service",
+      role: "administrator",
+      mayLoad: true,
+    } as const;
     const of = cycleOf(text);
     const fields = fieldsOf(of.parameters);
     const preview = {
@@ -96,16 +103,14 @@ test("text from outside is harmless in the pages of tables and loads", () => {
 
 test("who may not look at the syncs has the loads alone; who may not load has everything else", () => {
   const sections = (visitor: object): string[] => {
-    const base = { name: "kim", address: "::1", token: "t", isAdministrator: false };
+    const base = { name: "kim", address: "::1", token: "t", via: "service" } as const;
     const page = layout({ title: "x", version: "1", visitor: { ...base, ...visitor } }, html``).toString();
     return [...page.matchAll(/<li><a href="([^"]+)"/g)].map(([, href]) => href ?? "");
   };
-  expect(sections({ mayLoad: true, mayLook: false })).toEqual(["/loads"]);
-  expect(sections({ mayLook: true })).not.toContain("/loads");
-  expect(sections({ mayLook: true })).toContain("/runs");
-  expect(sections({ mayLoad: true, mayLook: true, isAdministrator: true })).toEqual(
-    expect.arrayContaining(["/loads", "/runs", "/"]),
-  );
+  expect(sections({ mayLoad: true })).toEqual(["/loads"]);
+  expect(sections({ role: "viewer" })).not.toContain("/loads");
+  expect(sections({ role: "viewer" })).toContain("/runs");
+  expect(sections({ mayLoad: true, role: "administrator" })).toEqual(expect.arrayContaining(["/loads", "/runs", "/"]));
 });
 
 test("the state of a cycle is told by a word, at every stage", () => {

@@ -40,7 +40,7 @@ test("text from outside is harmless wherever a page has it", () => {
       limits: [trippedLimit({ of: text, basis: text })],
       export: { to: text, error },
     });
-    const visitor = { name: text, address: "::1", token: "t", isAdministrator: false, target: text };
+    const visitor = { name: text, address: "::1", token: "t", via: "service", target: text } as const;
     const pages = [
       overview({
         now,

@@ -99,7 +99,7 @@ test("what is not there yet is fetched when it is in sight, and leads to itself 
 });
 
 test("a console without a service does not mention pinboards", () => {
-  const visitor = { name: "ada", address: "", token: "t", isAdministrator: true };
+  const visitor = { name: "ada", address: "", token: "t", via: "service", role: "administrator" } as const;
   const page = (hidden: readonly "pinboards"[]): string =>
     layout({ title: "t", version: "1", visitor, hidden }, pinboards({ now, list: [] })).toString();
   expect(page([])).toContain('<a href="/pinboards"');

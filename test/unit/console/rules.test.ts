@@ -8,7 +8,7 @@ import type { Outlook } from "#sync/explain/try.ts";
 import { hostile, textOf } from "../../support/pages.ts";
 
 const now = Date.parse("2026-11-23T12:00:00.000Z");
-const visitor = { name: "admin", token: "token", isAdministrator: true, address: "127.0.0.1" };
+const visitor = { name: "admin", token: "token", via: "service", role: "administrator", address: "127.0.0.1" } as const;
 
 function page(trial: Partial<Trial>, text = "syncs:\n  staff:\n    users: {}\n"): string {
   const sync = "staff";
