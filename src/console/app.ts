@@ -7,7 +7,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Host } from "#control/access.ts";
 import { answerOf, Refusal } from "#control/answers.ts";
 import { messageOf } from "#errors.ts";
-import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import { checkToken, serviceAccounts, targetAccounts } from "./accounts.ts";
 import type { Accounts, TargetAccountsOptions } from "./accounts.ts";
 import { addAuditPages } from "./audit-routes.ts";
@@ -66,10 +65,10 @@ export function addConsole(server: FastifyInstance, host: Host, { targets, ...op
   const accounts =
     host.accounts === undefined ? targetAccounts(targets) : serviceAccounts(host.accounts, options.viewers);
   const { loads, pinboards } = host;
-  void server.register(async (app) => openApp(app, host, { ...options, accounts, loads, pinboards }));
+  void server.register(async (app) => openApp(app, { ...options, accounts, loads, pinboards }));
 }
 
-async function openApp(app: FastifyInstance, host: Host, options: AppOptions): Promise<void> {
+async function openApp(app: FastifyInstance, options: AppOptions): Promise<void> {
   const { version, log, accounts, control, loads } = options;
   if (!app.hasRequestDecorator("cookies")) await app.register(cookie);
   await app.register(helmet, {
@@ -104,9 +103,8 @@ async function openApp(app: FastifyInstance, host: Host, options: AppOptions): P
       const answered = await loads?.passOn(request, reply, id);
       if (answered !== undefined) return answered;
     }
-    const contentType = host.contentType(request);
+    const { contentType } = request.exchange;
     if (contentType !== undefined) request.raw.headers["content-type"] = contentType;
-    if (isFromOtherSite(request.raw)) throw new Refusal(403, otherSite);
     if (control.isStopping() && request.method !== "GET") throw new Refusal(503, "the daemon is stopping");
     return undefined;
   });

@@ -1,6 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import type { Host as ServiceHost } from "#service/host.ts";
 import { may, refusalOf } from "#roles.ts";
 import type { Action, Role } from "#roles.ts";
@@ -12,7 +11,7 @@ import type { Listening } from "./events.ts";
 export const accountHeader = "x-rollcall-account";
 
 /** What the server that hosts the API knows about a request. One without a service has no accounts, pinboards, sessions or loads. */
-export type Host = Pick<ServiceHost, "contentType"> & Partial<ServiceHost>;
+export type Host = Partial<ServiceHost>;
 
 /** Who sends a request, and what they may do. */
 export interface Caller {
@@ -28,15 +27,14 @@ export function checkMay(who: { readonly name: string; readonly role?: Role | un
 /**
  * Who sends the request: the holder of the token, or an administrator of the service.
  *
- * What changes something is refused to pages of other sites. It must also be `application/json`, which a form cannot send,
+ * The server refuses pages of other sites what changes something. It must also be `application/json`, which a form cannot send,
  * and which a script of another site can send only after a preflight that nobody answers here.
  * @throws {Refusal} 401, 403, 415; and what `host` throws
  */
 export async function authenticate(request: FastifyRequest, host: Host, token: string): Promise<Caller> {
-  if (isFromOtherSite(request.raw)) throw new Refusal(403, otherSite);
   const caller = await callerOf(request, host, token);
   if (request.method === "GET") return caller;
-  const contentType = host.contentType(request) ?? "none";
+  const contentType = request.exchange.contentType ?? "none";
   if (!/^application\/json *(?:;|$)/i.test(contentType))
     throw new Refusal(415, "Content-Type: expected application/json, also where the body is empty");
   return caller;

@@ -1,9 +1,12 @@
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import { addressToListenOn, listenError, localUrl, withoutSchemas } from "#http/listening.ts";
-import { healthRoutes } from "#wire/routes.ts";
+import type { Logger } from "pino";
+import { addHealthRoutes } from "#http/health-routes.ts";
+import type { Probe } from "#http/health-routes.ts";
+import { addressToListenOn, listenError, localUrl } from "#http/listening.ts";
+import { closeServer, createServer, Work } from "#http/server.ts";
 import type { Host } from "./access.ts";
-import { Refusal, answerOf } from "./answers.ts";
+import { answerOf } from "./answers.ts";
 
 export interface ControlListener {
   /** Where clients on this machine reach it, with the real port. */
@@ -19,8 +22,9 @@ export interface ControlListenerOptions {
   /** Allow plain HTTP on an address that other machines can reach. */
   readonly allowPlainHttp: boolean;
   /** Each returns why the daemon is not ready, for a person; undefined: it is. */
-  readonly probes: readonly (() => string | undefined | Promise<string | undefined>)[];
+  readonly probes: readonly Probe[];
   readonly isStopping: () => boolean;
+  readonly log: Logger;
   readonly routes: (app: FastifyInstance, host: Host) => void;
 }
 
@@ -32,57 +36,29 @@ const grace = 2000;
  * @throws {InputError} when the address is not valid, not loopback, or in use
  */
 export async function startControlListener(options: ControlListenerOptions): Promise<ControlListener> {
-  const { listen, isStopping, probes } = options;
+  const { listen, isStopping, probes, log, routes } = options;
   const host = await addressToListenOn(options, "control");
-  // Loaded only here: a process with the service uses the service's server.
-  const { fastify } = await import("fastify");
-  const app = fastify({
-    ...withoutSchemas,
-    return503OnClosing: false,
-    exposeHeadRoutes: false,
-    http: { headersTimeout: 20_000 },
-  });
-  // A client that has sent everything may close its side and wait.
-  Object.assign(app.server, { httpAllowHalfOpen: true });
-  app.setErrorHandler((error, _request, reply) => {
-    const { status, headers, document } = answerOf(error);
-    return reply.code(status).headers(headers).send(document);
-  });
-  app.setNotFoundHandler(() => {
-    throw new Refusal(404, "there is no such thing here");
-  });
-  app.route({
-    method: ["GET", "HEAD"],
-    url: healthRoutes.alive.path,
-    handler: async () => ({ status: "alive" }),
-  });
-  app.route({
-    method: ["GET", "HEAD"],
-    url: healthRoutes.ready.path,
-    handler: async (_request, reply) => {
-      if (isStopping()) return reply.code(503).send({ status: "stopping" });
-      const found = await Promise.all(probes.map(async (probe) => probe()));
-      const reasons = found.filter((reason) => reason !== undefined);
-      return reasons.length === 0 ? { status: "ready" } : reply.code(503).send({ status: "failing", reasons });
+  const work = new Work();
+  const app = await createServer({
+    work,
+    log,
+    answerError: (thrown, _request, reply) => {
+      const { status, headers, document } = answerOf(thrown);
+      reply.code(status).headers(headers);
+      return document;
     },
   });
-  options.routes(app, { contentType: (request) => request.headers["content-type"] });
+  addHealthRoutes(app, { isStopping, probes });
+  routes(app, {});
   await app.listen({ host, port: listen.port }).catch((error: unknown) => {
     throw listenError(error, host, listen.port, "control");
   });
   const { port } = app.server.address() as AddressInfo;
   let stopped: Promise<void> | undefined;
-  const stop = async (): Promise<void> => {
-    const cutOff = setTimeout(() => {
-      app.server.closeAllConnections();
-    }, grace);
-    await app.close();
-    clearTimeout(cutOff);
-  };
   return {
     url: localUrl("http", host, port),
     stop: () => {
-      stopped ??= stop();
+      stopped ??= closeServer(app, work, grace);
       return stopped;
     },
   };

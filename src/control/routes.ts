@@ -93,8 +93,7 @@ function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events
   scope.addContentTypeParser("*", { parseAs: "string" }, async (_request: FastifyRequest, body: string) =>
     parseBody(body),
   );
-  scope.addHook("onRequest", async (request, reply) => {
-    reply.headers({ "cache-control": "no-store", "x-content-type-options": "nosniff" });
+  scope.addHook("onRequest", async (request) => {
     ({ actor: request.actor, role: request.role } = await authenticate(request, host, token));
     if (isStopping() && request.method !== "GET") throw new Refusal(503, "the daemon is stopping");
   });

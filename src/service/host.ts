@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Pinboard, PinboardData, Visualization } from "#service/pinboards/pinboards.ts";
 import type { DataRequest } from "#service/pinboards/request.ts";
 import type { HostedLoads } from "#service/server/host-loads.ts";
-import type { EndedRequest } from "#service/server/server.ts";
+import type { EndedRequest } from "#http/server.ts";
 import type { LoginResult } from "#service/session/login.ts";
 import type { EndedLoad } from "#service/loads/ended.ts";
 
@@ -10,7 +10,7 @@ export type { ListedTable as HostedTable, TableName } from "#service/engine/engi
 export type { Preview, PreviewRow } from "#service/loads/preview.ts";
 export type { ChartOptions, PinboardData } from "#service/pinboards/pinboards.ts";
 export type { CallersLoads, FileSample, HostedCycle, HostedLoads } from "#service/server/host-loads.ts";
-export type { Probe } from "#service/server/health-routes.ts";
+export type { Probe } from "#http/health-routes.ts";
 export type { LoginResult } from "#service/session/login.ts";
 
 /** Adds routes of other modules to the listener. The service only tells them who is calling. */
@@ -23,8 +23,6 @@ export interface Host {
    * @throws {HttpError} 401, 403, 500
    */
   administrator(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
-  /** The content type as it was sent; Fastify does not see it. */
-  contentType(request: FastifyRequest): string | undefined;
   readonly accounts: HostAccounts;
   readonly pinboards: HostPinboards;
   readonly loads: HostedLoads;

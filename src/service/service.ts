@@ -5,7 +5,10 @@ import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { InputError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
+import { addHealthRoutes } from "#http/health-routes.ts";
+import type { Probe } from "#http/health-routes.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
+import { closeServer, Work } from "#http/server.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { Loads } from "#service/loads/loads.ts";
@@ -15,12 +18,10 @@ import { addAdministrationRoutes } from "#service/server/administration-routes.t
 import { Callers } from "#service/server/callers.ts";
 import { advertised, Forward } from "#service/server/forward.ts";
 import { addDataRoutes, addLoadRoutes } from "#service/server/data-routes.ts";
+import { createServiceServer } from "#service/server/families.ts";
 import { HostedLoads } from "#service/server/host-loads.ts";
 import type { ServerContext } from "#service/server/context.ts";
-import { addHealthRoutes } from "#service/server/health-routes.ts";
-import type { Probe } from "#service/server/health-routes.ts";
 import { addPinboardRoutes } from "#service/server/pinboard-routes.ts";
-import { closeServer, createServer, Work } from "#service/server/server.ts";
 import { addLocalRoutes } from "#service/server/sql-route.ts";
 import { logIn } from "#service/session/login.ts";
 import type { LoginContext } from "#service/session/login.ts";
@@ -61,6 +62,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     throw naming(`the folder ${options.data}`, error);
   });
 }
+
+/** How long requests in flight may take to finish, in milliseconds (0.9). */
+const grace = 10_000;
 
 /** A running service. */
 export class Service {
@@ -113,14 +117,13 @@ export class Service {
 
   /** Refuses new requests, lets those in flight finish, and closes everything (0.9), within 13 s. May be called again. */
   stop(): Promise<void> {
-    this.#parts.requests.isStopping = true;
     this.#stopped ??= this.#close();
     return this.#stopped;
   }
 
   async #close(): Promise<void> {
     try {
-      await closeServer(this.#app, this.#parts.requests);
+      await closeServer(this.#app, this.#parts.requests, grace);
     } finally {
       await this.#opened.disposeAsync();
     }
@@ -147,12 +150,11 @@ async function open(options: ServiceOptions): Promise<Service> {
   );
   await checkIsFree(host, options.listen.port);
   const requests = new Work();
-  const server = createServer({
+  const server = createServiceServer({
     tls: certificate,
     prefixes: options.prefixes,
     trustedProxies: options.trustedProxies,
-    isStopping: () => requests.isStopping,
-    track: (work) => requests.track(work),
+    work: requests,
     log: options.log,
     observe: options.observe?.request,
   });
@@ -302,7 +304,6 @@ function hostOf(context: ServerContext): Host {
       const { name } = await callers.require(request, "administration");
       return { name, address: request.exchange.address };
     },
-    contentType: (request) => request.exchange.contentType,
     accounts: {
       secure,
       find: async (request, isUse) => {

@@ -50,6 +50,7 @@ export async function startControl(
     listen: { host: "127.0.0.1", port: 0 },
     allowPlainHttp: false,
     probes: [],
+    log,
     isStopping: () => stopping,
     routes: control.routes,
   });

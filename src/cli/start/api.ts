@@ -162,11 +162,12 @@ export class DaemonApi {
   }
 
   async #listen(): Promise<ControlListener> {
-    const { configuration, probes, besides } = this.#options;
+    const { configuration, probes, log, besides } = this.#options;
     const { startControlListener } = await import("#control/listener.ts");
     return startControlListener({
       ...configuration.control,
       probes,
+      log,
       isStopping: () => this.#isStopping,
       routes: (app, host) => {
         this.routes(app, host);

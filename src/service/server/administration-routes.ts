@@ -2,10 +2,11 @@ import type { FastifyInstance } from "fastify";
 import { receiveSync } from "#service/directory/receive.ts";
 import { loginParameters } from "#wire/administration.ts";
 import { administrationRoutes, familyB } from "#wire/routes.ts";
-import { authenticating, HttpError, json } from "./answers.ts";
+import { HttpError, json } from "#http/answers.ts";
+import { authenticating } from "./answers.ts";
 import { openSession } from "./callers.ts";
 import type { ServerContext } from "./context.ts";
-import { disconnectOf, parametersOf, queryOf, readBody } from "./request.ts";
+import { disconnectOf, parametersOf, queryOf, readBody } from "#http/exchange.ts";
 
 /** Family B (specification 4.2) below one prefix (0.2). */
 export function addAdministrationRoutes(app: FastifyInstance, prefix: string, context: ServerContext): void {

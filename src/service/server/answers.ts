@@ -3,30 +3,10 @@ import { ReopeningError } from "#duckdb/connection.ts";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { obstacleOf } from "#files/disk.ts";
 import type { Obstacle } from "#files/disk.ts";
+import { HttpError, json, jsonBytes, text } from "#http/answers.ts";
 import { errorCodes } from "#wire/errors.ts";
 import { dataTexts } from "#wire/texts.ts";
 import type { ErrorBody } from "#wire/errors.ts";
-
-export const json = "application/json";
-export const text = "text/plain; charset=utf-8";
-
-/** A refused request: its status and the messages for the caller. */
-export class HttpError extends Error {
-  readonly status: number;
-  readonly messages: readonly string[];
-  readonly headers: Readonly<Record<string, string>>;
-
-  constructor(
-    status: number,
-    messages: readonly string[],
-    options: { headers?: Readonly<Record<string, string>>; cause?: unknown } = {},
-  ) {
-    super(messages.join("; "), { cause: options.cause });
-    this.status = status;
-    this.messages = messages;
-    this.headers = options.headers ?? {};
-  }
-}
 
 /** 401: no session, or one that has ended (specification 5). */
 export function unverified(): HttpError {
@@ -82,12 +62,20 @@ export function httpErrorOf(error: unknown, incident: string): HttpError {
   });
 }
 
+/** The family of a request, which decides the form of errors: plain text (A), error objects (B), or neither. */
+export type Family = "data" | "administration" | "none";
+
 /**
  * Makes the answer an error, in the language of the family: text (A.25), or an error object (B.1).
  * @returns its body
  */
-export function turnIntoError(request: FastifyRequest, reply: FastifyReply, error: HttpError): Buffer | undefined {
-  const { family, incident, trace } = request.exchange;
+export function turnIntoError(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  family: Family,
+  error: HttpError,
+): Buffer | undefined {
+  const { incident, trace } = request.exchange;
   reply.code(error.status).headers(error.headers);
   if (family === "administration" && error.status === 415) return undefined;
   reply.type(family === "data" ? text : json);
@@ -105,13 +93,4 @@ export function turnIntoError(request: FastifyRequest, reply: FastifyReply, erro
 function codeOf(status: number): number {
   if (status === 400) return errorCodes.badRequest;
   return status === 403 ? errorCodes.forbidden : errorCodes.other;
-}
-
-/** Answers with a small JSON value. As bytes: the framework would add a charset, which JSON does not have. */
-export function sendJson(reply: FastifyReply, value: unknown): FastifyReply {
-  return reply.type(json).send(jsonBytes(value));
-}
-
-function jsonBytes(value: unknown): Buffer {
-  return Buffer.from(JSON.stringify(value));
 }

@@ -16,11 +16,12 @@ import { chunkHeaders } from "#wire/loads.ts";
 import type { LoadStarted } from "#wire/loads.ts";
 import { dataRoutes, familyA, loadRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
-import { HttpError, text, unverified } from "./answers.ts";
+import { HttpError, text } from "#http/answers.ts";
+import { unverified } from "./answers.ts";
 import { openSession } from "./callers.ts";
 import type { LoginSettings } from "./callers.ts";
 import type { NodeAddress, ServerContext } from "./context.ts";
-import { disconnectOf, parametersOf, plainAddress, queryOf, readBody } from "./request.ts";
+import { disconnectOf, parametersOf, plainAddress, queryOf, readBody } from "#http/exchange.ts";
 
 /** Family A (specification 4.1). */
 export function addDataRoutes(app: FastifyInstance, settings: LoginSettings): void {

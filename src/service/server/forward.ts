@@ -6,8 +6,8 @@ import { messageOf, UnavailableError } from "#errors.ts";
 import type { Answer, RequestBody } from "#http/client.ts";
 import { isLoopback } from "#http/listening.ts";
 import type { Node } from "#service/loads/cycle.ts";
-import { HttpError } from "./answers.ts";
-import { disconnectOf, plainAddress } from "./request.ts";
+import { HttpError } from "#http/answers.ts";
+import { disconnectOf, plainAddress } from "#http/exchange.ts";
 
 /** Names the node that a request is passed on to. Whoever receives it answers it or refuses it, and never passes it on again. */
 const nodeHeader = "x-rollcall-node";

@@ -3,9 +3,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { PinboardData } from "#service/pinboards/pinboards.ts";
 import { readDataRequest, readHeaderRequest } from "#service/pinboards/request.ts";
 import { familyB, pinboardRoutes } from "#wire/routes.ts";
-import { json, sendJson } from "./answers.ts";
+import { json, sendJson } from "#http/answers.ts";
 import type { ServerContext } from "./context.ts";
-import { disconnectOf, parametersOf, queryOf, readBody, valuesOf } from "./request.ts";
+import { disconnectOf, parametersOf, queryOf, readBody, valuesOf } from "#http/exchange.ts";
 
 /** Answers up to this size, in bytes, are sent at once: compressing them takes less than setting up a stream. */
 const small = 128 * 1024;

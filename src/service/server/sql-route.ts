@@ -3,9 +3,9 @@ import type { FastifyInstance } from "fastify";
 import type { Answer } from "#service/worker/worker.ts";
 import { localRoutes } from "#wire/routes.ts";
 import { sqlRequest } from "#wire/sql.ts";
-import { HttpError, json } from "./answers.ts";
+import { HttpError, json } from "#http/answers.ts";
 import type { ServerContext } from "./context.ts";
-import { disconnectOf, readBody } from "./request.ts";
+import { disconnectOf, readBody } from "#http/exchange.ts";
 
 /**
  * SQL from commands on this machine, while the service holds the databases. A login is not enough, not even an

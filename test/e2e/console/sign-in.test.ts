@@ -229,7 +229,7 @@ test("a daemon alone has the console on its own listener, for the accounts of it
   await window.close();
   // Its other paths are as they were.
   expect(await (await fetch(`${url}/elsewhere`)).json()).toMatchObject({
-    error: { message: "there is no such thing here" },
+    error: { message: "There is no GET /elsewhere here." },
   });
   await service.stop();
   const gone = await post(`${url}/sign-in`, { username: name, password });

@@ -1,5 +1,7 @@
 import { stat } from "node:fs/promises";
+import { connect } from "node:net";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InputError } from "#errors.ts";
 import { startControl } from "../../support/control.ts";
@@ -246,6 +248,17 @@ describe("what changes something", () => {
     expect((await fetch(`${stopping.url}/readyz`)).status).toBe(503);
     await stopping.stop();
   });
+});
+
+test("a daemon alone has the service's connections: a client may close its side, and other sites change nothing", async () => {
+  const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+  socket.end("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  expect(await text(socket)).toContain('{"status":"alive"}');
+  const foreign = await server.request("/control/v1/reload", {
+    method: "POST",
+    headers: { "sec-fetch-site": "cross-site" },
+  });
+  expect((await errorOf(foreign)).status).toBe(403);
 });
 
 test("a daemon that is still starting says so", async () => {

@@ -8,12 +8,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import pino from "pino";
 import { afterEach, describe, expect, test } from "vitest";
 import { Throttle } from "#http/throttle.ts";
-import { addHealthRoutes } from "#service/server/health-routes.ts";
-import { json } from "#service/server/answers.ts";
+import { json } from "#http/answers.ts";
+import { disconnectOf, readBody } from "#http/exchange.ts";
+import { addHealthRoutes } from "#http/health-routes.ts";
+import { Work } from "#http/server.ts";
 import { addDataRoutes } from "#service/server/data-routes.ts";
-import { createServer } from "#service/server/server.ts";
-import type { ServerOptions } from "#service/server/server.ts";
-import { disconnectOf, readBody } from "#service/server/request.ts";
+import { createServiceServer } from "#service/server/families.ts";
+import type { ServiceServerOptions } from "#service/server/families.ts";
 import type { LoginContext } from "#service/session/login.ts";
 import { makeCertificate } from "../../support/certificates.ts";
 
@@ -21,10 +22,10 @@ const root = "/tspublic/v1";
 let app: FastifyInstance;
 let written: string;
 
-async function setUp(change: Partial<ServerOptions> = {}): Promise<void> {
+async function setUp(change: Partial<ServiceServerOptions> = {}): Promise<void> {
   written = "";
   const log = pino({}, { write: (line: string) => void (written += line) });
-  app = await createServer({ prefixes: [""], isStopping: () => false, track: (work) => work, log, ...change });
+  app = await createServiceServer({ prefixes: [""], work: new Work(), log, ...change });
 }
 
 async function listen(): Promise<{ socket: Socket; ended: Promise<string> }> {
@@ -139,11 +140,13 @@ test.each(["gzip", "identity"])("a client that goes away ends the stream it was 
 
 describe("0.9 a request that comes while the service stops", () => {
   test.each([
-    ["/ts_dataservice/v1/public/ping", "The service is stopping."],
-    [`${root}/user/list`, expect.stringContaining(String.raw`"debug":"[\"The service is stopping.\"]"`)],
-    ["/elsewhere", '{"error":"The service is stopping."}'],
+    ["/ts_dataservice/v1/public/ping", "This server is stopping."],
+    [`${root}/user/list`, expect.stringContaining(String.raw`"debug":"[\"This server is stopping.\"]"`)],
+    ["/elsewhere", '{"error":"This server is stopping."}'],
   ])("%s is a 503 that closes the connection", async (url, expected) => {
-    await setUp({ isStopping: () => true });
+    const work = new Work();
+    work.isStopping = true;
+    await setUp({ work });
     const answer = await app.inject({ url });
     expect([answer.statusCode, answer.headers.connection, answer.body]).toEqual([503, "close", expected]);
   });
@@ -194,7 +197,7 @@ describe("as many connections as there may be", () => {
     const refused = await surplus.ended;
     expect(refused).toMatch(/^HTTP\/1\.1 503 /);
     expect(refused).toMatch(/^retry-after: 5\r$/im);
-    expect(refused).toContain("The service has as many connections as its limit on open files allows: 3.");
+    expect(refused).toContain("This server has as many connections as its limit on open files allows: 3.");
     expect(await (await open("/healthz")).ended).toMatch(/^HTTP\/1\.1 200 /);
     served.resolve();
     for (const { ended } of slow) expect(await ended).toMatch(/^HTTP\/1\.1 200 .*done$/s);

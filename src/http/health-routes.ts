@@ -10,7 +10,7 @@ export type Probe = () => string | undefined | Promise<string | undefined>;
 export interface HealthSettings {
   readonly isStopping: () => boolean;
   /** Throws when the service cannot serve. */
-  readonly probe: () => Promise<void>;
+  readonly probe?: () => Promise<void>;
   /** Further checks. */
   readonly probes: readonly Probe[];
   /** How long a check may take, in milliseconds. Default: 5 s. */
@@ -34,7 +34,7 @@ export function addHealthRoutes(
     handler: async (_request, reply) => {
       if (isStopping()) return sendJson(reply.code(503), { status: "stopping" });
       try {
-        await inTime(probe(), patience);
+        if (probe !== undefined) await inTime(probe(), patience);
       } catch {
         return sendJson(reply.code(503), { status: "failing" });
       }

@@ -1,8 +1,8 @@
 import { fastify } from "fastify";
 import { expect, test } from "vitest";
 import { UnavailableError } from "#errors.ts";
-import { addHealthRoutes } from "#service/server/health-routes.ts";
-import type { HealthSettings } from "#service/server/health-routes.ts";
+import { addHealthRoutes } from "#http/health-routes.ts";
+import type { HealthSettings } from "#http/health-routes.ts";
 
 async function ready(settings: Partial<HealthSettings>): Promise<{ status: number; body: unknown; alive: number }> {
   const app = fastify();

@@ -2,15 +2,10 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { familyA, familyB } from "#wire/routes.ts";
 import { HttpError } from "./answers.ts";
-
-/** The family of a request, which decides the form of errors: plain text (A), error objects (B), or neither. */
-export type Family = "data" | "administration" | "none";
 
 /** What the server notes of every request before its route handles it. */
 export interface Exchange {
-  readonly family: Family;
   /** GUIDs that connect an answer with its log line (B.1, B.10). */
   readonly incident: string;
   readonly trace: string;
@@ -18,9 +13,9 @@ export interface Exchange {
   readonly started: number;
   /** The client's address: that of its socket (0.8), or what the proxies before it say, where they are trusted. */
   readonly address: string;
-  /** The header as it was sent. */
   /** Rollcall itself asks: the session is one of this machine. */
   isOwn?: boolean;
+  /** The header as it was sent; Fastify does not see it. */
   readonly contentType: string | undefined;
 }
 
@@ -30,18 +25,10 @@ declare module "fastify" {
   }
 }
 
-/** What the exchanges of a server have in common. */
-export interface ExchangeSettings {
-  /** Those of family B (0.2). */
-  readonly prefixes: readonly string[];
-  readonly addressOf: (request: IncomingMessage) => string;
-}
-
 /** Gives the request its `exchange`. */
-export function beginExchange(request: FastifyRequest, { prefixes, addressOf }: ExchangeSettings): void {
+export function beginExchange(request: FastifyRequest, addressOf: (request: IncomingMessage) => string): void {
   const { headers } = request.raw;
   request.exchange = {
-    family: familyOf(pathOf(request), prefixes),
     incident: randomUUID(),
     trace: randomUUID(),
     started: performance.now(),
@@ -50,15 +37,6 @@ export function beginExchange(request: FastifyRequest, { prefixes, addressOf }: 
   };
   // Routes judge the body once the caller is known. Fastify would refuse a malformed content type before that.
   delete headers["content-type"];
-}
-
-function familyOf(path: string, prefixes: readonly string[]): Family {
-  if (isBelow(path, familyA)) return "data";
-  return prefixes.some((prefix) => isBelow(path, prefix + familyB)) ? "administration" : "none";
-}
-
-function isBelow(path: string, root: string): boolean {
-  return path === root || path.startsWith(`${root}/`);
 }
 
 /** The path of a request, decoded where it can be, without its query. */

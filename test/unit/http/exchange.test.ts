@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { IncomingMessage } from "node:http";
-import { createAddressOf, parametersOf } from "#service/server/request.ts";
+import { createAddressOf, parametersOf } from "#http/exchange.ts";
 
 function read(query: string, form: string): unknown {
   return parametersOf(new URLSearchParams(query), new URLSearchParams(form));

@@ -1,18 +1,15 @@
 import type { IncomingMessage, RequestListener, Server } from "node:http";
 import type { Socket } from "node:net";
-import { pipeline, Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import { constants, createGzip, gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
-import { serverTls, withoutSchemas } from "#http/listening.ts";
-import { messageOf, UnavailableError } from "#errors.ts";
-import { isFromOtherSite, otherSite } from "#http/sites.ts";
-import { serviceHeaders } from "#wire/errors.ts";
+import { UnavailableError } from "#errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
-import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
+import { HttpError } from "./answers.ts";
 import { Connections, mostConnections, openFilesLimit } from "./connections.ts";
-import { beginExchange, createAddressOf, pathOf, plainAddress } from "./request.ts";
+import { beginExchange, createAddressOf, pathOf } from "./exchange.ts";
+import { serverTls, withoutSchemas } from "./listening.ts";
+import { isFromOtherSite, otherSite } from "./sites.ts";
 
 // `import` evaluates every export of these modules, which loads Node's WebSocket and fetch: 8 MB.
 const { createServer: createPlainServer } = process.getBuiltinModule("node:http");
@@ -31,13 +28,14 @@ export interface EndedRequest {
 export interface ServerOptions {
   /** Certificate and key in PEM form; absent: plain HTTP. */
   readonly tls?: { readonly cert: string; readonly key: string } | undefined;
-  /** Those of family B (0.2). */
-  readonly prefixes: readonly string[];
   /** Addresses and networks of proxies whose `X-Forwarded-For` counts. Default: none. */
   readonly trustedProxies?: readonly string[] | undefined;
-  readonly isStopping: () => boolean;
   /** Tracks the handling of every request until its answer is out, even after its client has disconnected. */
-  readonly track: (work: Promise<unknown>) => Promise<unknown>;
+  readonly work: Work;
+  /** Makes the answer to a request an error. @returns its body */
+  readonly answerError: (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => unknown;
+  /** The last look at every answer. @returns its body as it is sent */
+  readonly finish?: ((body: unknown, request: FastifyRequest, reply: FastifyReply) => unknown) | undefined;
   readonly log: Logger;
   readonly observe?: ((ended: EndedRequest) => void) | undefined;
   /** The most connections at a time. Default: as many as the system's limit on open files allows. */
@@ -48,16 +46,22 @@ export interface ServerOptions {
 
 const healthPaths = new Set<string | undefined>(Object.values(healthRoutes).map((route) => route.path));
 
-/** Creates a server without routes. It adds what all answers have in common (B.10, A.25, B.1). */
+/** The one HTTP application, without routes: bounded connections, graceful ends, and a log line for every request. */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
-  const { prefixes, trustedProxies = [], isStopping, track, log, observe = () => undefined } = options;
+  const { trustedProxies = [], work, log, answerError, observe = () => undefined } = options;
   const { connections: most = mostConnections(openFilesLimit()) } = options;
-  // Loaded while the process of the databases starts.
-  const [{ fastify }, { default: cookie }] = await Promise.all([import("fastify"), import("@fastify/cookie")]);
-  const exchanges = { prefixes, addressOf: createAddressOf(trustedProxies) };
+  const { fastify } = await import("fastify");
+  const addressOf = createAddressOf(trustedProxies);
   const begin = (request: FastifyRequest, reply: FastifyReply): void => {
-    beginExchange(request, exchanges);
+    beginExchange(request, addressOf);
     watch(request, reply, log, observe);
+  };
+  const finish = (body: unknown, request: FastifyRequest, reply: FastifyReply): unknown => {
+    if (work.isStopping) reply.header("connection", "close");
+    if (!request.raw.complete) lingerFor(request.raw);
+    if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
+    reply.header("x-content-type-options", "nosniff");
+    return options.finish === undefined ? body : options.finish(body, request, reply);
   };
   const app = fastify({
     ...withoutSchemas,
@@ -65,11 +69,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     frameworkErrors: (error, request, reply) => {
       // Fastify runs no hooks for these.
       begin(request, reply);
-      const body = turnIntoError(request, reply, httpErrorOf(error, request.exchange.incident));
-      addHeaders(request, reply);
-      lingerFor(request.raw);
       const answer: FastifyReply = reply;
-      answer.send(compressed(request, reply, body, log));
+      answer.send(finish(answerError(error, request, reply), request, reply));
     },
     return503OnClosing: false,
     // Routes answer ids of any length themselves (A.9); Node's limit on headers applies before this one.
@@ -85,27 +86,27 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   app.addContentTypeParser("*", (_request, _body, done) => {
     done(null);
   });
-  await app.register(cookie);
   app.addHook("onRoute", (route) => {
     const { handler } = route;
     route.handler = function tracked(request, reply) {
-      return track(Promise.resolve(handler.call(this, request, reply)));
+      return work.track(Promise.resolve(handler.call(this, request, reply)));
     };
   });
   app.addHook("onRequest", (request, reply, done) => {
     begin(request, reply);
     const isHealth = healthPaths.has(request.routeOptions.url);
-    if (isStopping() && !isHealth) done(new HttpError(503, ["The service is stopping."]));
+    if (work.isStopping && !isHealth) done(new HttpError(503, ["This server is stopping."]));
     else if (!isHealth && connections.isSurplus(request.raw)) done(tooManyConnections(most));
     else done(isFromOtherSite(request.raw) ? new HttpError(403, [otherSite]) : undefined);
   });
   app.addHook("onSend", (request, reply, payload, done) => {
-    if (isStopping()) reply.header("connection", "close");
-    if (!request.raw.complete) lingerFor(request.raw);
-    addHeaders(request, reply);
-    done(null, compressed(request, reply, payload, log));
+    done(null, finish(payload, request, reply));
   });
-  answerErrors(app, log);
+  app.setErrorHandler((thrown, request, reply) => reply.send(answerError(thrown, request, reply)));
+  app.setNotFoundHandler((request, reply) => {
+    const none = new HttpError(404, [`There is no ${request.method} ${pathOf(request)} here.`]);
+    return reply.send(answerError(none, request, reply));
+  });
   return app;
 }
 
@@ -122,60 +123,12 @@ function listenerOf({ tls, stall = 120_000 }: ServerOptions, handler: RequestLis
   return server;
 }
 
-function answerErrors(app: FastifyInstance, log: Logger): void {
-  app.setErrorHandler((thrown, request, reply) => {
-    const error = httpErrorOf(thrown, request.exchange.incident);
-    if (error.status >= 500 && error.cause !== undefined) {
-      // A client that has disconnected is usually the whole cause.
-      const level = reply.raw.closed || request.raw.errored !== null ? "info" : "error";
-      log[level]({ err: error.cause, incident: request.exchange.incident }, messageOf(error.cause));
-    }
-    return reply.send(turnIntoError(request, reply, error));
-  });
-  app.setNotFoundHandler((request, reply) =>
-    reply.send(
-      turnIntoError(request, reply, new HttpError(404, [`There is no ${request.method} ${pathOf(request)} here.`])),
-    ),
-  );
-}
-
 function tooManyConnections(most: number): HttpError {
   return new HttpError(
     503,
-    [`The service has as many connections as its limit on open files allows: ${most}. Try again when there are fewer.`],
+    [`This server has as many connections as its limit on open files allows: ${most}. Try again when there are fewer.`],
     { headers: { "retry-after": "5", connection: "close" } },
   );
-}
-
-/** The headers of every answer, and those of family B (B.10). */
-function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
-  const { family, incident, trace, started } = request.exchange;
-  if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
-  reply.header("x-content-type-options", "nosniff");
-  if (family !== "administration") return;
-  reply.headers({
-    "cache-control": "no-cache, no-store, max-age=0, must-revalidate",
-    pragma: "no-cache",
-    [serviceHeaders.incident]: incident,
-    [serviceHeaders.trace]: trace,
-    [serviceHeaders.time]: Math.ceil((performance.now() - started) * 1000),
-    [serviceHeaders.address]: plainAddress(request.raw.socket.localAddress),
-  });
-}
-
-/** The body as it is sent: family B compresses JSON for clients that accept gzip (B.10). */
-function compressed(request: FastifyRequest, reply: FastifyReply, body: unknown, log: Logger): unknown {
-  const onError = (error: Error & { code?: string }): void => {
-    // The client disconnected; `watch` logs that.
-    if (error.code === "ERR_STREAM_PREMATURE_CLOSE") return;
-    log.warn({ err: error, incident: request.exchange.incident }, `an answer broke off: ${messageOf(error)}`);
-  };
-  if (request.exchange.family !== "administration" || reply.getHeader("content-type") !== json) return body;
-  reply.header("vary", "accept-encoding");
-  const accepted = acceptsGzip(request.headers["accept-encoding"]);
-  if (accepted) reply.header("content-encoding", "gzip");
-  if (body instanceof Readable) return accepted ? gzipStream(body, onError) : body.once("error", onError);
-  return accepted && body instanceof Uint8Array ? gzipBytes(body) : body;
 }
 
 /**
@@ -266,36 +219,6 @@ function listenToEnd(socket: Socket): Set<() => void> {
   return underWay;
 }
 
-/** CPU time is worth more than the last percent of compression. */
-const gzipOptions = { level: constants.Z_BEST_SPEED };
-
-/**
- * Whether the client accepts gzip, even if it prefers something else
- * (B.10). `*` stands for every coding not named (RFC 9110, 12.5.3).
- */
-export function acceptsGzip(header: string | undefined): boolean {
-  const weights = new Map<string, number>();
-  for (const part of (header ?? "").toLowerCase().split(",")) {
-    const [coding = "", ...parameters] = part.split(";").map((piece) => piece.trim());
-    const weight = parameters.find((parameter) => /^q\s*=/.test(parameter));
-    weights.set(coding, weight === undefined ? 1 : Number(weight.slice(weight.indexOf("=") + 1)));
-  }
-  const weight = weights.get("gzip") ?? weights.get("x-gzip") ?? weights.get("*") ?? 0;
-  return weight > 0;
-}
-
-/** Compresses a small body. */
-function gzipBytes(body: Uint8Array): Buffer {
-  return gzipSync(body, gzipOptions);
-}
-
-/** Compresses a stream as it flows. When either end breaks off, the other is destroyed. */
-function gzipStream(body: Readable, onError: (error: Error) => void): Readable {
-  return pipeline(body, createGzip(gzipOptions), (error) => {
-    if (error) onError(error);
-  });
-}
-
 /**
  * Closes the connection gracefully when an answer goes out while the client is still sending and expects the connection
  * to end (`Connection: close`, HTTP/1.0). Node would destroy the socket after the answer; unread data then makes the
@@ -319,9 +242,6 @@ function lingerFor(request: IncomingMessage): void {
   };
   request.once("close", asBefore);
 }
-
-/** How long requests in flight may take to finish, in milliseconds (0.9). */
-const graceTime = 10_000;
 
 /** How long requests that were cut off may then take to undo what they began, in milliseconds. */
 const undoTime = 2_000;
@@ -361,8 +281,12 @@ export class Work {
  */
 const handshakeTimeout = 20_000;
 
-/** Stops listening, waits for the requests in flight, and cuts off those that take too long (0.9). */
-export async function closeServer(app: FastifyInstance, work: Work): Promise<void> {
+/**
+ * Stops listening, waits for the requests in flight, and cuts off those that take too long (0.9).
+ * @param grace how long they may take, in milliseconds
+ */
+export async function closeServer(app: FastifyInstance, work: Work, grace: number): Promise<void> {
+  work.isStopping = true;
   // A connection whose last answer was already on its way when the stop began would otherwise stay open.
   const idle = setInterval(() => {
     app.server.closeIdleConnections();
@@ -370,7 +294,7 @@ export async function closeServer(app: FastifyInstance, work: Work): Promise<voi
   const cutOff = setTimeout(() => {
     work.abort();
     app.server.closeAllConnections();
-  }, graceTime);
+  }, grace);
   await app.close();
   clearInterval(idle);
   clearTimeout(cutOff);

@@ -4,7 +4,8 @@ import { text } from "node:stream/consumers";
 import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { acceptsGzip, createServer } from "#service/server/server.ts";
+import { Work } from "#http/server.ts";
+import { acceptsGzip, createServiceServer } from "#service/server/families.ts";
 
 test.each([
   ["gzip", true],
@@ -32,10 +33,9 @@ test("requests that a client sends without waiting for answers cause no warning"
   const warnings: string[] = [];
   const note = (warning: Error): void => void warnings.push(warning.name);
   process.on("warning", note);
-  const app = await createServer({
+  const app = await createServiceServer({
     prefixes: [""],
-    isStopping: () => false,
-    track: (work) => work,
+    work: new Work(),
     log: pino({ enabled: false }),
   });
   app.get("/", async () => {
