@@ -69,7 +69,9 @@ test("without JavaScript: override a limit, approve a part, reject; a plan that 
   await page.getByRole("link", { name: "Reject…" }).click();
   await page.getByLabel("Reason").fill("a typing mistake");
   await page.getByRole("button", { name: "Reject" }).click();
-  expect(await main.textContent()).toMatch(/rejected by admin \(127\.0\.0\.1\); because: a typing mistake/);
+  expect(await main.textContent()).toMatch(
+    /rejected by admin \(user of the service, 127\.0\.0\.1\); because: a typing mistake/,
+  );
   await page.goto("/runs?state=rejected");
   expect(await page.locator("tbody tr").count()).toBe(1);
   expectNoProblems(window);

@@ -47,12 +47,14 @@ test("a plan is looked at, approved and watched; another browser that decides to
   // Nobody reloads.
   await page.getByText("applied", { exact: false }).first().waitFor();
   await expect.poll(() => page.locator("hgroup").textContent()).toContain("✓ applied");
-  expect(await shown.textContent()).toMatch(/approved by admin \(127\.0\.0\.1\); because: as discussed/);
+  expect(await shown.textContent()).toMatch(
+    /approved by admin \(user of the service, 127\.0\.0\.1\); because: as discussed/,
+  );
   expect(await one.accessibility()).toEqual([]);
 
   await two.page.getByRole("button", { name: "Apply 6 changes" }).click();
   expect(await two.page.getByRole("alert").textContent()).toMatch(
-    /Nothing was decided\.\s+It was approved by admin \(127\.0\.0\.1\); because: as discussed/,
+    /Nothing was decided\.\s+It was approved by admin \(user of the service, 127\.0\.0\.1\); because: as discussed/,
   );
   expect(await two.accessibility()).toEqual([]);
   forget(two, 409);
