@@ -11,8 +11,7 @@ import { formatNumber } from "#text.ts";
 import { isNumeric } from "#console/charts/columns.ts";
 import type { Result } from "#console/charts/columns.ts";
 import { figureOf } from "#console/charts/figure.ts";
-import type { FigureSize } from "#console/charts/figure.ts";
-import { createRenderer } from "#console/charts/renderer.ts";
+import type { Figure, FigureSize } from "#console/charts/figure.ts";
 import { offsetOf, untilLeft, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import type { Html } from "./html.ts";
@@ -50,12 +49,6 @@ class TooLargeError extends InputError {}
 
 /** Adds the pages of the service's pinboards. They show what `pinboarddata` answers, under its limits. */
 export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, log }: AppOptions, send: Send): void {
-  const renderer = createRenderer();
-  scope.addHook("preClose", (done) => {
-    renderer.close();
-    done();
-  });
-
   scope.get("/pinboards", async (request, reply) =>
     send(request, reply, frame("Pinboards"), pinboards({ now: Date.now(), list: known().list() })),
   );
@@ -177,12 +170,7 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
       const result = hasPage
         ? { ...whole, rows: whole.rows.slice(offset, offset + size), offset, pageSize: size }
         : await read(board, visualization, { offset, size }, asking);
-      const chart = await draw(
-        whole,
-        visualization,
-        extent.as === "card" ? ["narrow"] : ["narrow", "wide"],
-        asking.signal,
-      );
+      const chart = drawn(whole, visualization, extent.as === "card" ? ["narrow"] : ["narrow", "wide"]);
       return { kind: "rows", result, chart };
     } catch (error) {
       asking.signal.throwIfAborted();
@@ -192,29 +180,18 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
       return { kind: "problem", message, problems, status, isLarge: error instanceof TooLargeError };
     }
   }
+}
 
-  /** A chart that cannot be drawn is no reason not to show its rows. */
-  async function draw(
-    result: Result,
-    { chart }: HostVisualization,
-    sizes: readonly FigureSize[],
-    signal: AbortSignal,
-  ): Promise<Drawn | undefined> {
-    if (result.totalRowCount === 0) return undefined;
-    const drawings: { figure: Exclude<ReturnType<typeof figureOf>, { problem: string }>; svg: string }[] = [];
-    for (const size of sizes) {
-      const figure = figureOf(result, chart, size);
-      if ("problem" in figure) return figure;
-      try {
-        drawings.push({ figure, svg: await renderer.draw(figure.spec, signal) });
-      } catch (error) {
-        signal.throwIfAborted();
-        log.error({ err: error }, `console: ${messageOf(error)}`);
-        return { problem: `${messageOf(error)}. The rows are in the table.` };
-      }
-    }
-    return { drawings };
+/** A chart in each of the sizes. */
+function drawn(result: Result, { chart }: HostVisualization, sizes: readonly FigureSize[]): Drawn | undefined {
+  if (result.totalRowCount === 0) return undefined;
+  const figures: Figure[] = [];
+  for (const size of sizes) {
+    const figure = figureOf(result, chart, size);
+    if ("problem" in figure) return figure;
+    figures.push(figure);
   }
+  return { figures };
 }
 
 /** The cards of a pinboard, as many as a page has room for; the others are fetched when they come into sight. */

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { expectNoProblems, openBrowser } from "../support/browser.ts";
@@ -49,17 +49,6 @@ b", ${text(hostile[2])} AS "${"c".repeat(255)}", '=1+1' AS d, -i AS e FROM range
   })),
 ];
 
-/** The processes that draw charts for a daemon. */
-async function drawing(parent: number | undefined): Promise<number[]> {
-  const found: number[] = [];
-  for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
-    const read = (file: string): Promise<string> => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "");
-    const isChild = new RegExp(`^\\d+ \\(.*\\) \\S ${String(parent)} `).test(await read("stat"));
-    if (isChild && (await read("cmdline")).includes("charts/drawing.ts")) found.push(Number(pid));
-  }
-  return found;
-}
-
 test("pinboards show figures, charts and tables, and why one of them cannot; with and without JavaScript", async () => {
   await company.write("tables.sql", "CREATE DATABASE IF NOT EXISTS d; CREATE TABLE IF NOT EXISTS d.t (id BIGINT);");
   await mkdir(join(company.folder, "pinboards"));
@@ -72,12 +61,10 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   await company.write("pinboards/usage.yaml", JSON.stringify({ id: board, name: "Usage", visualizations }));
   await using browser = await openBrowser();
   const daemon = await startDaemon(company, /"msg":"sync staff: (?:applied|no change)/);
-  const pid = daemon.running.process.pid;
   const window = await signedIn(browser, daemon.url);
   const { page } = window;
   await page.getByRole("link", { name: "Pinboards" }).click();
   expect(await window.accessibility()).toEqual([]);
-  expect(await drawing(pid)).toEqual([]);
 
   const answer = page.waitForResponse(`**/pinboards/${board}`);
   await page.getByRole("link", { name: "Usage" }).click();
@@ -87,7 +74,6 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   await card("Table 19").scrollIntoViewIfNeeded();
   await card("Table 19").getByRole("cell", { name: "19" }).waitFor();
   await card("Sign-ins").getByLabel("Line chart of n by day, 2 series").waitFor();
-  const [drawer] = await drawing(pid);
   expect(await card("Licences").textContent()).toContain("12,840");
   expect(await card("Sign-ins").getByRole("listitem").allTextContents()).toEqual([
     expect.stringContaining("Porto"),
@@ -102,8 +88,6 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   await card("Many").getByRole("columnheader", { name: "x" }).waitFor();
   expect(await window.accessibility()).toEqual([]);
 
-  // The process that draws is gone: the next chart has another.
-  process.kill(drawer!, "SIGKILL");
   await page.getByRole("link", { name: "Sign-ins" }).click();
   await page.getByLabel("Line chart of n by day, 2 series").filter({ visible: true }).waitFor();
   expect(await window.accessibility()).toEqual([]);
@@ -140,5 +124,4 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   expectNoProblems(plain);
   await plain.close();
   await stopRollcall(daemon.running);
-  expect(await drawing(pid)).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import { formatNumber, pluralize, visible } from "#text.ts";
 import { epochOf } from "./columns.ts";
 import type { ChartColumns, ColumnKind, Result } from "./columns.ts";
+import { momentLabels, rangeOf } from "./scales.ts";
 
 /** A mark of a chart, or a corner of a line. */
 export interface Point {
@@ -35,54 +36,44 @@ export interface Bounds {
 }
 
 /** Colours that are told apart. */
-export const mostSeries = 8;
+const mostSeries = 8;
 
 /** The characters of the name of a series. */
 const longestSeries = 60;
 
-/** Dots lie side by side up to here; beyond it they are counted. */
+/** Dots lie side by side up to here; beyond it they are counted, in the cells of a grid. */
 const mostDots = 500;
-
-const none = "(none)";
+const grid = { columns: 30, rows: 15 };
 
 /** Reduces the rows of a result to what a chart can show, and says so. */
 export function pointsOf(result: Result, columns: ChartColumns, bounds: Bounds): Points {
   const notes: string[] = [];
-  const read = readPoints(result, columns, notes);
-  const { points, series } = firstSeries(read, notes);
-  const counted = points.length;
-  if (columns.mark === "dot" && columns.xKind !== "text") {
+  const { points, series } = firstSeries(readPoints(result, columns, notes), notes);
+  const { mark, xKind } = columns;
+  if (mark === "dot" && xKind !== "text") {
     if (points.length <= mostDots) return { points, series, notes };
-    notes.push(`Each dot stands for those near it; the larger, the more of the ${formatNumber(counted)} points.`);
-    return { points: counts(points), series: [], notes };
+    notes.push(`Each dot stands for those near it; the larger, the more of the ${formatNumber(points.length)} points.`);
+    return { points: counted(points), series: [], notes };
   }
-  const isDiscrete = columns.xKind === "text" || (columns.mark === "bar" && countOf(points) <= bounds.labelled);
-  if (isDiscrete) {
-    const summed = columns.mark === "dot" || columns.mark === "line" ? points : sums(points);
-    return { ...firstCategories(summed, columns.xKind, bounds, notes), series, notes };
-  }
-  const whole = columns.mark === "bar" || columns.mark === "area" ? sums(points) : points;
+  const whole = mark === "bar" || mark === "area" ? sums(points) : points;
+  const places = [...new Set(whole.map(({ x }) => x))];
+  if (xKind === "text" || (mark === "bar" && places.length <= bounds.labelled))
+    return { ...firstCategories(whole, places, xKind, bounds, notes), series, notes };
   const sorted = whole.toSorted((a, b) => Number(a.x) - Number(b.x));
-  const bySeries = series.length === 0 ? [sorted] : series.map((name) => sorted.filter((each) => each.series === name));
-  const isStacked = series.length > 0 && columns.mark !== "line";
+  const isStacked = series.length > 0 && mark !== "line";
+  const names = series.length === 0 ? [undefined] : series;
   const reduced = isStacked
-    ? everySo(sorted, bounds.sections)
-    : bySeries.flatMap((each) => extremes(each, bounds.sections, columns.mark === "bar"));
+    ? everySo(sorted, places.length, bounds.sections)
+    : names.flatMap((name) => extremes(sorted, name, bounds.sections, mark === "bar"));
   if (reduced.length < whole.length) {
-    const kept = isStacked
-      ? "evenly chosen ones are drawn"
-      : columns.mark === "bar"
-        ? "the highest of each section is drawn"
-        : "the lowest and the highest of each section are drawn";
-    notes.push(`Of ${pluralize(counted, "point")}, ${kept}.`);
+    const extreme = mark === "bar" ? "the highest" : "the lowest and the highest";
+    const which = isStacked ? "evenly chosen ones are" : `${extreme} of each section ${mark === "bar" ? "is" : "are"}`;
+    notes.push(`Of ${pluralize(points.length, "point")}, ${which} drawn.`);
   }
   return { points: reduced, series, notes };
 }
 
-interface Read {
-  readonly points: readonly Point[];
-  readonly series: readonly string[];
-}
+type Read = Pick<Points, "points" | "series">;
 
 function readPoints({ rows, totalRowCount }: Result, columns: ChartColumns, notes: string[]): Read {
   const { x, xKind, y, series } = columns;
@@ -111,29 +102,32 @@ function positionOf(value: unknown, kind: ColumnKind): number | string | undefin
 
 /** A value of the database as text. */
 function textOf(value: unknown): string {
-  if (value === null || value === undefined) return none;
+  if (value === null || value === undefined) return "(none)";
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** As many series as there are colours, by their labels. */
 function firstSeries({ points, series }: Read, notes: string[]): Read {
+  if (series.length === 0) return { points, series };
   if (series.length > mostSeries)
     notes.push(`The first ${mostSeries} of ${formatNumber(series.length)} series are drawn.`);
   const shown = series.slice(0, mostSeries);
   const labels = distinct(shown.map((name) => labelOf(name, longestSeries)));
-  const byName = new Map(shown.map((name, index) => [name, labels[index]]));
-  if (series.length === 0) return { points, series };
-  return {
-    points: points.flatMap((point) => {
-      const label = byName.get(point.series ?? "");
-      return label === undefined ? [] : [{ ...point, series: label }];
-    }),
-    series: labels,
-  };
+  return { points: relabelled(points, "series", shown, labels), series: labels };
 }
 
-function countOf(points: readonly Point[]): number {
-  return new Set(points.map(({ x }) => x)).size;
+/** The points whose value is among those that are shown, with their labels. */
+function relabelled(
+  points: readonly Point[],
+  key: "x" | "series",
+  shown: readonly Point["x"][],
+  labels: readonly string[],
+): Point[] {
+  const byValue = new Map(shown.map((value, index) => [value, labels[index]]));
+  return points.flatMap((point) => {
+    const label = byValue.get(point[key] ?? "");
+    return label === undefined ? [] : [{ ...point, [key]: label }];
+  });
 }
 
 /** Rows of the same place and series, added together. */
@@ -141,32 +135,26 @@ function sums(points: readonly Point[]): readonly Point[] {
   const byPlace = new Map<string, Point>();
   for (const point of points) {
     const key = JSON.stringify([point.x, point.series]);
-    const before = byPlace.get(key);
-    byPlace.set(key, before === undefined ? point : { ...point, y: before.y + point.y });
+    byPlace.set(key, { ...point, y: point.y + (byPlace.get(key)?.y ?? 0) });
   }
   return [...byPlace.values()];
 }
 
 function firstCategories(
   points: readonly Point[],
+  places: readonly Point["x"][],
   kind: ColumnKind,
-  { categories: most, labelled, label: longest }: Bounds,
+  bounds: Bounds,
   notes: string[],
 ): Pick<Points, "points" | "categories"> {
-  const all = [...new Set(points.map(({ x }) => x))];
-  const shown = all.slice(0, kind === "text" ? most : labelled);
-  if (shown.length < all.length)
-    notes.push(`The first ${formatNumber(shown.length)} of ${formatNumber(all.length)} categories are drawn.`);
-  const labels = distinct(shown.map((x) => (typeof x === "string" ? labelOf(x, longest) : String(x))));
-  const texts = kind === "moment" ? momentLabels(shown.map(Number)) : labels;
-  const byPlace = new Map(shown.map((x, index) => [x, texts[index] ?? ""]));
-  return {
-    points: points.flatMap((point) => {
-      const x = byPlace.get(point.x);
-      return x === undefined ? [] : [{ ...point, x }];
-    }),
-    categories: texts,
-  };
+  const shown = places.slice(0, kind === "text" ? bounds.categories : bounds.labelled);
+  if (shown.length < places.length)
+    notes.push(`The first ${formatNumber(shown.length)} of ${formatNumber(places.length)} categories are drawn.`);
+  const categories =
+    kind === "moment"
+      ? momentLabels(shown.map(Number))
+      : distinct(shown.map((x) => (typeof x === "string" ? labelOf(x, bounds.label) : String(x))));
+  return { points: relabelled(points, "x", shown, categories), categories };
 }
 
 /** Foreign text as a label: what is hidden is visible, what is long is cut. */
@@ -186,65 +174,53 @@ function distinct(labels: readonly string[]): string[] {
   });
 }
 
-/** Moments as short as they are clear: years, months, days, or with the time. */
-function momentLabels(moments: readonly number[]): string[] {
-  const texts = moments.map((each) => new Date(each).toISOString());
-  const length = [4, 7, 10, 16].find((length) =>
-    texts.every((text) => text.slice(length) === "0000-01-01T00:00:00.000Z".slice(length)),
-  );
-  return texts.map((text) => text.slice(0, length ?? 23).replace("T", " "));
-}
-
 /** The lowest and the highest of each section, or only the highest: the shape stays. Sorted points. */
-function extremes(points: readonly Point[], sections: number, onlyHighest: boolean): readonly Point[] {
+function extremes(
+  sorted: readonly Point[],
+  series: string | undefined,
+  sections: number,
+  onlyHighest: boolean,
+): Point[] {
+  const points = sorted.filter((point) => point.series === series);
   if (points.length <= (onlyHighest ? sections : 2 * sections)) return points;
   const size = Math.ceil(points.length / sections);
-  const kept: Point[] = [];
-  for (let start = 0; start < points.length; start += size) {
-    const section = points.slice(start, start + size);
-    const highest = section.reduce((most, point) => (point.y > most.y ? point : most));
-    const lowest = section.reduce((least, point) => (point.y < least.y ? point : least));
-    if (onlyHighest || lowest === highest) kept.push(highest);
-    else kept.push(...(Number(lowest.x) <= Number(highest.x) ? [lowest, highest] : [highest, lowest]));
-  }
-  return kept;
+  return Array.from({ length: Math.ceil(points.length / size) }, (_, index) => {
+    const section = points.slice(index * size, (index + 1) * size);
+    const [low, high] = rangeOf(section.map(({ y }) => y));
+    const kept = [section.findIndex(({ y }) => y === high), section.findIndex(({ y }) => y === low)];
+    return section.filter((_, place) => kept.slice(0, onlyHighest ? 1 : 2).includes(place));
+  }).flat();
 }
 
 /** Some places, evenly chosen, with all that is there: what is stacked stays whole. Sorted points. */
-function everySo(points: readonly Point[], most: number): readonly Point[] {
-  const places = [...new Set(points.map(({ x }) => x))];
-  if (places.length <= most) return points;
-  const step = Math.ceil(places.length / most);
-  const kept = new Set(places.filter((_, index) => index % step === 0));
-  return points.filter(({ x }) => kept.has(x));
+function everySo(points: readonly Point[], places: number, most: number): readonly Point[] {
+  const step = Math.ceil(places / most);
+  const order = new Map([...new Set(points.map(({ x }) => x))].map((x, index) => [x, index]));
+  return points.filter(({ x }) => (order.get(x) ?? 0) % step === 0);
 }
 
-/** How many columns and rows the grid has in which dots are counted. */
-const grid = { columns: 30, rows: 15 };
-
 /** Dots that are too many to tell apart, counted. */
-function counts(points: readonly Point[]): readonly Point[] {
-  const column = cellOf(
+function counted(points: readonly Point[]): readonly Point[] {
+  const column = middles(
     points.map(({ x }) => Number(x)),
     grid.columns,
   );
-  const row = cellOf(
+  const row = middles(
     points.map(({ y }) => y),
     grid.rows,
   );
   const cells = new Map<string, Point>();
   for (const point of points) {
     const [x, y] = [column(Number(point.x)), row(point.y)];
-    const key = JSON.stringify([x, y]);
+    const key = `${x} ${y}`;
     cells.set(key, { x, y, count: (cells.get(key)?.count ?? 0) + 1 });
   }
   return [...cells.values()];
 }
 
 /** The middle of the cell that a value is in. */
-function cellOf(values: readonly number[], cells: number): (value: number) => number {
-  const least = values.reduce((a, b) => Math.min(a, b));
-  const size = (values.reduce((a, b) => Math.max(a, b)) - least) / cells;
-  return (value) =>
-    size === 0 ? value : least + (Math.min(cells - 1, Math.floor((value - least) / size)) + 0.5) * size;
+function middles(values: readonly number[], cells: number): (value: number) => number {
+  const [low, high] = rangeOf(values);
+  const size = (high - low) / cells || 1;
+  return (value) => low + (Math.min(cells - 1, Math.floor((value - low) / size)) + 0.5) * size;
 }

@@ -4,7 +4,7 @@ import { isNumeric } from "#console/charts/columns.ts";
 import type { Result } from "#console/charts/columns.ts";
 import type { Figure } from "#console/charts/figure.ts";
 import { empty, name, notice, when } from "#console/components.ts";
-import { at, drawing, html } from "#console/html.ts";
+import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { pages } from "./people.ts";
 
@@ -70,9 +70,7 @@ export interface Page extends Result {
 }
 
 /** A chart in the sizes it is shown in, or why it cannot be drawn. */
-export type Drawn =
-  | { readonly problem: string }
-  | { readonly drawings: readonly { readonly figure: Figure; readonly svg: string }[] };
+export type Drawn = { readonly problem: string } | { readonly figures: readonly Figure[] };
 
 export interface Visualization {
   readonly pinboard: HostPinboard;
@@ -224,16 +222,15 @@ function grouped(digits: string): string {
 
 function chart(drawn: Drawn): Html {
   if ("problem" in drawn) return notice("waiting", html`<p><bdi>${drawn.problem}</bdi></p>`);
-  const [first] = drawn.drawings;
+  const [first] = drawn.figures;
   return html`<figure class="drawn">
-    ${drawn.drawings.map(
-      ({ figure, svg }, index) =>
-        html`<div class="${drawn.drawings.length === 1 ? "" : index === 0 ? "only-narrow" : "only-wide"}">
-          ${drawing(svg, figure.label)}
-          ${figure.notes.length > 0 && html`<figcaption>${figure.notes.map((note) => html`${note} `)}</figcaption>`}
+    ${drawn.figures.map(
+      ({ svg, notes }, index) =>
+        html`<div class="${drawn.figures.length === 1 ? "" : index === 0 ? "only-narrow" : "only-wide"}">
+          ${svg} ${notes.length > 0 && html`<figcaption>${notes.map((note) => html`${note} `)}</figcaption>`}
         </div>`,
     )}
-    ${first !== undefined && legend(first.figure)}
+    ${first !== undefined && legend(first)}
   </figure>`;
 }
 
