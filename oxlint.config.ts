@@ -13,6 +13,7 @@ const leaves: Record<string, readonly string[]> = {
   queue: [],
   redact: [],
   roles: [],
+  root: [],
   "row-scan": [],
   times: ["commands", "text"],
   values: ["text"],
@@ -35,6 +36,7 @@ const layers: Record<string, readonly string[]> = {
   "src/state": ["plan", "principals", "files", "duckdb", "postgres"],
   "src/sync": ["state", "plan", "principals", "duckdb", "files", "connector"],
   "src/notify": ["state", "sync", "plan", "files", "http"],
+  "src/library": ["connector", "client"],
   "src/client": ["wire", "http"],
   "src/client/target.ts": ["client", "wire", "http", "principals", "sync/ports"],
   "src/exports": [

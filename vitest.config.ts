@@ -35,6 +35,8 @@ function propertiesIn(folder: string): string[] {
  * depend on where things are stored, with everything stored in PostgreSQL.
  */
 export default defineConfig({
+  // In a checkout the package's entries are not compiled.
+  resolve: { alias: { "rollcall/connector": join(import.meta.dirname, "src/library/connector.ts") } },
   test: {
     // More files at once than there are cores: most tests wait for servers and processes of their own.
     maxWorkers: 2 * availableParallelism(),

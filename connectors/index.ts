@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { registerHooks } from "node:module";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { BuiltInConnector, Connector } from "#connector.ts";
@@ -30,6 +31,7 @@ export async function loadConnector(path: string, folder: string): Promise<Conne
   if (!existsSync(file)) {
     throw new InputError(`${path} does not exist; it is relative to the configuration's folder and has its extension`);
   }
+  offerLibrary();
   let module: Record<string, unknown>;
   try {
     module = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
@@ -43,6 +45,30 @@ export async function loadConnector(path: string, folder: string): Promise<Conne
   const problems = shapeProblems(connector);
   if (problems.length === 0) return connector as Connector;
   throw new InputError(`the default export of ${path} is not a connector: ${problems.join(", ")}`, { problems });
+}
+
+/** What a connector's module may import wherever it lies. */
+const offered = {
+  "rollcall/connector": import.meta.resolve("#library/connector.ts"),
+  "rollcall/client": import.meta.resolve("#library/client.ts"),
+};
+let isOffered = false;
+
+/** With the program's own files a connector has the classes of its errors. An installed `zod` beside it comes first. */
+function offerLibrary(): void {
+  if (isOffered) return;
+  isOffered = true;
+  registerHooks({
+    resolve(specifier, context, next) {
+      if (specifier in offered) return next(offered[specifier as keyof typeof offered], context);
+      try {
+        return next(specifier, context);
+      } catch (error) {
+        if (specifier !== "zod") throw error;
+        return next(import.meta.resolve("zod"), context);
+      }
+    },
+  });
 }
 
 function shapeProblems(value: unknown): readonly string[] {

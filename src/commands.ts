@@ -1,4 +1,4 @@
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { basename, delimiter, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 
 /*
  * The commands that messages name. A message is built, stored and sent with commands as `command` writes them:
@@ -62,7 +62,7 @@ let call: Call = { program: "rollcall", programAnywhere: "rollcall" };
 
 /** Remembers how this process was called, for `asCalled`. */
 export function setCall(config: string | undefined, argv: readonly string[], env: NodeJS.ProcessEnv): void {
-  call = { ...programOf(argv[1] ?? "", env), config };
+  call = { ...programOf(argv[1] ?? "rollcall", env), config };
 }
 
 const written = new RegExp(`(?<=\`|^ *|\\| )rollcall (${names.join("|")})(?![\\w-])`, "gm");
@@ -82,7 +82,7 @@ function rewritten(text: string, program: string, config: string | undefined): s
   return text.replace(written, (_, name: string) => `${program} ${name}${option}`);
 }
 
-/** @param main the file that Node runs: `bin/rollcall.js`, or a link to it */
+/** @param main the file that Node runs: `bin/rollcall.js`, or a link to it; the executable as it was called */
 function programOf(main: string, env: NodeJS.ProcessEnv): Call {
   const { npm_lifecycle_event: script, npm_package_json: description, npm_command: npm, INIT_CWD: from } = env;
   const root = dirname(dirname(main));
@@ -91,13 +91,16 @@ function programOf(main: string, env: NodeJS.ProcessEnv): Call {
     const isInside = from === undefined || from === root || from.startsWith(root + sep);
     return { program: isInside ? "npm run rollcall --" : programAnywhere, programAnywhere };
   }
-  if (basename(main).endsWith(".js")) {
-    const path = relative("", main);
-    const isNear = !path.startsWith("..") && !isAbsolute(path);
+  const path = relative("", main);
+  const isNear = !path.startsWith("..") && !isAbsolute(path);
+  if (basename(main).endsWith(".js"))
     return { program: `node ${quoted(isNear ? path : main)}`, programAnywhere: `node ${quoted(main)}` };
-  }
-  const program = npm === "exec" && main.includes(join("node_modules", ".bin")) ? "npx rollcall" : "rollcall";
-  return { program, programAnywhere: program };
+  if (npm === "exec" && main.includes(join("node_modules", ".bin")))
+    return { program: "npx rollcall", programAnywhere: "npx rollcall" };
+  // A shell finds it by its name.
+  if (basename(main) === main || env["PATH"]?.split(delimiter).includes(dirname(main)))
+    return { program: basename(main), programAnywhere: basename(main) };
+  return { program: quoted(isNear ? `.${sep}${path}` : main), programAnywhere: quoted(resolve(main)) };
 }
 
 /** Quoted for a shell where it needs it; in double quotes where these do, which Windows knows as well. */

@@ -1,16 +1,18 @@
+import { readFileSync } from "node:fs";
 import { connectors, loadConnector, readTable } from "#connectors/index.ts";
 import { trialArgument } from "#daemon/composition.ts";
 import type { Composition, RunningService, ServiceStart } from "#daemon/composition.ts";
 import { runProgram } from "./cli/program.ts";
 import type { Configuration } from "./config/configuration.ts";
 import { keepFilesPrivate } from "./files/private.ts";
+import { root } from "./root.ts";
 import type { Forked } from "./service/worker/fork.ts";
 
-import description from "../package.json" with { type: "json" };
+const { version } = JSON.parse(readFileSync(new URL("package.json", root), "utf8")) as { version: string };
 
 /** The composition root: the one place that knows the connectors, the service and the commands. */
 const composition: Composition = {
-  version: description.version,
+  version,
   connectors,
   loadConnector,
   readTable,

@@ -16,6 +16,7 @@ import type { AppOptions, Send } from "./context.ts";
 import { byItself, layout } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signIn } from "#console/pages/sign-in.ts";
+import { root } from "#root.ts";
 import { addLoadPages } from "./load-routes.ts";
 import { addPeoplePages } from "./people-routes.ts";
 import { addPinboardPages } from "./pinboard-routes.ts";
@@ -29,17 +30,17 @@ export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | 
   readonly targets: TargetAccountsOptions;
 }
 
-const locally = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+const asset = (name: string): string => fileURLToPath(new URL(`src/console/assets/${name}`, root));
 
 /** What pages load, by the name they call it. */
 const files: ReadonlyMap<string, string> = new Map([
   ["pico.css", fileURLToPath(import.meta.resolve("@picocss/pico/css/pico.classless.min.css"))],
   ["htmx.js", fileURLToPath(import.meta.resolve("htmx.org/dist/htmx.min.js"))],
   ["hx-sse.js", fileURLToPath(import.meta.resolve("htmx.org/dist/ext/hx-sse.min.js"))],
-  ["components.css", locally("assets/components.css")],
-  ["console.css", locally("assets/console.css")],
-  ["console.js", locally("assets/console.js")],
-  ["icon.svg", locally("assets/icon.svg")],
+  ["components.css", asset("components.css")],
+  ["console.css", asset("console.css")],
+  ["console.js", asset("console.js")],
+  ["icon.svg", asset("icon.svg")],
 ]);
 
 const contentTypes: Readonly<Record<string, string>> = {

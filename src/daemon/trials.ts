@@ -12,6 +12,7 @@ import type { Trial, TrialOrder, TrialMessage, TrialTask } from "./trial.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { formatDuration } from "#text.ts";
+import { root } from "#root.ts";
 
 export interface TrialsOptions {
   readonly current: () => Configuration;
@@ -33,7 +34,7 @@ const heap = 1024;
 /** How many warnings of the sources are shown, and how much of what a process says before it crashes is logged, in characters. */
 const kept = { warnings: 20, output: 2000 } as const;
 
-const program = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
+const program = fileURLToPath(new URL("bin/rollcall.js", root));
 
 /**
  * Trials of rules on live data, one at a time, each in a process of its own that reads what a run reads. Nothing of them is stored,

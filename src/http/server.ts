@@ -254,7 +254,7 @@ export class Work {
   /** New requests are refused. */
   isStopping = false;
   /** Aborted when the service stops waiting for requests. */
-  readonly shutdown = this.#controller.signal;
+  readonly shutdown: AbortSignal = this.#controller.signal;
 
   async track<Result>(work: Promise<Result>): Promise<Result> {
     this.#underWay.add(work);

@@ -18,7 +18,10 @@ describe("a command is shown the way the program was called", () => {
   const main = `${root}/bin/rollcall.js`;
   const npm = { npm_package_json: `${root}/package.json`, npm_lifecycle_event: "start" };
   test.each<[string, string, NodeJS.ProcessEnv, string, string]>([
-    ["by its name", "/usr/local/bin/rollcall", {}, "rollcall", "rollcall"],
+    ["by its name", "/usr/local/bin/rollcall", { PATH: "/bin:/usr/local/bin" }, "rollcall", "rollcall"],
+    ["by the name of an executable", "rollcall-arm64", {}, "rollcall-arm64", "rollcall-arm64"],
+    ["by its path", "/opt/rollcall", { PATH: "/bin" }, "/opt/rollcall", "/opt/rollcall"],
+    ["by a path from here", "./bin/rollcall", { PATH: "/bin" }, "./bin/rollcall", `${process.cwd()}/bin/rollcall`],
     ["by npx", "/work/node_modules/.bin/rollcall", { npm_command: "exec" }, "npx rollcall", "npx rollcall"],
     [
       "by npm start",

@@ -7,6 +7,7 @@ import { InputError } from "#errors.ts";
 import { refuseForeignFolder } from "#daemon/data-folder.ts";
 import { exists, makeFolder, unwritable } from "#files/disk.ts";
 import { modeForOthers } from "#files/private.ts";
+import { root } from "#root.ts";
 import type { Draft, Secret } from "./draft.ts";
 import { approvals, names } from "./draft.ts";
 
@@ -75,7 +76,7 @@ ${rules.groups === undefined ? "    # groups:                                # w
 `;
 }
 
-const schema = fileURLToPath(new URL("../../../config/schema.json", import.meta.url));
+const schema = fileURLToPath(new URL("config/schema.json", root));
 
 /** What tells editors where the schema is, for completion and checks; empty where it is not installed. */
 function schemaLine(folder: string): string {

@@ -13,6 +13,7 @@ import type { Html } from "#console/html.ts";
 import { changeRow, changesTogether, otherNames, signs, summary } from "#console/pages/plan.ts";
 import { about, heading, notes, timeline } from "#console/pages/run.ts";
 import { mapNotes } from "#plan/note.ts";
+import { root } from "#root.ts";
 
 /** How many changes are laid out together, once they scroll into view. */
 const laidOutTogether = 100;
@@ -41,7 +42,7 @@ function around(frame: (content: Html) => Html): string[] {
 
 /** One file that can be sent around: nothing is fetched, and nothing runs. */
 const style = ["report.css", "components.css"]
-  .map((file) => readFileSync(new URL(`../assets/${file}`, import.meta.url), "utf8"))
+  .map((file) => readFileSync(new URL(`src/console/assets/${file}`, root), "utf8"))
   .join("");
 
 const policy = [

@@ -36,7 +36,10 @@ export class Hashing {
   /** @param count how many passwords there are */
   constructor(count: number) {
     const width = Math.min(availableParallelism(), Math.floor(count / fewest));
-    this.#threads = Array.from({ length: width }, () => new Worker(new URL("hashing.ts", import.meta.url)));
+    this.#threads = Array.from(
+      { length: width },
+      () => new Worker(new URL(import.meta.resolve("#service/directory/hashing.ts"))),
+    );
     for (const thread of this.#threads) {
       thread.once("error", (error) => {
         this.#broken.abort(error);

@@ -28,7 +28,7 @@ const threads = "12";
 /** Starts the process. Needs so little itself that a program can do so before it loads anything else. */
 export function forkWorker(): Forked {
   const kept = Object.fromEntries(environment.map((name) => [name, process.env[name]]));
-  const child = fork(fileURLToPath(new URL("main.ts", import.meta.url)), [], {
+  const child = fork(fileURLToPath(import.meta.resolve("#service/worker/main.ts")), [], {
     env: {
       ...kept,
       NODE_COMPILE_CACHE: getCompileCacheDir() ?? process.env["NODE_COMPILE_CACHE"],

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Connector, Entry, ReadContext } from "#connector.ts";
-import { IncompleteReadError, InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
+import { IncompleteReadError, InputError, messageOf, RefusedError, UnavailableError } from "rollcall/connector";
+import type { Connector, Entry, ReadContext } from "rollcall/connector";
 
 const options = z.strictObject({
   url: z.url().describe("Where the HR system answers, with a slash at the end."),

@@ -1,5 +1,6 @@
 import { text } from "node:stream/consumers";
-import type { Connector } from "#connector.ts";
+import { fileURLToPath } from "node:url";
+import { loadConnector } from "#connectors/index.ts";
 
 /**
  * A process that reads a source once and keeps nothing; run with a small heap. Its standard input is the JSON of a
@@ -15,7 +16,7 @@ export interface Reading {
 export type Counts = Record<"user" | "group" | "membership", number>;
 
 const { module, options, folder } = JSON.parse(await text(process.stdin)) as Reading;
-const connector = ((await import(module)) as { default: Connector }).default;
+const connector = await loadConnector(fileURLToPath(module), folder);
 const source = connector.open(connector.options.parse(options), { name: "source", folder });
 const counts: Counts = { user: 0, group: 0, membership: 0 };
 for await (const batch of source.read({ signal: new AbortController().signal, warn: () => {} })) {
