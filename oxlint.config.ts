@@ -10,6 +10,7 @@ const leaves: Record<string, readonly string[]> = {
   commands: [],
   errors: ["redact"],
   text: [],
+  passwords: ["queue"],
   queue: [],
   redact: [],
   roles: [],

@@ -10,7 +10,7 @@ import type { Probe } from "#http/health-routes.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
 import { closeServer, Work } from "#http/server.ts";
 import { Directory } from "#service/directory/directory.ts";
-import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
+import { hashOfNobody, verifyPassword } from "#passwords.ts";
 import { Loads } from "#service/loads/loads.ts";
 import type { Pinboard } from "#service/pinboards/pinboards.ts";
 import { Pinboards } from "#service/pinboards/pinboards.ts";

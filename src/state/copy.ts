@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import { verifyAudit } from "#state/audit/verify.ts";
 import type { Verification } from "#state/audit/verify.ts";
 import type { AuditChain } from "#state/audit/chain.ts";
+import type { Access } from "./access.ts";
 import type { Hashes } from "./parts.ts";
 import type { RunRecord, SyncState } from "./record.ts";
 
@@ -12,6 +13,7 @@ export interface Contents {
   readonly runs: readonly RunRecord[];
   readonly syncs: Readonly<Record<string, SyncState>>;
   readonly audit: AuditChain;
+  readonly access: Access;
   readonly files: Hashes;
   /** A part of one of its files. */
   part(path: string, part: number): Promise<Buffer>;
@@ -86,7 +88,7 @@ export const isPutAside = (path: string): boolean => /^audit[^/]*\.(?:damaged|to
 type Texts = Readonly<Record<string, readonly string[]>>;
 
 /** What must be the same on both sides, as texts. */
-async function textsOf({ runs, syncs, audit, files }: Contents): Promise<{
+async function textsOf({ runs, syncs, audit, access, files }: Contents): Promise<{
   readonly texts: Texts;
   readonly broken: Verification["broken"];
 }> {
@@ -106,6 +108,8 @@ async function textsOf({ runs, syncs, audit, files }: Contents): Promise<{
     runs: runs.map((run) => JSON.stringify(run)),
     syncs: Object.entries(syncs).map((each) => JSON.stringify(each)),
     "audit log": lines,
+    accounts: access.accounts.map((each) => JSON.stringify(each)),
+    "access tokens": access.tokens.map((each) => JSON.stringify(each)),
   };
   for (const [beginning, what] of Object.entries(kinds))
     texts[what] = filesOf((path) => (path.startsWith(beginning) ? path : undefined));

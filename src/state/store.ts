@@ -1,11 +1,12 @@
 import { UnavailableError } from "#errors.ts";
 import type { AuditEntry, Head } from "#state/audit/entry.ts";
 import type { AuditChain } from "#state/audit/chain.ts";
+import type { Access, AccessChange } from "#state/access.ts";
 import type { RunRecord, SyncEvent, SyncState } from "./record.ts";
 import type { Retention } from "./runs.ts";
 
 /*
- * What a daemon knows: runs and the states of syncs, the audit log, and files (ledgers, stored plans, quarantined records,
+ * What a daemon knows: runs and the states of syncs, the audit log, who may use the console and the API, and files (ledgers, stored plans, quarantined records,
  * baselines, export records, unsent notices). It is in the data folder, or in PostgreSQL, where several daemons share it. Both
  * are held to one suite, `test/contract/state`.
  */
@@ -18,6 +19,7 @@ export interface Store {
   readonly isShared: boolean;
   readonly journal: Journal;
   readonly audit: AuditLog;
+  readonly access: AccessStore;
   readonly files: StateFiles;
   readonly lease: Lease;
   /** Waits for what is under way, and gives the lease back. */
@@ -40,6 +42,7 @@ export interface Reader {
   journal(): Promise<KnownJournal>;
   /** Every entry of the audit log, for `verifyAudit`. */
   readonly audit: AuditChain;
+  readonly access: Pick<AccessStore, "read">;
   /** They cannot be saved. */
   readonly files: StateFiles;
   [Symbol.asyncDispose](): Promise<void>;
@@ -96,6 +99,20 @@ export interface AuditLog {
   append(entry: AuditEntry): Promise<void>;
   /** The last entry. */
   head(): Head;
+}
+
+/** Accounts, sessions and access tokens of people. */
+export interface AccessStore {
+  /**
+   * As they are; where several processes share them, as of half a second ago at the longest.
+   * @throws {InputError} when they are damaged; {UnavailableError} when the store does not answer
+   */
+  read(): Promise<Access>;
+  /**
+   * Changes them: all of it or nothing, one change at a time over all processes. When it resolves, that survives a power failure.
+   * @throws what `work` throws, and as `read` does
+   */
+  change<Result>(work: AccessChange<Result>): Promise<Result>;
 }
 
 /** The files of the state, in a folder of this machine. Which of them is said by the beginnings of their paths: `paths`. */

@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { hash } from "@node-rs/argon2";
-import { cost } from "#service/directory/passwords.ts";
+import { cost } from "#passwords.ts";
 import type { Timing } from "./client.ts";
 
 /** A process of its own: hashes passwords as the service does, one on each processor, and does nothing else. */

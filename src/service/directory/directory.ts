@@ -9,7 +9,7 @@ import { createQueue } from "#queue.ts";
 import type { Progress } from "#service/progress.ts";
 import { jsonArray } from "#plan/lists.ts";
 import { computeAnswer, listAnswer } from "./list.ts";
-import { hashPassword, verifyPassword } from "./passwords.ts";
+import { hashPassword, verifyPassword } from "#passwords.ts";
 import { DirectoryChangedError } from "./store.ts";
 import type { Account, DirectoryStore } from "./store.ts";
 import { sync } from "./sync.ts";

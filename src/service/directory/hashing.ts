@@ -1,7 +1,7 @@
 import { setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";
 import { hashSync } from "@node-rs/argon2";
-import { cost } from "./passwords.ts";
+import { cost } from "#passwords.ts";
 
 /**
  * A thread that hashes many passwords. Each message has some; the answer is their hashes, in their order.

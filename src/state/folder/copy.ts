@@ -5,14 +5,16 @@ import { pipeline } from "node:stream/promises";
 import { InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
+import { noAccess } from "#state/access.ts";
 import { copiedFiles, isPutAside } from "#state/copy.ts";
 import type { Contents, Copyable } from "#state/copy.ts";
 import { hashesOf, partSize, readPart, writePart } from "#state/parts.ts";
+import { readAccess, writeAccess } from "./access.ts";
 import { chainIn, writeHead } from "./chain.ts";
 import { initialState, readJournal, textOf } from "./journal.ts";
 
 /** What a folder with a state has. */
-const ofState = /^(?:journal|audit|configuration|ledgers|runs|baselines|exports|outbox|aside)/;
+const ofState = /^(?:journal|audit|access|configuration|ledgers|runs|baselines|exports|outbox|aside)/;
 
 /**
  * The state in a folder, whose lock the caller has.
@@ -53,6 +55,7 @@ async function contentsOf(folder: string, configured: readonly string[]): Promis
     runs: document.runs,
     syncs: { ...document.syncs, ...Object.fromEntries(unknown.map((sync) => [sync, initialState(document)])) },
     audit: chainIn(folder),
+    access: await readAccess(folder),
     files: await hashesOf(folder, [...copiedFiles, ...aside]),
     part: async (path, part) => {
       const handle = await open(join(folder, path));
@@ -68,7 +71,7 @@ async function contentsOf(folder: string, configured: readonly string[]): Promis
 
 /** The journal comes last: without it, the folder has no state. */
 async function writeAll(folder: string, contents: Contents, signal: AbortSignal): Promise<void> {
-  const { runs, syncs, audit, files } = contents;
+  const { runs, syncs, audit, access, files } = contents;
   const chain = await audit.files();
   for (const [path, parts] of files) {
     signal.throwIfAborted();
@@ -88,5 +91,6 @@ async function writeAll(folder: string, contents: Contents, signal: AbortSignal)
     await pipeline(audit.read(file), createWriteStream(join(folder, file.name), { mode: 0o600, flush: true }));
   const head = await audit.head();
   if (head !== undefined) await writeHead(folder, head);
+  if (access !== noAccess) await writeAccess(folder, access);
   await writeDurably(join(folder, "journal.json"), textOf({ version: 1, runs, syncs, ...(head && { audit: head }) }));
 }

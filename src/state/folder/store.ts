@@ -1,6 +1,7 @@
 import { lostRecord } from "#state/record.ts";
 import type { Lease, Reader, StateFiles, Store, StoreOptions } from "#state/store.ts";
 import type { AuditEntry, Head } from "#state/audit/entry.ts";
+import { FolderAccess, readAccess } from "./access.ts";
 import { FolderAudit } from "./audit.ts";
 import { chainIn, readHead } from "./chain.ts";
 import { FolderJournal, readJournal } from "./journal.ts";
@@ -13,6 +14,7 @@ export class FolderStore implements Store {
   readonly files: StateFiles;
   readonly lease = untilItEnds;
   readonly audit: Store["audit"];
+  readonly access: FolderAccess;
   readonly #log: FolderAudit;
 
   private constructor(folder: string, journal: FolderJournal, log: FolderAudit) {
@@ -20,6 +22,7 @@ export class FolderStore implements Store {
     this.journal = journal;
     this.#log = log;
     this.files = filesIn(folder);
+    this.access = new FolderAccess(folder);
     this.audit = {
       // The journal's next write remembers how far the log goes.
       append: async (entry: AuditEntry): Promise<void> => {
@@ -79,6 +82,7 @@ export function openFolderReader(folder: string, isHeld: () => boolean): Reader 
       return { ...rest, runs: runs.map((run) => (run.state === "running" ? lostRecord(run) : run)) };
     },
     audit: chainIn(folder),
+    access: { read: () => readAccess(folder) },
     files: filesIn(folder),
     [Symbol.asyncDispose]: nothing,
   };

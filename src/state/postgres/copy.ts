@@ -9,6 +9,7 @@ import type { AuditChain } from "#state/audit/chain.ts";
 import { recordOf, runDocument } from "#state/record.ts";
 import type { RunDocument, SyncState } from "#state/record.ts";
 import { pluralize } from "#text.ts";
+import { readAccess, writeAccess } from "./access.ts";
 import { chainIn, writeHead } from "./audit.ts";
 import { hashesIn, insertParts } from "./files.ts";
 import { migrateState } from "./store.ts";
@@ -45,6 +46,7 @@ export function copyableDatabase(settings: PostgresSettings, signal: AbortSignal
         await refuseState(transaction, place);
         await writeRuns(transaction, contents);
         await writeAudit(transaction, contents.audit);
+        await writeAccess(transaction, contents.access);
         for (const [path, parts] of contents.files)
           await insertParts(transaction, path, [...parts.keys()], (part) => contents.part(path, part));
         await check(await contentsOf(transaction));
@@ -62,6 +64,7 @@ async function contentsOf(transaction: Transaction): Promise<Contents> {
     runs: runs.map(({ document }) => recordOf(document)),
     syncs: Object.fromEntries(syncs.map(({ name, document: state }) => [name, state])),
     audit: chainIn(transaction),
+    access: await readAccess(transaction, "the database"),
     files: await hashesIn(transaction, [""]),
     part: async (path, part) => {
       const [row] = await transaction.rows<{ content: Buffer }>(

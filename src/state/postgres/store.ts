@@ -9,6 +9,7 @@ import type { PostgresSettings } from "#postgres/options.ts";
 import { hasRuns } from "#state/folder/journal.ts";
 import type { Reader, Store, StoreOptions } from "#state/store.ts";
 import { formatDuration, pluralize } from "#text.ts";
+import { accessSchema, PostgresAccess } from "./access.ts";
 import { auditSchema, chainIn, PostgresAudit } from "./audit.ts";
 import { filesSchema, PostgresFiles } from "./files.ts";
 import { journalSchema, PostgresJournal, readJournal } from "./journal.ts";
@@ -21,6 +22,7 @@ export class PostgresStore implements Store {
   readonly isShared = true;
   readonly journal: PostgresJournal;
   readonly audit: PostgresAudit;
+  readonly access: PostgresAccess;
   /** Of the daemon's folder on this machine. */
   readonly files: PostgresFiles;
   readonly lease: Node;
@@ -28,12 +30,13 @@ export class PostgresStore implements Store {
 
   private constructor(
     { place }: Postgres,
-    parts: Pick<PostgresStore, "journal" | "audit" | "files" | "lease">,
+    parts: Pick<PostgresStore, "journal" | "audit" | "access" | "files" | "lease">,
     closePools: () => Promise<void>,
   ) {
     this.place = place;
     this.journal = parts.journal;
     this.audit = parts.audit;
+    this.access = parts.access;
     this.files = parts.files;
     this.lease = parts.lease;
     this.#closePools = closePools;
@@ -66,7 +69,8 @@ export class PostgresStore implements Store {
       if (journal.runs.length === 0) await refuseOtherState(dirname(folder), postgres);
       const audit = await PostgresAudit.open(postgres, node);
       const files = new PostgresFiles(postgres, folder, node);
-      return new PostgresStore(postgres, { journal, audit, files, lease: node }, closePools);
+      const access = new PostgresAccess(postgres, node);
+      return new PostgresStore(postgres, { journal, audit, access, files, lease: node }, closePools);
     } catch (error) {
       await node?.close();
       await closePools();
@@ -96,6 +100,7 @@ export async function openPostgresReader(settings: PostgresSettings, folder: str
       place: `the database ${postgres.place}`,
       journal: () => postgres.transaction(readJournal, { readOnly: true, snapshot: true }),
       audit: chainIn(postgres),
+      access: new PostgresAccess(postgres),
       files: new PostgresFiles(postgres, copies),
       [Symbol.asyncDispose]: () => postgres.close(),
     };
@@ -107,7 +112,7 @@ export async function openPostgresReader(settings: PostgresSettings, folder: str
 
 /** Creates what is missing in the database. @throws as `migrate` does */
 export function migrateState(postgres: Postgres): Promise<void> {
-  return migrate(postgres, [nodesSchema, journalSchema, auditSchema, filesSchema]);
+  return migrate(postgres, [nodesSchema, journalSchema, auditSchema, accessSchema, filesSchema]);
 }
 
 /** Without its ledger, a sync would not know what it owns; so nothing begins with an empty one by mistake. */

@@ -18,11 +18,11 @@ export interface Opening {
 }
 
 /** A store, with the plans in it. */
-export interface Opened extends Pick<Store, "journal" | "audit" | "files" | "lease" | "close"> {
+export interface Opened extends Pick<Store, "journal" | "audit" | "access" | "files" | "lease" | "close"> {
   readonly plans: Plans;
 }
 
-export interface OpenedReader extends Pick<Reader, "journal" | "files"> {
+export interface OpenedReader extends Pick<Reader, "journal" | "access" | "files"> {
   verify(options?: VerifyOptions): Promise<Verification>;
   close(): Promise<void>;
 }
@@ -36,10 +36,11 @@ export async function openedStore({ data, url, lease, retention }: Opening): Pro
     url === undefined
       ? await FolderStore.open(options)
       : await PostgresStore.open(postgres.parse({ postgres: url }), lease, options);
-  const { journal, audit, files } = store;
+  const { journal, audit, access, files } = store;
   return {
     journal,
     audit,
+    access,
     files,
     lease: store.lease,
     plans: new Plans(files),
@@ -63,6 +64,7 @@ export async function openedReader({ data, url }: Opening): Promise<OpenedReader
       const expected = await reader.audit.head();
       return verifyAudit(reader.audit, { ...(expected && { expected }), ...options });
     },
+    access: reader.access,
     files: reader.files,
     close: async () => reader[Symbol.asyncDispose](),
   };

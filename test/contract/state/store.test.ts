@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { literal } from "#duckdb/database.ts";
+import { noAccess } from "#state/access.ts";
 import { hasReadAll } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { paths } from "#state/store.ts";
@@ -167,6 +168,34 @@ describe.each(kinds)("the state in: %s", (kind) => {
     await expect(store.audit.append({ ...entry, reason: "x".repeat(2 ** 20) })).rejects.toThrow("too long");
     await store.audit.append({ ...entry, reason: "second" });
     expect(await (await stores.reader()).verify()).toMatchObject({ entries: 2 });
+  });
+
+  test("accounts, sessions and tokens change one after the other, all or nothing, and stay", async () => {
+    const store = await stores.open();
+    const reader = await stores.reader();
+    expect(await reader.access.read()).toEqual(noAccess);
+    expect(await store.access.read()).toEqual(noAccess);
+    const add = (name: string) =>
+      store.access.change((access) => {
+        const created = "2026-11-21T10:00:00.000Z";
+        const added = { id: name, via: "account", name, role: "viewer", password: "$argon2id$x", created } as const;
+        return [{ ...access, accounts: [...access.accounts, added] }, access.accounts.length];
+      });
+    const names = Array.from({ length: 20 }, (_, at) => `user ${at} ü`);
+    expect((await Promise.all(names.map(add))).toSorted((a, b) => a - b)).toEqual(names.map((_, at) => at));
+    await expect(
+      store.access.change(() => {
+        throw new Error("not like this");
+      }),
+    ).rejects.toThrow("not like this");
+    // Nothing has changed: nothing is written.
+    expect(await store.access.change((access) => [access, "same"])).toBe("same");
+    const known = await store.access.read();
+    expect(known.accounts.map(({ name }) => name).toSorted()).toEqual(names.toSorted());
+    await expect.poll(async () => reader.access.read()).toEqual(known);
+    await store.close();
+    const next = await stores.open();
+    expect(await next.access.read()).toEqual(known);
   });
 
   test("a ledger has what its syncs own, and no more what they do not", async () => {

@@ -7,6 +7,7 @@ import { verifyAudit } from "#state/audit/verify.ts";
 import { FolderJournal, readJournal } from "#state/folder/journal.ts";
 import { copyState } from "#state/copy.ts";
 import type { Copied } from "#state/copy.ts";
+import { readAccess, writeAccess } from "#state/folder/access.ts";
 import { chainIn } from "#state/folder/chain.ts";
 import { copyableFolder } from "#state/folder/copy.ts";
 import { copyableDatabase } from "#state/postgres/copy.ts";
@@ -38,6 +39,14 @@ async function stateIn(folder: string): Promise<void> {
     change: (state) => ({ ...state, lastSlotAt: "2026-11-21T10:00:00.000Z" }),
   });
   await journal.put(pendingRun("20261121-100000-000002", { state: "running" }));
+  const created = "2026-11-21T10:00:00.000Z";
+  await writeAccess(folder, {
+    version: 1,
+    accounts: [{ id: "1", via: "account", name: "kim", role: "approver", password: "$argon2id$x", created }],
+    sessions: [{ digest: "d", account: "1", opened: created, used: created }],
+    tokens: [{ id: "t", digest: "d", account: "1", name: "laptop", created, expires: created }],
+    logouts: {},
+  });
   await mkdir(join(folder, "ledgers"));
   await writeFile(join(folder, "ledgers", "embedded.duckdb"), "a ledger");
 }
@@ -61,6 +70,7 @@ test("a state with a damaged past arrives with all of it, and comes back as it w
   expect(after).toMatchObject({ entries: before.entries, head: before.head, damages: [{}] });
   expect(after.broken).toBeUndefined();
   expect(await readJournal(back)).toMatchObject({ runs: (await readJournal(folder)).runs });
+  expect(await readAccess(back)).toEqual(await readAccess(folder));
   const aside = (await readdir(folder)).filter((name) => /damaged-|torn-/.test(name));
   expect(aside).toHaveLength(2);
   expect((await readdir(join(back, "aside"))).toSorted()).toEqual(aside.toSorted());
@@ -105,6 +115,8 @@ test("a state moves between stores of the same kind, too", async () => {
     "runs 2",
     "syncs 1",
     `audit log ${(await verifyAudit(chainIn(folders[0]))).entries}`,
+    "accounts 1",
+    "access tokens 1",
     "ledgers 1",
     "audit files put aside 2",
   ]);

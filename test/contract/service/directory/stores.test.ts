@@ -12,7 +12,7 @@ import { openPostgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
-import { verifyPassword } from "#service/directory/passwords.ts";
+import { verifyPassword } from "#passwords.ts";
 import { directorySchema, PostgresStore } from "#service/directory/postgres.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
 import { Progress } from "#service/progress.ts";
