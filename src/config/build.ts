@@ -29,7 +29,8 @@ export function build(
     journal,
     notifications: mapValues(notifications, (channel) => withCa(channel, folder)),
     metrics,
-    console,
+    console:
+      console === false || console.oidc === undefined ? console : { ...console, oidc: withCa(console.oidc, folder) },
   };
   if (service === undefined) return configuration;
   const { data: _data, memory: _memory, administrator, engine, tls, tables, pinboards, ...rest } = service;

@@ -34,6 +34,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
     ...targets.flatMap((name) => checkTarget(document, ["targets", name])),
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
+    ...signOnWithoutUrl(document),
     ...sharedTargets(document),
     ...driftWithoutCauses(document),
     ...byHandWithoutCauses(document),
@@ -43,10 +44,24 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
       ["service", "tls", "key"],
       ["service", "tables"],
       ["service", "engine", "sslrootcert"],
+      ["console", "oidc", "ca"],
       ...targets.map((name): Path => ["targets", name, "ca"]),
       ...channels.map((name): Path => ["notifications", name, "ca"]),
     ])),
     ...(await checkPaths(document, folder, "folder", [["service", "pinboards"]])),
+  ];
+}
+
+/** The provider sends people back to an address that it knows. */
+function signOnWithoutUrl(document: ConfigurationDocument): Problem[] {
+  if ((document.at(["console", "oidc"]) ?? null) === null) return [];
+  if ((document.at(["console", "publicUrl"]) ?? null) !== null) return [];
+  return [
+    document.problem(
+      ["console", "oidc"],
+      "key",
+      "needs `console.publicUrl`, the address at which browsers reach the console, such as https://rollcall.example.com",
+    ),
   ];
 }
 

@@ -7,6 +7,7 @@ import type { Rules } from "#principals/rules.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Channel } from "#notify/options.ts";
+import type { ConsoleSettings } from "./console.ts";
 
 /** The configuration as the program uses it: validated, secrets filled in, paths absolute, durations in milliseconds, sizes in bytes. */
 export interface Configuration {
@@ -40,8 +41,8 @@ export interface Configuration {
   readonly notifications: Readonly<Record<string, Channel>>;
   /** Who may read the metrics. */
   readonly metrics: { readonly open: boolean; readonly token?: string };
-  /** The web console; `viewers`: accounts that are no administrators may look. */
-  readonly console: false | { readonly viewers: boolean };
+  /** The web console. */
+  readonly console: false | ConsoleSettings;
   /** Every secret value of the file, for redaction. */
   readonly secrets: readonly string[];
   /** The file's values, one by one, before validation changes them. */

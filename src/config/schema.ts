@@ -2,6 +2,7 @@ import { z } from "zod";
 import * as values from "#values.ts";
 import { channel } from "#notify/options.ts";
 import { service } from "#service/options.ts";
+import { consoleSettings } from "./console.ts";
 import { daemon } from "./state.ts";
 import { sync } from "./syncs.ts";
 
@@ -53,14 +54,6 @@ const metrics = values.section({
     .exactOptional()
     .describe("The bearer token for /metrics. Absent: only requests from this machine may read it."),
   open: z.boolean().prefault(false).describe("true: anyone may read /metrics."),
-});
-
-/** `console`: who may use it. */
-const consoleSettings = values.section({
-  viewers: z
-    .boolean()
-    .prefault(false)
-    .describe("true: every account may look. Only administrators may approve, reject, run and undo."),
 });
 
 /** The whole file. `checks.ts` checks what involves several keys, so that one pass finds every problem. */
