@@ -88,8 +88,6 @@ const oidc = z
   })
   .transform((value) => ({ ...value, name: value.name ?? URL.parse(value.issuer)?.host ?? value.issuer }));
 
-export type OidcOptions = z.output<typeof oidc>;
-
 /** `console`: who may use it, and where it is reached. */
 export const consoleSettings = values.section({
   viewers: z
