@@ -69,11 +69,14 @@ export class HeldError extends RollcallError {
   /** What differs, one line each. */
   readonly problems: readonly string[];
   readonly by: HeldBy;
+  /** The command that applies exactly this plan all the same, where one does. */
+  readonly next: string | undefined;
 
-  constructor(message: string, problems: readonly string[], by: HeldBy) {
+  constructor(message: string, problems: readonly string[], by: HeldBy, next?: string) {
     super(message);
     this.problems = problems;
     this.by = by;
+    this.next = next;
   }
 }
 
@@ -95,6 +98,8 @@ export interface ErrorDocument {
   readonly message: string;
   readonly problems: readonly string[];
   readonly advice: string;
+  /** Of a held run: the command that applies its plan all the same. Absent in records of older versions. */
+  readonly next?: string | undefined;
 }
 
 /** Without secrets. */
@@ -103,5 +108,6 @@ export function errorDocument(error: unknown): ErrorDocument {
     message: redact(messageOf(error)),
     problems: error instanceof InputError || error instanceof HeldError ? error.problems.map(redact) : [],
     advice: error instanceof RollcallError ? error.advice : "stop",
+    ...(error instanceof HeldError && error.next !== undefined && { next: redact(error.next) }),
   };
 }

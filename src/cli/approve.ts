@@ -21,7 +21,8 @@ import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#cli/coordinator.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { approvalQuestion, confirmed, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
+import { InputError } from "#errors.ts";
+import { approvalQuestion, askedReason, confirmed, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
 import { chosenRun, knownRuns } from "./known-runs.ts";
 
 export function declare(command: Command, runner: Runner): void {
@@ -95,11 +96,11 @@ export interface ApproveOptions {
  * holds them.
  */
 export async function approve(context: Context, id: string, options: ApproveOptions): Promise<ExitCode> {
-  const { overrides = [], selection, reason } = options;
+  const { overrides = [], selection } = options;
   const run = chosenRun(await knownRuns(context), id);
   const asks = context.output.interactive && !options.yes;
   return withRunDocument(context, run, options, async (document) => {
-    const approval = { by: localActor(), overrides, selection, reason, digest: run.digest };
+    const approval = { by: localActor(), overrides, selection, reason: options.reason, digest: run.digest };
     if (asks) {
       checkApprovable(run, approval);
       await showStoredPlan(context, run, document);
@@ -107,6 +108,9 @@ export async function approve(context: Context, id: string, options: ApproveOpti
         await document.end({ outcome: "declined", run: run.id });
         return exitCodes.done;
       }
+      // The console asks for it, too: why a limit does not count is what everybody wants to know later.
+      if (overrides.length > 0 && options.reason === undefined) approval.reason = await askedReason(context);
+      if (approval.reason === "") throw new InputError("nothing was approved: an override needs a reason");
     }
     return withCoordinator(context, async (coordinator) => {
       const begun = await coordinator.approve(run.id, approval, { progress: progressOf(context, run.sync) });

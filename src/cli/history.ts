@@ -5,6 +5,7 @@ import type { Runner } from "./runner.ts";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
 import { pluralize, formatNumber, formatName, visible } from "#text.ts";
+import { stateName } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { chosenSyncs } from "#daemon/context.ts";
 import type { ReadingContext } from "#daemon/context.ts";
@@ -104,7 +105,7 @@ const past = { create: "created", update: "updated", delete: "deleted" } as cons
 
 function linesOf({ run, changes, notes }: HistoryEntry, { output }: ReadingContext, now: number): string {
   const paint = painter(output.colour);
-  const tone = tones[run.state];
+  const tone = tones[stateName(run)];
   const state = tone === undefined ? stateOf(run) : paint(toneStyles[tone], stateOf(run));
   const at = momentOf(run);
   const doubt =

@@ -5,8 +5,10 @@ import type { Runner } from "./runner.ts";
 import { localActor } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#cli/coordinator.ts";
+import { InputError } from "#errors.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
+import { askedReason } from "./run-output.ts";
 import { chosenRun } from "./known-runs.ts";
 
 export function declare(command: Command, runner: Runner): void {
@@ -21,8 +23,10 @@ export function declare(command: Command, runner: Runner): void {
 /** `rollcall reject RUN`: what it has planned is not applied; the next run of its sync plans again. */
 export async function reject(context: Context, id: string, reason: string | undefined): Promise<ExitCode> {
   const { output } = context;
+  const why = reason ?? (await askedReason(context));
+  if (why === "") throw new InputError("nothing was rejected: give a reason");
   const run = await withCoordinator(context, (coordinator) =>
-    coordinator.reject(chosenRun(coordinator.runs(), id).id, { by: localActor(), reason }),
+    coordinator.reject(chosenRun(coordinator.runs(), id).id, { by: localActor(), reason: why }),
   );
   if (output.json) await output.write(`${JSON.stringify({ run })}\n`);
   else await output.write(`${run.sync}: run ${run.id} is rejected; the next run makes a new plan\n`);

@@ -5,9 +5,10 @@ import type { ErrorDocument } from "#errors.ts";
 import { changes } from "#plan/change.ts";
 import type { Counts, KindCounts, Plan } from "#plan/change.ts";
 import { leavingCounts } from "#plan/departures.ts";
+import type { LeavingCounts } from "#plan/departures.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { renderJson } from "#plan/render/json.ts";
-import { describeCheck, totalsOf } from "#plan/render/shared.ts";
+import { describeCheck, leavingWords, totalsOf } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Selection } from "#plan/selection.ts";
 import { openStored } from "#plan/stored.ts";
@@ -34,6 +35,8 @@ interface Ending {
   readonly expiresAt?: string | undefined;
   /** For a person: the command that applies what was planned. */
   readonly next?: string | undefined;
+  /** For a person: what follows from an approval that changes nothing yet. */
+  readonly accepted?: string | undefined;
   /** What was exported after it. */
   readonly exported?: ExportDocument | undefined;
 }
@@ -48,7 +51,7 @@ interface FailedRun {
 /** Shows one run while it goes on. */
 export interface RunDocument {
   readonly warn: (message: string) => void;
-  readonly report: (report: Report) => Promise<void>;
+  readonly report: (report: Report & { readonly leaving?: LeavingCounts | undefined }) => Promise<void>;
   readonly end: (ending: Ending) => Promise<void>;
   readonly fail: (error: ErrorDocument, failed?: FailedRun) => Promise<void>;
 }
@@ -100,10 +103,10 @@ export async function showStoredPlan(
   run: RunRecord,
   document: Pick<RunDocument, "report">,
 ): Promise<void> {
-  const { sync, target, digest, counts, limits, expectations, waiting, notes, causes, kept: isStored } = run;
+  const { sync, target, digest, counts, limits, expectations, waiting, notes, causes, leaving, kept: isStored } = run;
   if (digest === undefined || counts === undefined) return;
   const report = (plan: Plan): Promise<void> =>
-    document.report({ sync, target, plan, limits, expectations, waiting, notes, causes });
+    document.report({ sync, target, plan, limits, expectations, waiting, notes, causes, leaving });
   if (changes(counts) === 0) return report({ digest, counts, changes: async function* () {} });
   if (!isStored) return;
   const stored = await openStoredChanges(context);
@@ -158,24 +161,35 @@ export async function showEnd(
     return exitCodes.failed;
   }
   const exported = run.export as ExportDocument | undefined;
-  await document.end({ outcome: state, run: id, exported });
+  const { decisions, leaving } = run;
+  const isAccepted = state === "no change" && decisions.length > 0 && leaving !== undefined;
+  await document.end({ outcome: state, run: id, exported, accepted: isAccepted ? leavingWords(leaving) : undefined });
   if (exported?.error !== undefined) return exitCodes.failed;
   return waiting.length > 0 ? exitCodes.held : exitCodes.done;
 }
 
 /** Asks at the terminal; no answer means no. @throws the reason when the command is interrupted */
-export async function confirmed({ interruption, output }: Context, question: string): Promise<boolean> {
+export async function confirmed(context: Context, question: string): Promise<boolean> {
+  return /^y(es)?$/i.test(await answerTo(context, `${question} [y/N]`));
+}
+
+/** Asks at the terminal why. @returns undefined where nobody can be asked, or `--json` is wanted */
+export async function askedReason(context: Context): Promise<string | undefined> {
+  return context.output.interactive ? answerTo(context, "Reason:") : undefined;
+}
+
+/** What somebody answers at the terminal; nothing for Ctrl-D. @throws the reason when the command is interrupted */
+async function answerTo({ interruption, output }: Context, question: string): Promise<string> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   // While it asks, the terminal is in raw mode: Ctrl-C is a key, not a signal.
   terminal.on("SIGINT", () => process.emit("SIGINT"));
   try {
-    const answer = await terminal.question(`${printable(question)} [y/N] `, { signal: interruption.stop });
-    return /^y(es)?$/i.test(answer.trim());
+    return (await terminal.question(`${printable(question)} `, { signal: interruption.stop })).trim();
   } catch {
     output.say("");
     interruption.stop.throwIfAborted();
     // Ctrl-D.
-    return false;
+    return "";
   } finally {
     terminal.close();
   }
@@ -186,27 +200,30 @@ interface Proposal {
   readonly target: string;
   readonly counts?: Counts | undefined;
   readonly limits: readonly LimitCheck[];
+  readonly leaving?: LeavingCounts | undefined;
 }
 
 /** Asks with what decides: the totals of what would be applied, and the limits that it is beyond. */
-export function approvalQuestion({ target, counts, limits }: Proposal, selection: Selection = {}): string {
+export function approvalQuestion({ target, counts, limits, leaving }: Proposal, selection: Selection = {}): string {
   const beyond = limits.filter(({ tripped }) => tripped).map(describeCheck);
   const limit = beyond.length === 0 ? "" : `Beyond the limits: ${beyond.join("; ")}. `;
   const part = selectionWords(selection);
   const question = part.length === 0 ? "Apply?" : `Apply this part of it (${part.join("; ")})?`;
-  const totals = counts === undefined ? "" : `${visible(target)}: ${totalsOf(selected(counts, selection))}. `;
+  const totals =
+    counts === undefined ? "" : `${visible(target)}: ${totalsOf(selected(counts, selection), { leaving })}. `;
   return totals + limit + question;
 }
 
-/** Without the actions that are not selected; whoever is excepted still counts. */
-function selected(counts: Counts, { only = ["create", "update", "delete"] }: Selection): Counts {
+/** Without the actions that are not selected, and without memberships, whose actions are not counted apart; whoever is excepted still counts. */
+function selected(counts: Counts, { only }: Selection): Counts {
+  if (only === undefined) return counts;
   const of = (kind: KindCounts): KindCounts => ({
     ...kind,
     create: only.includes("create") ? kind.create : 0,
     update: only.includes("update") ? kind.update : 0,
     delete: only.includes("delete") ? kind.delete : 0,
   });
-  return { ...counts, users: of(counts.users), groups: of(counts.groups) };
+  return { users: of(counts.users), groups: of(counts.groups), membershipsAdded: 0, membershipsRemoved: 0 };
 }
 
 function textDocuments(output: Output, { limit }: LimitOption): Documents {
@@ -219,7 +236,7 @@ function textDocuments(output: Output, { limit }: LimitOption): Documents {
         const { colour, width } = output;
         const { limits, causes, expectations } = report;
         const notes = mapNotes(report.notes, forCaller);
-        const leaving = report.departures && leavingCounts(report.departures);
+        const leaving = report.departures === undefined ? report.leaving : leavingCounts(report.departures);
         const title = `${report.sync} → ${report.target}`;
         for await (const part of renderText(report.plan, {
           title,
@@ -234,9 +251,10 @@ function textDocuments(output: Output, { limit }: LimitOption): Documents {
         }))
           await output.write(part);
       },
-      end: async ({ outcome, run = "", expiresAt, exported, next }) => {
+      end: async ({ outcome, run = "", expiresAt, exported, next, accepted }) => {
         if (next !== undefined) await output.write(forCaller(`  apply exactly this: \`${next}\`\n`));
         if (outcome === "applied") await output.write(`${sync}: applied and verified\n`);
+        if (accepted !== undefined) await output.write(`${sync}: accepted; ${accepted}\n`);
         if (outcome === "declined") await output.write(`${sync}: nothing was applied\n`);
         if (outcome === "pending") {
           const until = expiresAt === undefined ? "" : ` until ${expiresAt}`;

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { common, help, allSyncs, wholeNumber, parseMoment, listOfWords } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { runStates, runDocument } from "#state/record.ts";
+import { runDocument, stateName, stateNames } from "#state/record.ts";
 import { chosenSyncs } from "#daemon/context.ts";
 import type { ReadingContext } from "#daemon/context.ts";
 import { layOut, renderTable } from "./format.ts";
@@ -10,8 +10,9 @@ import { exactly, lasting, relatively } from "#times.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { painter } from "#plan/render/text.ts";
-import type { RunRecord, RunState } from "#state/record.ts";
-import { formatPrincipals, pluralize } from "#text.ts";
+import type { RunRecord, StateName } from "#state/record.ts";
+import { leavingWords } from "#plan/render/shared.ts";
+import { pluralize } from "#text.ts";
 import { knownRuns } from "./known-runs.ts";
 import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "#state/run-text.ts";
 
@@ -30,10 +31,10 @@ export function declare(command: Command, runner: Runner): void {
 }
 
 /** `pending,held`; `no-change` needs no quotes. */
-export const parseStates = listOfWords(runStates);
+export const parseStates = listOfWords(stateNames);
 
 export interface RunsOptions {
-  readonly state?: readonly RunState[];
+  readonly state?: readonly StateName[];
   /** How many lines, 20 by default; with `--json` how many runs, all by default. */
   readonly limit?: number;
   /** Only runs that began then or later, in epoch milliseconds. */
@@ -55,7 +56,7 @@ export async function runs(context: ReadingContext, sync: string | undefined, op
   const wanted = known.filter(
     (run) =>
       (sync === undefined || run.sync === sync) &&
-      (states === undefined || states.includes(run.state)) &&
+      (states === undefined || states.includes(stateName(run))) &&
       (since === undefined || Date.parse(run.startedAt) >= since),
   );
   if (output.json) {
@@ -80,7 +81,7 @@ export async function runs(context: ReadingContext, sync: string | undefined, op
   const table = renderTable(columns, rows, {
     layout,
     paint: (text, column, row) => {
-      const tone = column === stateColumn ? tones[String(row[column]).replace(/ by .*$/, "") as RunState] : undefined;
+      const tone = column === stateColumn ? tones[String(row[column]).replace(/ by .*$/, "") as StateName] : undefined;
       return tone === undefined ? text : paint(toneStyles[tone], text);
     },
   });
@@ -149,7 +150,7 @@ function noteOf(run: RunRecord, now: number): string {
     ...(state === "pending" && expiresAt !== undefined ? [`expires ${relatively(expiresAt, now)}`] : []),
     ...(state === "pending" && caution !== undefined ? [caution] : []),
     ...(decision === undefined ? [] : [`${decision.decision} by ${decision.by.name}`]),
-    ...(leaving === undefined ? [] : [`${formatPrincipals(leaving.users, leaving.groups)} leaving`]),
+    ...(leaving === undefined ? [] : [leavingWords(leaving, run.state === "held")]),
     ...(undoes === undefined ? [] : [`undoes ${undoes}`]),
     ...(run.for === undefined ? [] : [`only ${run.for.join(", ")}`]),
     ...(sameAs === undefined ? [] : [`same as ${sameAs}`]),

@@ -10,10 +10,11 @@ import { findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
 import { errorDocument } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
-import { leavingWords, totalsOf } from "#plan/render/shared.ts";
+import { leavingWords } from "#plan/render/shared.ts";
 import { painter } from "#plan/render/text.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
-import { isOpen, standingsOf } from "#state/record.ts";
+import { verdictOnPlan } from "#sync/verdict.ts";
+import { isOpen, standingsOf, stateName } from "#state/record.ts";
 import type { Standing, SyncStatus } from "#state/record.ts";
 import type { KnownJournal } from "#state/store.ts";
 import { pluralize } from "#text.ts";
@@ -90,7 +91,8 @@ export async function status(context: Context): Promise<ExitCode> {
   for (const part of renderTable(columns, rows, {
     layout,
     paint: (text, column, row) => {
-      const tone = column === 2 ? tones[syncs[rows.indexOf(row as string[])]?.lastRun?.state ?? "running"] : undefined;
+      const lastRun = syncs[rows.indexOf(row as string[])]?.lastRun;
+      const tone = column === 2 && lastRun !== undefined ? tones[stateName(lastRun)] : undefined;
       return tone === undefined ? text : paint(toneStyles[tone], text);
     },
   }))
@@ -153,7 +155,7 @@ function attentionLines(standing: Standing, now: number): string[] {
   if (scheduleProblem !== undefined) lines.push(`${sync}: ${scheduleProblem}`);
   for (const run of waiting) {
     const { id, state, counts, expiresAt } = run;
-    const what = counts === undefined ? "" : `: ${totalsOf(counts)}`;
+    const what = counts === undefined ? "" : `: ${verdictOnPlan(run)}`;
     const until = expiresAt === undefined ? "" : ` (expires ${relatively(expiresAt, now)})`;
     const beyond = state === "held" ? trippedLimits(run) : [];
     lines.push(
@@ -171,7 +173,8 @@ function attentionLines(standing: Standing, now: number): string[] {
       `${sync}: overdue; ${lastSuccessAt === undefined ? "no run has ever succeeded" : `the last success was ${relatively(lastSuccessAt, now)}`}`,
     );
   if (caution !== undefined) lines.push(`${sync}: every run needs approval: ${caution.reason}`);
-  if (lastRun?.leaving !== undefined) lines.push(`${sync}: ${leavingWords(lastRun.leaving)}`);
+  if (lastRun?.leaving !== undefined && !waiting.includes(lastRun))
+    lines.push(`${sync}: ${leavingWords(lastRun.leaving)}`);
   if ((lastRun?.quarantined ?? 0) > 0)
     lines.push(
       `${sync}: ${pluralize(lastRun?.quarantined ?? 0, "record")} quarantined (\`${command("show", lastRun?.id ?? "")}\`)`,

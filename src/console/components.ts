@@ -1,9 +1,11 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { describeCheck, verdictOf } from "#plan/render/shared.ts";
-import type { RunRecord, RunState } from "#state/record.ts";
+import type { LeavingCounts } from "#plan/departures.ts";
+import { stateName } from "#state/record.ts";
+import type { RunRecord, StateName } from "#state/record.ts";
 import { stateOf, tones } from "#state/run-text.ts";
-import { formatNumber, pluralize } from "#text.ts";
+import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
 import { exactly, lasting, relatively } from "#times.ts";
 import { html } from "./html.ts";
 import type { Html, Part } from "./html.ts";
@@ -27,7 +29,7 @@ export function moment(iso: string): Html {
   return html`<time datetime="${iso}" title="${exactly(iso)}" data-exact>${exactly(iso)}</time>`;
 }
 
-const signs: Readonly<Record<RunState, string>> = {
+const signs: Readonly<Record<StateName, string>> = {
   running: "▸",
   pending: "●",
   held: "■",
@@ -37,17 +39,18 @@ const signs: Readonly<Record<RunState, string>> = {
   rejected: "–",
   superseded: "–",
   expired: "○",
+  cancelled: "–",
 };
 
 /** The state of a run, told by a sign and a word, not by its colour alone. */
-export function state(run: Pick<RunRecord, "state" | "heldBy">): Html {
-  return html`<span class="state ${tones[run.state] ?? "quiet"}"
-    ><span aria-hidden="true">${signs[run.state]}</span> ${stateOf(run)}</span
+export function state(run: Pick<RunRecord, "state" | "heldBy" | "cancelled">): Html {
+  return html`<span class="state ${tones[stateName(run)] ?? "quiet"}"
+    ><span aria-hidden="true">${signs[stateName(run)]}</span> ${stateOf(run)}</span
   >`;
 }
 
-/** `+3 ~1 −2` for users, then for groups; `none` where nothing changes. */
-export function countsInShort(counts: Counts): Html {
+/** `+3 ~1 −2` for users, then for groups, and how many are leaving; `no changes` where nothing happens to anybody. */
+export function countsInShort(counts: Counts, leaving?: LeavingCounts): Html {
   const kinds = [
     ["user", counts.users],
     ["group", counts.groups],
@@ -56,6 +59,8 @@ export function countsInShort(counts: Counts): Html {
     const amounts = signed(of);
     return amounts.length === 0 ? [] : [html`<span class="counts"><small>${kind}s</small> ${amounts}</span>`];
   });
+  if (leaving !== undefined)
+    parts.push(html`<span class="counts">${formatPrincipals(leaving.users, leaving.groups)} leaving</span>`);
   return parts.length === 0 ? html`<span class="quiet">no changes</span>` : html`${parts}`;
 }
 

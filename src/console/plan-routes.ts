@@ -168,19 +168,20 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
     const run = decidable(request);
     const { coordinator } = control.daemon();
     const begin = async (): Promise<Begun> => orConflict(coordinator.undo(run.id, { by: actorOf(request) }));
-    return decided(request, reply, run, async () => control.track(await begin()));
+    return decided(request, reply, run, async () => control.track(await begin()), "plan");
   });
 
-  /** Goes to the run that was decided about, or says what came before the decision. */
+  /** Goes to the run that was decided about, or to its plan; or says what came before the decision. */
   async function decided(
     request: FastifyRequest,
     reply: FastifyReply,
     run: RunRecord,
     decide: () => Promise<RunRecord>,
+    ...page: readonly "plan"[]
   ): Promise<FastifyReply> {
     try {
       const { id } = await decide();
-      return reply.redirect(at("/runs", id), 303);
+      return reply.redirect(at("/runs", id, ...page), 303);
     } catch (error) {
       if (!(error instanceof Refusal) || error.status !== 409) throw error;
       return await conflicted(request, reply, findRun(control.daemon().coordinator, run.id), error.message);

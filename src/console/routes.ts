@@ -69,6 +69,9 @@ export function addPages(scope: FastifyInstance, options: AppOptions, send: Send
       undoneBy,
       mayDecide: mayDecide(visitorOf(request), found.target),
       progress: progress.get(found.id),
+      following: coordinator.runs().some(({ id, sync }) => sync === found.sync && id > found.id)
+        ? undefined
+        : { nextSlotAt: coordinator.syncs().find(({ sync }) => sync === found.sync)?.nextSlotAt },
     });
     return send(request, reply, { title: titleOf(found), section: "runs", live: at("/runs", found.id) }, page);
   });

@@ -1,5 +1,5 @@
 import { auditEvents } from "#state/audit/entry.ts";
-import { runStates } from "#state/record.ts";
+import { stateNames } from "#state/record.ts";
 import { z } from "zod";
 import { someDigest } from "#plan/change.ts";
 import { isExpectation, overridable } from "#plan/limits.ts";
@@ -72,7 +72,7 @@ const one = "expected one value";
 /** What `GET /runs` takes in its query. */
 export const runsQuery = z.strictObject({
   sync: z.string({ error: one }).exactOptional(),
-  state: z.enum(runStates, { error: `expected one of ${runStates.join(", ")}` }).exactOptional(),
+  state: z.enum(stateNames, { error: `expected one of ${stateNames.join(", ")}` }).exactOptional(),
   /** The id of a run: list only older ones. */
   before: z.string({ error: one }).exactOptional(),
   limit: z

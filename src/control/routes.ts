@@ -6,7 +6,7 @@ import type { Change } from "#plan/change.ts";
 import type { Filter } from "#plan/stored.ts";
 import type { ReadAudit } from "#state/audit/list.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
-import { runDocument } from "#state/record.ts";
+import { runDocument, stateName } from "#state/record.ts";
 import type { Actor, RunDocument, RunRecord, Stage, SyncStatus } from "#state/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
@@ -252,7 +252,7 @@ export function listRuns(coordinator: Coordinator, { sync, state, before, limit 
     .filter(
       (run) =>
         (sync === undefined || run.sync === sync) &&
-        (state === undefined || run.state === state) &&
+        (state === undefined || stateName(run) === state) &&
         (before === undefined || run.id < before),
     );
   return { runs: matching.slice(0, limit), more: matching.length > limit };

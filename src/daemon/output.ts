@@ -93,10 +93,16 @@ export function describeError(error: unknown): string {
 }
 
 /** Errors have no colours: what looks like one is foreign. */
-export function describeFailure({ message, problems }: ErrorDocument): string {
+export function describeFailure({ message, problems, next }: ErrorDocument): string {
   // A single problem may be the message itself.
   const further = problems.filter((problem) => problem !== message);
-  return [message, ...further.map((problem) => `  ${problem}`)].map(visibleLines).join("\n");
+  const advice =
+    next === undefined
+      ? []
+      : [
+          `check the sources and the rules first; if the changes are intended, this applies exactly this plan: \`${next}\``,
+        ];
+  return [message, ...[...further, ...advice].map((problem) => `  ${problem}`)].map(visibleLines).join("\n");
 }
 
 /** The exit code of a command that failed with this error. */

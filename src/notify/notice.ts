@@ -5,7 +5,7 @@ import type { Counts } from "#plan/change.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { nameLimits } from "#plan/render/shared.ts";
+import { isEmpty, leavingWords, nameLimits } from "#plan/render/shared.ts";
 import { noteLines, readNotes, withoutNames as notesWithoutNames } from "#plan/note.ts";
 import type { Note, NoteDocument } from "#plan/note.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -141,12 +141,15 @@ export function withoutNames(notice: Notice): Notice {
 }
 
 function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: Circumstances): string {
-  const changes = run.counts === undefined ? "" : changesIn(run.counts);
+  const { counts, leaving } = run;
+  const changes = counts === undefined ? "" : changesIn(counts);
+  const departing = leaving === undefined ? "" : `; ${leavingWords(leaving, event === "held")}`;
+  const planned = counts === undefined || (isEmpty(counts) && leaving !== undefined) ? "" : `; planned were ${changes}`;
   switch (event) {
     case "pending":
-      return `a plan awaits approval${run.caution === undefined ? "" : `, because ${run.caution}`}: ${changes}`;
+      return `a plan awaits approval${run.caution === undefined ? "" : `, because ${run.caution}`}: ${changes}${departing}`;
     case "held":
-      return `${heldBy(run)}${changes === "" ? "" : `; planned were ${changes}`}`;
+      return `${heldBy(run)}${planned}${departing}`;
     case "failed": {
       const often = failures > 1 ? ` ${times(failures)}, and is given up until the next slot` : "";
       return `failed${often}: ${firstLineOf(run.error?.message ?? "for an unknown reason")}`;

@@ -86,12 +86,15 @@ export interface Unresolved {
   readonly reasons: readonly LostReferences[];
   /** How many references have one of the reasons beyond these. */
   readonly more: number;
+  /** All lead to entries that do not exist: the reasons differ in whom they name alone. */
+  readonly alike: boolean;
 }
 
 /** The references that lead nowhere, with the first `limit` reasons. */
 export async function unresolvedLinks(connection: Connection, limit: number): Promise<Unresolved> {
-  const [total] = await connection.rows<{ count: bigint; excluded: bigint }>(`
-    SELECT count(*) AS count, count(*) FILTER (lost_state = 'excluded') AS excluded FROM link WHERE lost_key IS NOT NULL`);
+  const [total] = await connection.rows<{ count: bigint; excluded: bigint; states: bigint }>(`
+    SELECT count(*) AS count, count(*) FILTER (lost_state = 'excluded') AS excluded,
+      count(DISTINCT coalesce(lost_state, 'nothing')) FILTER (lost_state IS DISTINCT FROM 'excluded') AS states FROM link WHERE lost_key IS NOT NULL`);
   const [count, excluded] = [Number(total?.count ?? 0), Number(total?.excluded ?? 0)];
   // Of two origins in one file, the shorter one has the smaller line.
   const rows = await connection.rows<{ reason: string; count: bigint; origin: string }>(`
@@ -106,7 +109,7 @@ export async function unresolvedLinks(connection: Connection, limit: number): Pr
     ORDER BY count DESC, min({'length': length(origin), 'text': origin}), reason LIMIT ${limit}`);
   const reasons = rows.map(({ reason, count, origin }) => ({ reason, count: Number(count), origin }));
   const more = reasons.reduce((left, each) => left - each.count, count - excluded);
-  return { count, excluded, reasons, more };
+  return { count, excluded, reasons, more, alike: total?.states === 1n };
 }
 
 /** The largest groups of a source, where all of them have as many members as a server that cuts lists would leave. */

@@ -19,6 +19,8 @@ export type Stage = "read" | "list" | "plan" | "preview" | "apply" | "verify";
  * - `no change`: there was nothing to do. `applied`: applied, and verified by listing the target again.
  * - `failed`: an error ended it. `rejected`: a person did. `superseded`: a later run of the sync found another plan.
  *   `expired`: nobody approved it in time.
+ *
+ * These are stored. `stateName` says more to people.
  */
 export const runStates = [
   "running",
@@ -32,6 +34,14 @@ export const runStates = [
   "expired",
 ] as const;
 export type RunState = (typeof runStates)[number];
+
+/** The states that people and metrics are told: a run that somebody stopped is stored as `failed`, which 0.2 can read. */
+export const stateNames = [...runStates, "cancelled"] as const;
+export type StateName = (typeof stateNames)[number];
+
+export function stateName({ state, cancelled }: Pick<RunRecord, "state" | "cancelled">): StateName {
+  return state === "failed" && cancelled === true ? "cancelled" : state;
+}
 
 /** Why a run began. */
 export type Cause = "start" | "schedule" | "catch-up" | "retry" | "demand" | "undo";
@@ -160,6 +170,8 @@ export interface RunRecord {
   readonly quarantined?: number | undefined;
   /** Why it is held. Only a run held by `limits` can be approved. */
   readonly heldBy?: HeldBy;
+  /** Of a failed run: somebody stopped it, or the process that ran it, before it sent anything. */
+  readonly cancelled?: true | undefined;
   /** Why it failed or is held: safe to show. */
   readonly error?: ErrorDocument;
   /** Why a person must approve it, although the sync usually needs no approval. */

@@ -2,11 +2,11 @@ import type { Counts, KindCounts } from "#plan/change.ts";
 import type { Fact } from "#plan/render/shared.ts";
 import { formatNumber } from "#text.ts";
 import type { Selection } from "#plan/selection.ts";
-import { actorWords } from "#state/record.ts";
-import type { Decision, RunRecord, RunState } from "#state/record.ts";
+import { actorWords, stateName } from "#state/record.ts";
+import type { Decision, RunRecord, StateName } from "#state/record.ts";
 
 /** The colour of each state. */
-export const tones: Readonly<Record<RunState, NonNullable<Fact["tone"]> | undefined>> = {
+export const tones: Readonly<Record<StateName, NonNullable<Fact["tone"]> | undefined>> = {
   running: undefined,
   pending: "waiting",
   held: "bad",
@@ -16,14 +16,15 @@ export const tones: Readonly<Record<RunState, NonNullable<Fact["tone"]> | undefi
   rejected: undefined,
   superseded: undefined,
   expired: "waiting",
+  cancelled: undefined,
 };
 
 /** The same at a terminal. */
 export const toneStyles = { good: "green", bad: "red", waiting: "yellow" } as const;
 
 /** The state of a run: `held by limits`. */
-export function stateOf({ state, heldBy }: Pick<RunRecord, "state" | "heldBy">): string {
-  return heldBy === undefined || state !== "held" ? state : `held by ${heldBy}`;
+export function stateOf(run: Pick<RunRecord, "state" | "heldBy" | "cancelled">): string {
+  return run.heldBy === undefined || run.state !== "held" ? stateName(run) : `held by ${run.heldBy}`;
 }
 
 /** Why a run began, and for whom: `schedule`, `demand, by ada (command line)`. */

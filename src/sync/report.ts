@@ -10,7 +10,7 @@ import type { Filter } from "#plan/stored.ts";
 import { formatName, pluralize } from "#text.ts";
 import { exactly, forCaller, lasting, relatively } from "#times.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
-import { isOpen, runDocument } from "#state/record.ts";
+import { isOpen, runDocument, stateName } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "#state/run-text.ts";
 import { mapNotes } from "#plan/note.ts";
@@ -113,7 +113,7 @@ export function filterWords({ kind, actions, names, sources, causes, groups, asp
 export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number): Fact[] {
   const moment = (iso: string): string =>
     now === undefined ? exactly(iso) : `${exactly(iso)}, ${relatively(iso, now)}`;
-  const tone = tones[run.state];
+  const tone = tones[stateName(run)];
   const { error, expiresAt, foundAgain, recovery } = run;
   const end = run.endedAt === undefined ? [] : [`ended ${moment(run.endedAt)}`];
   const undoing = runs.filter(({ undoes }) => undoes === run.id);

@@ -18,12 +18,12 @@ test("without JavaScript: override a limit, approve a part, reject; a plan that 
 
   const held = (await daemon.runs()).find(({ state }) => state === "held")!;
   await page.getByRole("link", { name: "Look at the plan" }).click();
-  expect(await main.textContent()).toMatch(/2 users deleted[^]*Beyond the limit deletes/);
+  expect(await main.textContent()).toMatch(/2 users deleted[^]*the limit deletes holds this/);
   // A part of it, without those who would go.
   await page.getByRole("link", { name: "Approve a part…" }).click();
   await page.getByLabel("deleted").uncheck();
   await page.getByRole("button", { name: "See what that applies" }).click();
-  expect(await main.textContent()).toMatch(/1 user created, 0 deleted\s+\(only create\)/);
+  expect(await main.textContent()).toMatch(/1 user created, 1 membership added\s+\(only create\)/);
   await page.goBack();
   await page.getByLabel("Leave out these users and groups").fill("zoe\n");
   await page.getByRole("button", { name: "See what that applies" }).click();
@@ -36,7 +36,7 @@ test("without JavaScript: override a limit, approve a part, reject; a plan that 
   expect(newer.state).toBe("held");
   await page.getByLabel("Override deletes").check();
   await page.getByLabel("Reason").fill("they left");
-  await page.getByRole("button", { name: "Apply 3 changes" }).click();
+  await page.getByRole("button", { name: "Delete 2 users, apply 1 other change" }).click();
   expect(await main.textContent()).toMatch(
     /Nothing was decided\.\s+It is superseded\.[^]*2 changes are the same\.[^]*No longer planned \(1\)\s+create user evil/,
   );
@@ -45,7 +45,7 @@ test("without JavaScript: override a limit, approve a part, reject; a plan that 
   await page.getByRole("link", { name: "Override…" }).click();
   await page.getByLabel("Override deletes").check();
   await page.getByLabel("Reason").fill("they left");
-  await page.getByRole("button", { name: "Apply 2 changes" }).click();
+  await page.getByRole("button", { name: "Delete 2 users" }).click();
   expect(await daemon.ended(newer.id)).toMatchObject({
     state: "applied",
     decisions: [{ decision: "approved", overrides: ["deletes"], reason: "they left", by: { name: "admin" } }],

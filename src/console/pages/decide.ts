@@ -2,14 +2,15 @@ import type { Cause } from "#plan/causes.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import { changes, shortDigest } from "#plan/change.ts";
 import type { Counts } from "#plan/change.ts";
-import { nameLimits, totalsOf } from "#plan/render/shared.ts";
+import { capitalized, isEmpty, leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";
 import { isPart } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { PlanDifferences } from "#plan/stored.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { verdictOnPlan } from "#sync/verdict.ts";
 import type { RunRecord } from "#state/record.ts";
 import { decisionWords, selectionWords, stateOf } from "#state/run-text.ts";
-import { formatNumber, pluralize } from "#text.ts";
+import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
 import { amount, empty, gauge, name, notice, state, when } from "#console/components.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
@@ -34,9 +35,12 @@ export interface ApprovePage extends DecisionPage {
 
 /** Asks once, and says what will happen. */
 export function approve({ now, run, token, selection, counts, noOverrides }: ApprovePage): Html {
-  const { id, digest = "", target } = run;
+  const { id, digest = "", target, leaving } = run;
   const part = isPart(selection);
   const names = part || run.state === "held" ? trippedLimits(run) : [];
+  // Nothing changes yet: what is decided about is that they are really gone.
+  const isAccepted =
+    !part && leaving !== undefined && isEmpty(counts) && names.some((limit) => /^(?:shrink|min)/.test(limit));
   const beyond = run.limits.filter(({ limit, tripped, overridden }) => tripped && !overridden && names.includes(limit));
   const count = changes(counts);
   const mustOverride = beyond.length > 0 && !part && noOverrides !== undefined;
@@ -46,11 +50,17 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
         ${part ? "Approve a part of this plan?" : beyond.length > 0 ? "Override and approve this plan?" : "Approve this plan?"}
       </h2>
       <p>
-        ${name(target)} will have <b>${totalsOf(counts)}</b>${part && html` (${selectionWords(selection).join("; ")})`}.
+        ${
+          isAccepted
+            ? html`${name(target)} stays as it is for now, and <b>${leavingWords(leaving)}</b>, unless the sources have
+                them again by then.`
+            : html`${name(target)} will have
+                <b>${totalsOf(counts)}</b>${part && html` (${selectionWords(selection).join("; ")})`}.`
+        }
         The target is listed again first: if these are no longer the changes, nothing is applied.
       </p>
       ${part && html`<p>Groups stay where a member of theirs is left out. The rest is planned anew by the next run.</p>`}
-      ${count === 0 && notice("waiting", "Nothing of the plan is selected.")}
+      ${part && count === 0 && notice("waiting", "Nothing of the plan is selected.")}
       ${mustOverride && notice("bad", `Limits hold this plan: ${noOverrides}.`)}
       <form method="post" action="${at("/runs", id, "approve")}">
         ${token}<input type="hidden" name="digest" value="${digest}" />${selectionFields(selection)}
@@ -74,7 +84,17 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
           <input name="reason" maxlength="2000" autocomplete="off" ${beyond.length > 0 && !part && html`required`}
         /></label>
         <p class="buttons">
-          ${count > 0 && !mustOverride && html`<button type="submit">Apply ${pluralize(count, "change")}</button>`}
+          ${
+            isAccepted && !mustOverride
+              ? html`<button type="submit" class="danger">
+                  Accept that ${formatPrincipals(leaving.users, leaving.groups)} leave
+                </button>`
+              : (count > 0 || !part) &&
+                !mustOverride &&
+                html`<button type="submit" ${counts.users.delete + counts.groups.delete > 0 && html`class="danger"`}>
+                  ${verbOf(counts)}
+                </button>`
+          }
           ${back(id)}
         </p>
       </form>
@@ -82,6 +102,17 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
         <small>Plan <code>${shortDigest(digest)}</code></small>
       </p>
     </section>`;
+}
+
+/** What the button does: a deletion says so. */
+function verbOf(counts: Counts): string {
+  const { users, groups } = counts;
+  const [count, deleted] = [changes(counts), users.delete + groups.delete];
+  if (count === 0) return "Override and apply";
+  if (deleted === 0) return `Apply ${pluralize(count, "change")}`;
+  const others = count - deleted;
+  const rest = others === 0 ? "" : `, apply ${pluralize(others, "other change")}`;
+  return `Delete ${formatPrincipals(users.delete, groups.delete)}${rest}`;
 }
 
 function back(id: string): Html {
@@ -151,8 +182,8 @@ export function reject({ now, run, token }: DecisionPage): Html {
     <section class="decision">
       <h2>Reject this plan?</h2>
       <p>
-        ${counts !== undefined && html`<b>${totalsOf(counts)}</b>: none of that is applied.`} The next run of
-        ${name(sync)} plans again.
+        ${counts !== undefined && html`<b>${capitalized(verdictOnPlan(run))}</b>: none of that happens.`} The next run
+        of ${name(sync)} plans again.
       </p>
       <form method="post" action="${at("/runs", id, "reject")}">
         ${token}
@@ -211,7 +242,7 @@ export function conflict({ now, run, message, newer }: ConflictPage): Html {
       : html`<section aria-labelledby="newer">
           <h2 id="newer">The plan that waits now</h2>
           <p>
-            ${state(newer.run)} ${newer.run.counts !== undefined && totalsOf(newer.run.counts)}.
+            ${state(newer.run)} ${verdictOnPlan(newer.run)}.
             <a href="${at("/runs", newer.run.id, "plan")}">Look at this plan</a>
           </p>
           ${newer.differences !== undefined && differences(newer.differences)}

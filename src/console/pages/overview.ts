@@ -1,8 +1,8 @@
 import { changes } from "#plan/change.ts";
 import type { LeavingCounts } from "#plan/departures.ts";
 import { isExpectation } from "#plan/limits.ts";
-import { leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";
-import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { leavingWords } from "#plan/render/shared.ts";
+import { verdictOnPlan } from "#sync/verdict.ts";
 import type { HostedCycle } from "#service/host.ts";
 import type { RunRecord } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
@@ -113,7 +113,7 @@ interface Matter {
 }
 
 function mattersOf(standing: SyncOverview, now: number): Matter[] {
-  const { sync, waiting, lastRun, failures, caution, overdue, lastSuccessAt, running } = standing;
+  const { sync, waiting, lastRun, failures, caution, overdue, lastSuccessAt, running, nextSlotAt } = standing;
   const matters: Matter[] = [];
   const add = (rank: number, tone: Matter["tone"], content: Html): void => {
     matters.push({ rank, tone, content: html`<b>${name(sync)}</b> ${content}` });
@@ -122,22 +122,27 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
     const { id, counts, expiresAt } = run;
     const isHeld = run.state === "held";
     const until = expiresAt === undefined ? "" : html`, expires ${when(expiresAt, now)}`;
-    const verb = isHeld ? html`is ${stateOf(run)}, beyond ${nameLimits(trippedLimits(run))}` : html`waits for approval`;
+    const verb = isHeld ? `is ${stateOf(run)}` : "waits for approval";
     add(
       isHeld ? 0 : 1,
       isHeld ? "bad" : "waiting",
-      html`${verb}${until}${counts !== undefined && html`: ${totalsOf(counts)}`}.
+      html`${verb}${until}${counts !== undefined && html`: ${verdictOnPlan(run)}`}.
         <a href="${at("/runs", id, "plan")}">Look at the plan</a>`,
     );
   }
   const stopped =
-    lastRun !== undefined && !waiting.includes(lastRun) && lastRun.error !== undefined ? lastRun : undefined;
+    lastRun?.error !== undefined && lastRun.cancelled !== true && !waiting.includes(lastRun) ? lastRun : undefined;
   if (stopped !== undefined) {
     const often =
       failures === undefined
         ? ""
         : html` (${pluralize(failures.count, "time")} in a row, since ${when(failures.since, now)})`;
-    const again = running === undefined ? "" : " Another run is under way.";
+    const again =
+      running !== undefined
+        ? " Another run is under way."
+        : nextSlotAt === undefined
+          ? " No further run is scheduled."
+          : html` The next run begins ${when(nextSlotAt, now)}.`;
     add(
       stopped.state === "held" ? 0 : 2,
       "bad",
@@ -203,7 +208,7 @@ function card(standing: SyncOverview, now: number): Html {
           html`<a href="${at("/runs", id)}"
               >${lastRun === undefined || running !== undefined ? "running now" : when(lastRun.endedAt ?? lastRun.startedAt, now)}</a
             >
-            ${running === undefined && lastRun?.counts !== undefined && countsInShort(lastRun.counts)}`,
+            ${running === undefined && lastRun?.counts !== undefined && countsInShort(lastRun.counts, lastRun.leaving)}`,
       ],
       [
         "last success",
@@ -221,7 +226,11 @@ function card(standing: SyncOverview, now: number): Html {
             ? when(nextSlotAt, now)
             : html`<span class="quiet">${schedule === undefined ? "on demand" : "–"}</span>`,
       ],
-      ["leaving", leaving !== undefined && html`${capitalized(leavingWords(leaving))}${leavingDays(leaving, now)}`],
+      [
+        "leaving",
+        leaving !== undefined &&
+          html`${capitalized(leavingWords(leaving, lastRun?.state === "held"))}${leavingDays(leaving, now)}`,
+      ],
       ["quarantined", quarantined > 0 && html`<a href="${at("/doubt")}">${pluralize(quarantined, "record")}</a>`],
       ["closest limit", closestLimits(lastRun)],
       [

@@ -2,18 +2,19 @@ import type { Cause } from "#plan/causes.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import { changes, shortDigest } from "#plan/change.ts";
 import type { AttributeChange, Change, Counts, KindCounts } from "#plan/change.ts";
-import { isEmpty, nameLimits, noChange, planFormats, share, totalsOf, worthShowing } from "#plan/render/shared.ts";
+import { capitalized, isEmpty, leavingWords, noChange, planFormats, share, worthShowing } from "#plan/render/shared.ts";
 import type { Section } from "#plan/render/shared.ts";
 import { aspects } from "#plan/stored.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { verdictOnPlan } from "#sync/verdict.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { amount, empty, gauge, name, notice, section, when } from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
-import { heading, problem, tabs } from "#console/pages/run.ts";
+import { heading, problem, tabs, timeline } from "#console/pages/run.ts";
 
 /** What the filters of a plan say, as a form sends it. Empty: everything. */
 export interface PlanFilter {
@@ -58,6 +59,7 @@ export function plan(page: PlanPage): Html {
   const { id, counts } = run;
   const changesOf = (cause: Cause): string => `${at("/runs", id, "plan")}?cause=${cause.id}#changes`;
   return html`${heading(run, now)} ${tabs(run, "plan")} ${summary(run, now, changesOf)}
+  ${counts === undefined && run.state === "running" && section("stages", "Stages", timeline({ run, now, progress: undefined }))}
   ${
     counts !== undefined &&
     !isEmpty(counts) &&
@@ -77,7 +79,7 @@ export function plan(page: PlanPage): Html {
 export function summary(run: RunRecord, now: number | undefined, changesOf?: (cause: Cause) => string): Html {
   const { counts } = run;
   return html`${verdict(run, now)} ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)}
-  ${counts !== undefined && table(counts)} ${judgement(run, changesOf)}`;
+  ${counts !== undefined && !isEmpty(counts) && table(counts)} ${judgement(run, changesOf)}`;
 }
 
 /** What of a record judges its plan. */
@@ -98,17 +100,22 @@ const notStored = empty(
 function verdict(run: RunRecord, now: number | undefined): Html | false {
   const { counts, state, expiresAt, leaving, caution } = run;
   if (counts === undefined) return false;
-  if (isEmpty(counts)) return notice("good", `${noChange(counts, leaving)}.`);
-  const totals = totalsOf(counts, { leaving });
-  if (!isOpen(run)) return notice(state === "applied" ? "good" : "waiting", html`<b>${totals}</b>`);
   const beyond = trippedLimits(run);
+  const totals = capitalized(verdictOnPlan(run));
+  if (!isOpen(run)) {
+    const isGood = state === "applied" || state === "no change";
+    return notice(
+      isGood ? "good" : "waiting",
+      html`<b>${isEmpty(counts) ? capitalized(noChange(counts, { leaving })) : totals}.</b>`,
+    );
+  }
   const until = expiresAt === undefined ? "" : html` It expires ${when(expiresAt, now)}.`;
   return beyond.length === 0
     ? notice("waiting", html`<b>${totals}.</b> Waits for approval.${caution !== undefined && ` ${caution}.`}${until}`)
     : notice(
         "bad",
-        html`<b>${totals}.</b> Beyond ${nameLimits(beyond)}: nothing is applied until a person overrides
-          ${beyond.length === 1 ? "it" : "them"}.${until}`,
+        html`<b>${totals}.</b> Nothing is applied unless a person overrides
+          ${beyond.length === 1 ? "this limit" : "these limits"}.${until}`,
       );
 }
 
@@ -418,14 +425,16 @@ function downloads({ run: { id, digest }, filter, shown }: PlanPage): Html | fal
 
 /** What stays in sight: what would happen, and the decisions. */
 function bar({ run, mayDecide, filter, shown }: PlanPage): Html | false {
-  const { id, digest = "", counts } = run;
+  const { id, digest = "", counts, leaving } = run;
   if (!isOpen(run) || counts === undefined) return false;
   const beyond = trippedLimits(run).length > 0;
   const query = queryOf(filter).toString();
   const some = shown?.count ?? 0;
   return html`<div class="bar" role="region" aria-label="Decide">
     <span
-      ><b>${pluralize(changes(counts), "change")}</b>
+      ><b
+        >${isEmpty(counts) && leaving !== undefined ? leavingWords(leaving, beyond) : pluralize(changes(counts), "change")}</b
+      >
       <small class="quiet">plan <code>${shortDigest(digest)}</code></small></span
     >
     ${
@@ -439,7 +448,7 @@ function bar({ run, mayDecide, filter, shown }: PlanPage): Html | false {
                 >Approve these ${formatNumber(some)}…</a
               >`
             }
-            <a class="button secondary" href="${at("/runs", id, "part")}">Approve a part…</a>
+            ${!isEmpty(counts) && html`<a class="button secondary" href="${at("/runs", id, "part")}">Approve a part…</a>`}
             <a class="button danger" href="${at("/runs", id, "reject")}">Reject…</a>
           </span>`
         : html`<small class="quiet">An administrator of ${name(run.target)} decides.</small>`

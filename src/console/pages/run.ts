@@ -1,4 +1,5 @@
-import { totalsOf } from "#plan/render/shared.ts";
+import { capitalized } from "#plan/render/shared.ts";
+import { verdictOnPlan } from "#sync/verdict.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord, Stage } from "#state/record.ts";
 import { causeOf, decisionWords, stateOf } from "#state/run-text.ts";
@@ -19,12 +20,15 @@ export interface RunPage {
   readonly mayDecide: boolean;
   /** How many records or principals the stage under way has got to. */
   readonly progress?: number | undefined;
+  /** What follows it, if it is the last run of its sync. */
+  readonly following?: { readonly nextSlotAt?: string | undefined } | undefined;
 }
 
 export function run(page: RunPage): Html {
   const { run: record, now } = page;
   const { id, sync, target } = record;
-  return html`${heading(record, now)} ${tabs(record, "run")} ${problem(record)}
+  return html`${heading(record, now)} ${tabs(record, "run")} ${decision(page)}
+    ${(!isOpen(record) || record.heldBy !== "limits") && problem(record, whatNext(page))}
     ${section("stages", "Stages", timeline(page))} ${expectations(record)}
     ${section("about", "About this run", about(page, link))} ${notes(record)}
     ${mayUndo(page) && html`<p><a class="button secondary" href="${at("/runs", id, "undo")}">Undo…</a></p>`}
@@ -33,16 +37,57 @@ export function run(page: RunPage): Html {
     </p>`;
 }
 
+/** The way from a run whose plan waits to the decision about it. */
+function decision({ run: record, now, mayDecide }: RunPage): Html | false {
+  const { id, expiresAt } = record;
+  if (!isOpen(record)) return false;
+  const until = expiresAt === undefined ? "" : html` It expires ${when(expiresAt, now)}.`;
+  return html`${notice(
+      record.state === "held" ? "bad" : "waiting",
+      html`<b>${capitalized(verdictOnPlan(record))}.</b> The plan waits for a decision.${until}`,
+    )}
+    <p class="buttons">
+      <a class="button" href="${at("/runs", id, "plan")}"
+        >${mayDecide ? "Look at the plan and decide" : "Look at the plan"}</a
+      >
+    </p>`;
+}
+
+/** What comes after a run that ended with an error; undefined where its error says it. */
+function whatNext({ run: record, now, following, mayDecide }: RunPage): Html | undefined {
+  const { error, cancelled, sync, state: of } = record;
+  if (following === undefined || error === undefined || of !== "failed") return undefined;
+  const again = mayDecide ? html` <a href="${at("/syncs", sync, "run")}">Run ${name(sync)} now…</a>` : "";
+  const next =
+    following.nextSlotAt === undefined
+      ? "No further run is scheduled."
+      : html`The next run begins ${when(following.nextSlotAt, now)}.`;
+  if (cancelled === true) return html`<p>Nothing was applied. ${next}${again}</p>`;
+  const first = error.advice === "fix" ? "Change what is wrong first." : error.advice === "stop" ? advice["stop"] : "";
+  return html`<p>${first} ${next}${again}</p>`;
+}
+
+/** A sentence of an error or a note: what it has between backticks is code. */
+function prose(text: string): Html {
+  return html`${text.split("`").map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`;
+}
+
 function link(other: string): Html {
   return html`<a href="${at("/runs", other)}"><code>${other}</code></a>`;
 }
 
 /** What a run or its plan begins with: which one it is, and how it stands, in a sentence. */
 export function heading(record: RunRecord, now: number | undefined): Html {
-  const { sync, target, startedAt } = record;
+  const { sync, target, startedAt, undoes } = record;
   return html`<hgroup>
     <h1>${name(sync)} <small>→ ${name(target)}</small></h1>
-    <p>${state(record)} <span class="quiet">began ${when(startedAt, now)}, ${causeOf(record)}</span></p>
+    <p>
+      ${state(record)}
+      <span class="quiet"
+        >began ${when(startedAt, now)},
+        ${causeOf(record)}${undoes !== undefined && html`, undoes ${link(undoes)}`}</span
+      >
+    </p>
   </hgroup>`;
 }
 
@@ -60,24 +105,25 @@ export function tabs({ id, digest, counts }: RunRecord, current: "run" | "plan")
 
 /** What to do about an error, by its advice. */
 export const advice: Readonly<Record<string, string>> = {
-  retry: "Nothing needs to be done: the next attempt may succeed.",
+  retry: "It may work the next time.",
   fix: "Change what is wrong first; then run it again.",
   stop: "A person has to look at this before it goes on.",
 };
 
-/** Why it failed or is held, and what to do. */
-export function problem({ error, state: of, heldBy }: RunRecord): Html | false {
+/** Why it failed or is held, and what to do. @param next what comes after it, where that is known */
+export function problem(run: RunRecord, next?: Html): Html | false {
+  const { error, cancelled } = run;
   if (error === undefined) return false;
   return notice(
-    "bad",
-    html`<p><b>${stateOf({ state: of, heldBy })}</b>: ${error.message}</p>
+    cancelled === true ? "waiting" : "bad",
+    html`<p><b>${capitalized(stateOf(run))}</b>: ${prose(error.message)}</p>
       ${
         error.problems.length > 0 &&
         html`<ul>
-          ${error.problems.map((each) => html`<li>${each}</li>`)}
+          ${error.problems.map((each) => html`<li>${prose(each)}</li>`)}
         </ul>`
       }
-      ${advice[error.advice] !== undefined && html`<p>${advice[error.advice]}</p>`}`,
+      ${next ?? (cancelled !== true && advice[error.advice] !== undefined && html`<p>${advice[error.advice]}</p>`)}`,
   );
 }
 
@@ -116,7 +162,9 @@ export function timeline({
       stageItem(
         stage,
         longest,
-        of === "running" && now !== undefined && index === stages.length - 1 ? { now, progress } : undefined,
+        of === "running" && now !== undefined && stage.milliseconds === undefined && index === stages.length - 1
+          ? { now, progress }
+          : undefined,
       ),
     ];
   });
@@ -168,7 +216,7 @@ export function about(
   return facts([
     ["began", moment(startedAt)],
     ["ended", endedAt !== undefined && moment(endedAt)],
-    ["changes", counts !== undefined && totalsOf(counts, { leaving: record.leaving })],
+    ["changes", counts !== undefined && verdictOnPlan(record)],
     ["only", record.for !== undefined && record.for.map((each) => html`${name(each)} `)],
     [
       "memberships",
@@ -182,7 +230,7 @@ export function about(
           ${decisions.map((each) => html`<li>${decisionWords(each)}, ${when(each.at, now)}</li>`)}
         </ul>`,
     ],
-    ["needs approval", caution],
+    ["needs approval", caution !== undefined && prose(caution)],
     ["expires", expiresAt !== undefined && isOpen(record) && when(expiresAt, now)],
     [
       "found again",
@@ -191,7 +239,7 @@ export function about(
     ["found before", sameAs !== undefined && html`by run ${other(sameAs)}, which counts for both`],
     ["undoes", undoes !== undefined && other(undoes)],
     ["undone by", undoneBy.length > 0 && undoneBy.map((each) => html`${other(each.id)} ${state(each)} `)],
-    ["recovery", recovery],
+    ["recovery", recovery !== undefined && prose(recovery)],
     ["quarantined", (record.quarantined ?? 0) > 0 && pluralize(record.quarantined ?? 0, "record")],
     ["export", record.export !== undefined && exported(record.export)],
   ]);

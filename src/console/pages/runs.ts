@@ -1,4 +1,4 @@
-import { runStates } from "#state/record.ts";
+import { stateNames } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { causeOf, tookOf } from "#state/run-text.ts";
 import { countsInShort, empty, name, state, took, when } from "#console/components.ts";
@@ -36,7 +36,7 @@ export function runs({ now, runs: found, more, syncs, runnable, filter }: RunsPa
         >State
         <select name="state">
           <option value="">any</option>
-          ${runStates.map((each) => html`<option ${each === filter.state && html`selected`}>${each}</option>`)}
+          ${stateNames.map((each) => html`<option ${each === filter.state && html`selected`}>${each}</option>`)}
         </select></label
       >
       <button type="submit" class="secondary">Filter</button>
@@ -77,12 +77,12 @@ export function runs({ now, runs: found, more, syncs, runnable, filter }: RunsPa
 }
 
 function row(run: RunRecord, now: number): Html {
-  const { id, sync, startedAt, counts } = run;
+  const { id, sync, startedAt, counts, leaving } = run;
   return html`<tr data-row>
     <th scope="row"><a href="${at("/runs", id)}">${when(startedAt, now)}</a></th>
     <td>${name(sync)}</td>
     <td>${state(run)}</td>
-    <td>${counts === undefined ? html`<span class="quiet">–</span>` : countsInShort(counts)}</td>
+    <td>${counts === undefined ? html`<span class="quiet">–</span>` : countsInShort(counts, leaving)}</td>
     <td class="wide">${causeOf(run)}</td>
     <td class="number wide">${took(tookOf(run))}</td>
   </tr>`;

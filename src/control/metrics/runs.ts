@@ -2,9 +2,10 @@ import prometheus from "prom-client";
 import type { Counter, Histogram, Registry } from "prom-client";
 import { causeKinds } from "#plan/causes.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
-import type { RunRecord, RunState, SyncEvent, SyncStatus } from "#state/record.ts";
+import { stateName } from "#state/record.ts";
+import type { RunRecord, StateName, SyncEvent, SyncStatus } from "#state/record.ts";
 
-const outcomes: Readonly<Record<Exclude<RunState, "running">, string>> = {
+const outcomes: Readonly<Record<Exclude<StateName, "running">, string>> = {
   "no change": "no_change",
   applied: "applied",
   pending: "pending",
@@ -13,6 +14,7 @@ const outcomes: Readonly<Record<Exclude<RunState, "running">, string>> = {
   rejected: "rejected",
   superseded: "superseded",
   expired: "expired",
+  cancelled: "cancelled",
 };
 
 /** How many runs to remember: every run causes several events, but is counted once. */
@@ -69,7 +71,8 @@ function createCounters(registry: Registry): Counters {
   const known = new Map<string, Known>();
 
   const count = (run: RunRecord): void => {
-    const { id, sync, state } = run;
+    const { id, sync } = run;
+    const state = stateName(run);
     const before: Known = known.get(id) ?? { state: "running", stages: 0, limits: new Set() };
     const timed = run.stages.filter((stage) => stage.milliseconds !== undefined);
     for (const { stage, milliseconds = 0 } of timed.slice(before.stages)) {
@@ -115,7 +118,7 @@ function createCounters(registry: Registry): Counters {
 
 /** What has been counted of a run. */
 interface Known {
-  readonly state: RunState;
+  readonly state: StateName;
   readonly stages: number;
   readonly limits: ReadonlySet<string>;
 }

@@ -51,10 +51,10 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
   if (notes.length > 0) yield `\n${block(noteLines(notes).join("\n"))}`;
 }
 
-async function* planPieces(plan: Plan, { limit, nothing, leaving }: RenderOptions): AsyncIterable<string> {
+async function* planPieces(plan: Plan, { limit, nothing, leaving, limits }: RenderOptions): AsyncIterable<string> {
   const { counts, digest } = plan;
   if (isEmpty(counts)) {
-    yield `${capitalized(noChange(counts, leaving))}.\n`;
+    yield `${capitalized(noChange(counts, { leaving, limits }))}.\n`;
     return;
   }
   yield `| | before | after | created | updated | deleted |\n|---|--:|--:|--:|--:|--:|\n`;

@@ -96,29 +96,52 @@ export function sectionsOf({ counts, shown = counts }: Pick<Plan, "counts" | "sh
   );
 }
 
-/** A plan in one line: `12 users and 3 groups created, 1 user updated, 0 deleted`. */
+/** What decides about those who leave: as long as a limit holds them, they only would. */
+type Departing = Pick<RenderOptions, "leaving" | "limits">;
+
+/** A plan in one line: `12 users and 3 groups created, 1 user updated, 3 memberships added and 2 removed`. */
 export function totalsOf(
-  { users, groups, membershipsRemoved }: Counts,
-  { words = usualWords, leaving }: Pick<RenderOptions, "words" | "leaving"> = {},
+  counts: Counts,
+  { words = usualWords, ...departing }: Pick<RenderOptions, "words"> & Departing = {},
 ): string {
-  const parts = (["create", "update", "delete"] as const).flatMap((action) => {
-    const some = users[action] + groups[action] > 0;
-    return some || action === "delete" ? [`${formatPrincipals(users[action], groups[action])} ${words[action]}`] : [];
-  });
-  if (membershipsRemoved > 0) parts.push(`${pluralize(membershipsRemoved, "membership")} removed`);
-  return parts.join(", ") + (leaving === undefined ? "" : `; ${leavingWords(leaving)}`);
+  const { users, groups, membershipsAdded, membershipsRemoved } = counts;
+  const parts = (["create", "update", "delete"] as const).flatMap((action) =>
+    users[action] + groups[action] > 0 ? [`${formatPrincipals(users[action], groups[action])} ${words[action]}`] : [],
+  );
+  const [added, removed] = [pluralize(membershipsAdded, "membership"), pluralize(membershipsRemoved, "membership")];
+  if (membershipsAdded > 0 && membershipsRemoved > 0)
+    parts.push(`${added} added and ${formatNumber(membershipsRemoved)} removed`);
+  else if (membershipsAdded > 0) parts.push(`${added} added`);
+  else if (membershipsRemoved > 0) parts.push(`${removed} removed`);
+  const { leaving } = departing;
+  if (leaving === undefined) return parts.join(", ") || "no change";
+  return [...(parts.length === 0 ? [] : [parts.join(", ")]), leavingWords(leaving, areHeld(departing))].join("; ");
 }
 
-/** A plan without changes in one line, with those who are on their way out. */
-export function noChange({ users, groups }: Counts, leaving: LeavingCounts | undefined): string {
-  const yet = leaving === undefined ? "no change" : "no change yet";
-  return `${yet} (${formatSizes(users.after, groups.after)})${leaving === undefined ? "" : `; ${leavingWords(leaving)}`}`;
+/** A plan without changes in one line, with those who are on their way out: they are what it is about, if there are any. */
+export function noChange({ users, groups }: Counts, departing: Departing): string {
+  const { leaving } = departing;
+  const sizes = formatSizes(users.after, groups.after);
+  if (leaving === undefined) return `no change (${sizes})`;
+  return `${leavingWords(leaving, areHeld(departing))} (${sizes} now)`;
 }
 
-/** `352 users are leaving, the first on 2026-12-22`. */
-export function leavingWords({ users, groups, first }: LeavingCounts): string {
-  const [are, theFirst] = users + groups === 1 ? ["is", ""] : ["are", ", the first"];
-  return `${formatPrincipals(users, groups)} ${are} leaving${theFirst} on ${first.slice(0, 10)}`;
+function areHeld({ limits = [] }: Departing): boolean {
+  return limits.some((check) => verdictOf(check) === "tripped");
+}
+
+/**
+ * `352 users will leave, the first on 22 December 2026`; all on one day: `352 users will leave on 22 December 2026`.
+ * @param held a limit holds the plan by which they leave, so they only would
+ */
+export function leavingWords({ users, groups, first, days = [] }: LeavingCounts, held = false): string {
+  const isOneDay = users + groups === 1 || (days.length === 1 && days[0]?.users === users && days[0].groups === groups);
+  return `${formatPrincipals(users, groups)} ${held ? "would" : "will"} leave${isOneDay ? "" : ", the first"} on ${dayOf(first)}`;
+}
+
+/** `22 December 2026`, in UTC. @param iso ISO 8601 */
+function dayOf(iso: string): string {
+  return new Date(iso).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
 }
 
 /** Whether a plan would change anything at all, whatever of it is shown. */

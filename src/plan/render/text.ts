@@ -49,7 +49,7 @@ async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncItera
   const title = paint("bold", visible(options.title));
   if (plan === undefined) yield `${title}\n${facts}`;
   else if (isEmpty(plan.counts)) {
-    const headline = noChange(plan.counts, options.leaving);
+    const headline = noChange(plan.counts, options);
     yield `${title}: ${options.leaving === undefined ? headline : paint("yellow", headline)}\n${facts}`;
   } else {
     yield `${title}  ${paint("dim", `plan ${shortDigest(plan.digest)}`)}\n${facts}\n${countLines(plan, paint, words)}`;

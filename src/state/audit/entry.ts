@@ -1,5 +1,6 @@
 import type { HeldBy } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
+import type { LeavingCounts } from "#plan/departures.ts";
 import type { Measure, Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { redact } from "#redact.ts";
@@ -41,6 +42,10 @@ export type AuditEntry =
       readonly result: RunState;
       readonly digest?: string;
       readonly counts?: Counts;
+      /** Somebody stopped it before it had sent anything: `result` is `failed`. */
+      readonly cancelled?: true | undefined;
+      /** Who is gone from the sources and stays for now. Absent in entries of older versions. */
+      readonly leaving?: LeavingCounts | undefined;
       readonly heldBy?: HeldBy;
       /** What was left out because of limits. */
       readonly waiting?: readonly Measure[];
@@ -139,7 +144,7 @@ const personal: ReadonlySet<Cause> = new Set(["demand", "undo"]);
  * decision; a rejection has an entry of its own.
  */
 export function auditOfEnd(run: RunRecord): AuditEntry | undefined {
-  const { by, sync, id, state, digest, counts, heldBy, waiting, error } = run;
+  const { by, sync, id, state, digest, counts, heldBy, waiting, error, cancelled, leaving } = run;
   if (state === "running" || state === "rejected") return undefined;
   // A pending run has not ended, but an attempt to approve it may have failed.
   if (state === "pending" && (error === undefined || run.decisions.length === 0)) return undefined;
@@ -155,6 +160,9 @@ export function auditOfEnd(run: RunRecord): AuditEntry | undefined {
     result: state,
     digest,
     counts,
+    cancelled,
+    // The days of many belong to the run.
+    leaving: leaving && { ...leaving, days: leaving.days?.length === 1 ? leaving.days : undefined },
     heldBy,
     waiting: waiting.length === 0 ? undefined : waiting,
     error: error?.message,

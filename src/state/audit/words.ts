@@ -1,7 +1,7 @@
-import type { Counts, KindCounts } from "#plan/change.ts";
+import { isEmpty, leavingWords, totalsOf } from "#plan/render/shared.ts";
 import type { Actor } from "#state/record.ts";
-import { selectionWords } from "#state/run-text.ts";
-import { formatNumber, pluralize } from "#text.ts";
+import { selectionWords, stateOf } from "#state/run-text.ts";
+import { pluralize } from "#text.ts";
 import type { Sealed } from "./chain.ts";
 import type { AuditEntry } from "./entry.ts";
 import type { Verification } from "./verify.ts";
@@ -53,9 +53,9 @@ export function entryWords({ event, facts }: Pick<Sealed, "event" | "facts">): r
       return [`requested the undo of run ${entry.undoes} of ${entry.sync}: run ${entry.run}`];
     case "ended":
       return [
-        `run ${entry.run} of ${entry.sync} ended: ${entry.result}${entry.heldBy === undefined ? "" : ` by ${entry.heldBy}`}`,
+        `run ${entry.run} of ${entry.sync} ended: ${stateOf({ state: entry.result, heldBy: entry.heldBy, cancelled: entry.cancelled })}`,
         ...digest(entry.digest),
-        ...(entry.counts === undefined ? [] : [counts(entry.counts)]),
+        ...outcome(entry),
         ...list("held by limits", entry.waiting),
         ...reason(entry.error),
       ];
@@ -107,11 +107,10 @@ function list(title: string, values: readonly string[] | undefined): string[] {
   return values === undefined || values.length === 0 ? [] : [`${title}: ${values.join(", ")}`];
 }
 
-function counts({ users, groups, membershipsAdded, membershipsRemoved }: Counts): string {
-  const memberships = `memberships: ${formatNumber(membershipsAdded)} added, ${formatNumber(membershipsRemoved)} removed`;
-  return [`users: ${kindCounts(users)}`, `groups: ${kindCounts(groups)}`, memberships].join("; ");
-}
-
-function kindCounts({ create, update, delete: gone }: KindCounts): string {
-  return `${formatNumber(create)} created, ${formatNumber(update)} changed, ${formatNumber(gone)} deleted`;
+/** What a run has done, or had only planned: a run that was held has deleted nobody. */
+function outcome({ result, counts, leaving, heldBy }: Extract<AuditEntry, { event: "ended" }>): string[] {
+  const isApplied = result === "applied" || heldBy === "verification";
+  const departing = leaving === undefined ? [] : [leavingWords(leaving, result === "held")];
+  if (counts === undefined || isEmpty(counts)) return departing;
+  return [`${isApplied ? "applied" : "planned, not applied"}: ${totalsOf(counts)}`, ...departing];
 }

@@ -114,6 +114,8 @@ async function execute(
     ended = recording.end((run, at, expiresAt) => endedByError(run, error, at, expiresAt));
     // A pending run keeps the whole plan, even after a partial approval failed.
     if (isOpen(ended) && began.expiresAt !== undefined) ended = { ...ended, ...planOf(began) };
+    if (ended.state === "failed" && ended.sentAt === undefined && context.interruption.stop.aborted)
+      ended = { ...ended, cancelled: true };
     if (ended.sentAt !== undefined && ended.state === "failed")
       ended = await findOutcome(context, ended, options.storeAs ?? ended.id);
   } finally {

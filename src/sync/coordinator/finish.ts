@@ -105,7 +105,8 @@ function isTwin(run: RunRecord, other: RunRecord): boolean {
 /** Why the run waits, in terms of its twin: an error of an attempt to approve the twin no longer matters. */
 function errorOf({ id, error }: RunRecord, twin: string): Pick<RunRecord, "error"> {
   if (error === undefined) return {};
-  return { error: { ...error, problems: error.problems.map((problem) => problem.replaceAll(id, twin)) } };
+  const problems = error.problems.map((problem) => problem.replaceAll(id, twin));
+  return { error: { ...error, problems, ...(error.next !== undefined && { next: error.next.replaceAll(id, twin) }) } };
 }
 
 function supersededBy(run: RunRecord, { runs }: Journal, endedAt: string): RunRecord[] {

@@ -167,12 +167,9 @@ export async function holdBeyondLimits(
       : command("approve", run, ...override);
   throw new HeldError(
     `target ${sync.target.name}: held by ${nameLimits(holding)}; nothing was applied`,
-    [
-      ...tripped.map(describeCheck),
-      ...(await heldNamesAdvice(connection, sync.name, holding)),
-      `check the sources and the rules first; if the changes are intended, this applies exactly this plan: \`${next}\``,
-    ],
+    [...tripped.map(describeCheck), ...(await heldNamesAdvice(connection, sync.name, holding))],
     "limits",
+    next,
   );
 }
 

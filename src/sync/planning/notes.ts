@@ -213,12 +213,15 @@ function quarantineDetail({ reason, kind, count, examples }: QuarantineReason): 
   return detailAbout(kind, names, `${reason}: ${pluralize(count, kind)}, ${first}${listed.join(", ")}`);
 }
 
-function moreReasons(more: number): NoteDetail[] {
-  return more > 0 ? [{ text: `… and ${formatNumber(more)} more for other reasons` }] : [];
+/** @param alike they are there for the same reason as those that are named */
+function moreReasons(more: number, alike = false): NoteDetail[] {
+  return more > 0
+    ? [{ text: `… and ${formatNumber(more)} more for ${alike ? "the same reason" : "other reasons"}` }]
+    : [];
 }
 
 /** Why references make no membership, the most frequent reasons first. */
-export function unresolvedNotes({ count, excluded, reasons, more }: Unresolved): Note[] {
+export function unresolvedNotes({ count, excluded, reasons, more, alike }: Unresolved): Note[] {
   const lost = count - excluded;
   const notes: Note[] = [];
   if (lost > 0)
@@ -229,7 +232,7 @@ export function unresolvedNotes({ count, excluded, reasons, more }: Unresolved):
         ...reasons.map(({ reason, count, origin }) => ({
           text: `${reason}: ${pluralize(count, "membership")}, first ${origin}`,
         })),
-        ...moreReasons(more),
+        ...moreReasons(more, alike),
       ],
     });
   if (excluded > 0)

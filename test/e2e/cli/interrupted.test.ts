@@ -32,7 +32,13 @@ test("SIGHUP ends a run in an orderly way, which the run and the audit log say",
   expect({ code, signal }).toEqual({ code: 1, signal: null });
   expect(stderr).toContain("staff: Cancelled: the terminal was closed. Nothing was applied.");
   const { runs } = JSON.parse((await command("runs", "--json")).stdout);
-  expect(runs).toMatchObject([{ state: "failed", error: { message: expect.stringContaining("terminal was closed") } }]);
+  // For 0.2 it has failed; people are told that somebody stopped it.
+  expect(runs).toMatchObject([
+    { state: "failed", cancelled: true, error: { message: expect.stringContaining("terminal was closed") } },
+  ]);
+  expect((await command("runs", "--state", "cancelled")).stdout).toMatch(/ cancelled /);
+  expect((await command("audit")).stdout).toMatch(/ended: cancelled/);
+  expect((await command("runs", "--state", "failed")).stdout).toContain("no run matches");
   expect(await audit()).toContain("the terminal was closed");
 });
 

@@ -34,7 +34,7 @@ test("status says on one screen who runs, how every sync stands and what waits, 
   expect((await command("apply")).code).toBe(0);
   const { stdout: leaving } = await command("status");
   expect(leaving).toMatch(/\nstaff +analytics +no change, \d+ seconds? ago +\d+ seconds? ago /);
-  expect(leaving).toMatch(/\nstaff: 1 user is leaving on \d{4}-\d\d-\d\d\nstaff: 1 record quarantined \(`.* show /);
+  expect(leaving).toMatch(/\nstaff: 1 user will leave on \d+ \w+ \d{4}\nstaff: 1 record quarantined \(`.* show /);
 
   await company.configure((yaml) => yaml.replace(/ {4}deletions.*\n/, "    approval: required\n"));
   expect((await command("apply")).code).toBe(3);

@@ -17,7 +17,9 @@ test("a plan is looked at, approved and watched; another browser that decides to
   await page.getByRole("link", { name: "Look at the plan" }).click();
   await expect.poll(() => page.title()).toContain("Plan · staff");
   const shown = page.getByRole("main");
-  expect(await shown.textContent()).toMatch(/4 users and 2 groups created, 0 deleted\.[^]*Waits for approval/);
+  expect(await shown.textContent()).toMatch(
+    /4 users and 2 groups created, \d+ memberships added\.[^]*Waits for approval/,
+  );
   expect(await shown.textContent()).toContain("<script>alert(1)</script> \\u{202e}gnp");
   expect(await one.accessibility()).toEqual([]);
   // Only what is asked for.

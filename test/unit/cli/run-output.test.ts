@@ -68,12 +68,12 @@ test("the question repeats what decides: the totals, and the limits that the pla
   };
   const plan = { target: "analytics", counts, limits: [] };
   expect(approvalQuestion(plan)).toBe(
-    "analytics: 2,832 users and 24 groups created, 1 user updated, 0 deleted. Apply?",
+    "analytics: 2,832 users and 24 groups created, 1 user updated, 12 memberships added. Apply?",
   );
   expect(approvalQuestion({ ...plan, limits: [trippedLimit(), trippedLimit({ tripped: false })] })).toMatch(
-    / 0 deleted\. Beyond the limits: deletes: .*, at most .*\. Apply\?$/,
+    / added\. Beyond the limits: deletes: .*, at most .*\. Apply\?$/,
   );
   expect(approvalQuestion(plan, { only: ["update"], except: [{ kind: "user", name: "eve" }] })).toBe(
-    "analytics: 1 user updated, 0 deleted. Apply this part of it (only update; all but user eve)?",
+    "analytics: 1 user updated. Apply this part of it (only update; all but user eve)?",
   );
 });

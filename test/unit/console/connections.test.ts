@@ -87,7 +87,7 @@ test("what could not be read says so with its advice; so does a run that failed,
   const unread = { ...lastRead, sources: [{ source: "corp", users: 0, groups: 0, quarantined: 0, error }] };
   const optional = textOf(pageOf({ lastRead: unread, sources: [{ name: "corp", optional: true }] }));
   expect(optional).toContain(
-    "Not read : source corp: no answer tried 3 times What came from it stays as it is. Nothing needs to be done",
+    "Not read : source corp: no answer tried 3 times What came from it stays as it is. It may work the next time.",
   );
   expect(optional).toContain("last tried 1 hour ago");
   expect(optional).not.toContain("found");

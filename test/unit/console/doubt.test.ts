@@ -34,6 +34,7 @@ function inDoubt(name: string, sync = "staff"): SyncInDoubt {
         excluded: 1,
         reasons: [{ reason: `the group "${name}" does not exist`, count: 4, origin }],
         more: 0,
+        alike: true,
       }),
     ],
   });

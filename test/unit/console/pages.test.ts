@@ -97,8 +97,8 @@ test("the overview says first what needs a person: held plans, then waiting ones
     overviewOf([failed, held, pending], { overdue: true, failures: { count: 3, since: "2026-11-21T09:00:00.000Z" } }),
   );
   const order = [
-    "staff is held by limits, beyond the limit deletes",
-    "staff waits for approval, expires in 1 day : 3 users created, 1 group updated, 1 user deleted.",
+    "staff is held by limits: 3 users created, 1 group updated, 1 user deleted, 4 memberships added; the limit deletes holds this",
+    "staff waits for approval, expires in 1 day : 3 users created, 1 group updated, 1 user deleted, 4 memberships added.",
     "staff failed (3 times in a row, since 3 hours ago ): ldap.example.com does not answer.",
     "staff is overdue: no run has ever succeeded",
   ].map((sentence) => text.indexOf(sentence));
@@ -141,7 +141,7 @@ test("a card has who leaves on which day, every limit that came near, and the ex
   });
   const page = overviewOf([lastRun], { overdue: true, lastSuccessAt: "2026-11-19T12:00:00.000Z" });
   const text = textOf(page);
-  expect(text).toContain("42 users and 1 group are leaving, the first on 2026-11-22");
+  expect(text).toContain("42 users and 1 group will leave, the first on 22 November 2026");
   expect(text).toContain("2 days, until 2026-12-02 2026-11-22: 40 users and 1 group 2026-12-02: 2 users");
   // Of thirty days, the second and the twelfth.
   expect(page).toMatch(/<rect\s+x="5"\s+y="0\.0"/);
@@ -222,7 +222,7 @@ test("a run shows its stages with what it waited for, and what is under way with
 test("what failed comes with what to do", () => {
   const error = { message: "people.csv is gone", problems: ["people.csv: not found"], advice: "retry" };
   const text = textOf(run({ now, run: runOf({ state: "failed", error }), undoneBy: [], mayDecide: true }).toString());
-  expect(text).toContain("failed : people.csv is gone people.csv: not found Nothing needs to be done");
+  expect(text).toContain("Failed : people.csv is gone people.csv: not found It may work the next time.");
 });
 
 test("runs can be filtered and paged; an empty list says why it is empty", () => {

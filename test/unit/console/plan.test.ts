@@ -114,7 +114,7 @@ test("a plan says its verdict first, then numbers, limits and causes, then its c
   });
   const text = textOf(plan(pageOf({ run })));
   const order = [
-    "1 user created, 250 users updated, 2 users deleted, 1 membership removed. Beyond the limit deletes: nothing is applied until a person overrides it. It expires in 1 day.",
+    "1 user created, 250 users updated, 2 users deleted, 3 memberships added and 1 removed; the limit deletes holds this. Nothing is applied unless a person overrides this limit. It expires in 1 day.",
     "users 100 +1 1 created ~250 250 updated −2 2 deleted (2% of 100) 99",
     "deletes: 2 users, at most 1 (as configured): tripped",
     "2 users gone from corp such as kim · c1",
@@ -190,7 +190,7 @@ test("an approval is asked once, with numbers; a limit is only overridden by a t
     limits: [trippedLimit(), trippedLimit({ limit: "updates" })],
   });
   const page = approve({ now, run: held, token, selection: {}, counts }).toString();
-  expect(textOf(page)).toContain("Apply 253 changes");
+  expect(textOf(page)).toContain("Delete 2 users, apply 251 other changes");
   expect(page.match(/name="override" value="(?:deletes|updates)" required/g)).toHaveLength(2);
   expect(page).toMatch(/name="reason"[^>]*required/);
   const none = { ...counts, users: { ...counts.users, create: 0, update: 0, delete: 0 } };

@@ -120,7 +120,7 @@ test("a reader sees the verdict first, then numbers, limits and causes, the note
   );
   const order = [
     "held by limits began 2026-11-21 10:00:00Z , schedule run 20261121-100000-000001",
-    "1 user updated, 1 user deleted. Beyond the limit deletes: nothing is applied until a person overrides it. It expires 2026-11-22 12:00:00Z.",
+    "1 user updated, 1 user deleted; the limit deletes holds this. Nothing is applied unless a person overrides this limit. It expires 2026-11-22 12:00:00Z.",
     "users 9 0 ~1 1 updated −1 1 deleted (11% of 9) 9",
     "deletes: 1 user, at most 0 (as configured): tripped",
     "1 user gone from corp kim · c1",
@@ -139,10 +139,10 @@ test("a reader sees the verdict first, then numbers, limits and causes, the note
 
 test("a run without a plan, without changes, or without those that were asked for has a report, too", async () => {
   const failed = { state: "failed", error: { message: "people.csv is gone", problems: [], advice: "fix" } } as const;
-  expect(textOf(await reportOf(undefined, failed))).toContain("failed : people.csv is gone");
+  expect(textOf(await reportOf(undefined, failed))).toContain("Failed : people.csv is gone");
   const leaving = { users: 1, groups: 0, first: "2026-12-22T08:00:00.000Z" };
   const none = textOf(await reportOf(planOf([]), { state: "no change", leaving }));
-  expect(none).toContain("no change yet (9 users, 9 groups); 1 user is leaving on 2026-12-22.");
+  expect(none).toContain("1 user will leave on 22 December 2026 (9 users, 9 groups now).");
   expect(none).not.toContain("Changes");
   const plan = planOf(hostileChanges);
   const shown = { ...plan.counts, users: { ...plan.counts.users, update: 0 } };

@@ -51,7 +51,7 @@ test("entries become principals, with where they come from", async () => {
     excluded: 1,
     neverSet: ["users.groups: entry.extra", "groups.include: entry.status"],
     quarantined: { count: 0, reasons: [], more: 0 },
-    unresolved: { count: 0, excluded: 0, reasons: [], more: 0 },
+    unresolved: { count: 0, excluded: 0, reasons: [], more: 0, alike: false },
     unread: [],
     sources: [
       { name: "hr", users: 2, groups: 0 },
@@ -305,7 +305,7 @@ describe("memberships", () => {
         ...keys.map((key, i) => user(`u${i}`, { keys: [key], memberOf: [keys[(i + 1) % keys.length]!] })),
       ],
     });
-    expect(result.assembly.unresolved).toEqual({ count: 0, excluded: 0, reasons: [], more: 0 });
+    expect(result.assembly.unresolved).toEqual({ count: 0, excluded: 0, reasons: [], more: 0, alike: false });
     const groups = keys.map((_, i) => [`g${i}`, `g${(i + 1) % keys.length}`].sort());
     expect(keys.map((_, i) => groupsOf(result)[`user u${i}`])).toEqual(groups);
   });
@@ -338,6 +338,7 @@ describe("memberships", () => {
         { reason: 'the user or group "nobody" does not exist', count: 1, origin: "group:g" },
       ],
       more: 0,
+      alike: true,
     });
   });
 
@@ -345,7 +346,7 @@ describe("memberships", () => {
     const lost = Array.from({ length: 30 }, (_, i) => membership(`only-${i}`, { key: "u" }, `pairs.csv:${i + 200}`));
     const gemini = [105, 21, 99].map((line) => membership("Gemini", { key: "u" }, `pairs.csv:${line}`));
     const { assembly } = await assembleAll(connection(), { s: [user("u"), ...lost, ...gemini] });
-    expect(assembly.unresolved).toMatchObject({ count: 33, excluded: 0, more: 21 });
+    expect(assembly.unresolved).toMatchObject({ count: 33, excluded: 0, more: 21, alike: true });
     expect(assembly.unresolved.reasons).toHaveLength(10);
     expect(assembly.unresolved.reasons.slice(0, 2)).toEqual([
       { reason: 'the group "Gemini" does not exist', count: 3, origin: "pairs.csv:21" },

@@ -82,7 +82,9 @@ test("every outcome of a sync has a sample before it first happens", async () =>
   const { samples } = await follow().read();
   const runs = samples.filter(({ name }) => name === "rollcall_runs_total");
   expect(runs.map(({ labels, value }) => [labels["outcome"], value])).toEqual(
-    ["no_change", "applied", "pending", "held", "failed", "rejected", "superseded", "expired"].map((each) => [each, 0]),
+    ["no_change", "applied", "pending", "held", "failed", "rejected", "superseded", "expired", "cancelled"].map(
+      (each) => [each, 0],
+    ),
   );
 });
 

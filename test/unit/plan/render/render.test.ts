@@ -86,9 +86,11 @@ describe("a plan is shown", () => {
     const plan = await planOf([user("ada")], [user("ada")]);
     const leaving = { users: 352, groups: 1, first: "2026-12-22T08:00:00.000Z" };
     expect(await all(renderText(plan, { title: "t", colour: false, leaving }))).toBe(
-      "t: no change yet (1 user, 0 groups); 352 users and 1 group are leaving, the first on 2026-12-22\n",
+      "t: 352 users and 1 group will leave, the first on 22 December 2026 (1 user, 0 groups now)\n",
     );
-    expect(await all(renderMarkdown(plan, { title: "t", leaving }))).toContain("No change yet (1 user, 0 groups); 352");
+    expect(await all(renderMarkdown(plan, { title: "t", leaving }))).toContain(
+      "352 users and 1 group will leave, the first on",
+    );
   });
 
   test("with its limits, its totals and the next commands at the end", async () => {
@@ -110,7 +112,7 @@ describe("a plan is shown", () => {
 Limits
   ✗ deletes: 27 users, at most 3 (10% of 30): tripped
 
-staff → analytics: 1 user and 1 group created, 2 users and 1 group updated, 27 users and 1 group deleted, 28 memberships removed
+staff → analytics: 1 user and 1 group created, 2 users and 1 group updated, 27 users and 1 group deleted, 62 memberships added and 28 removed
   rollcall approve R
 `);
   });
