@@ -5,15 +5,17 @@ import cookie from "@fastify/cookie";
 import helmet from "@fastify/helmet";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Host } from "#control/access.ts";
+import { may } from "#roles.ts";
 import { answerOf, Refusal } from "#control/answers.ts";
 import { messageOf } from "#errors.ts";
 import { checkToken, serviceAccounts, targetAccounts } from "./accounts.ts";
-import type { Accounts, TargetAccountsOptions } from "./accounts.ts";
+import type { Accounts, TargetAccountsOptions, Visitor } from "./accounts.ts";
 import { addAuditPages } from "./audit-routes.ts";
 import { addDoubtPages } from "./doubt-routes.ts";
 import { formOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { byItself, layout } from "./layout.ts";
+import type { Frame } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signIn } from "#console/pages/sign-in.ts";
 import { root } from "#root.ts";
@@ -23,6 +25,7 @@ import { addPinboardPages } from "./pinboard-routes.ts";
 import { addPlanPages } from "./plan-routes.ts";
 import { addPages } from "./routes.ts";
 import { addRulesPages } from "./rules-routes.ts";
+import { addSearchPage } from "./search-routes.ts";
 import { addSyncPages } from "./sync-routes.ts";
 
 export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | "pinboards"> {
@@ -31,13 +34,17 @@ export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | 
 }
 
 const asset = (name: string): string => fileURLToPath(new URL(`src/console/assets/${name}`, root));
+const font = (family: string, subset: string): string =>
+  fileURLToPath(import.meta.resolve(`@fontsource-variable/${family}/files/${family}-${subset}-wght-normal.woff2`));
 
 /** What pages load, by the name they call it. */
 const files: ReadonlyMap<string, string> = new Map([
-  ["pico.css", fileURLToPath(import.meta.resolve("@picocss/pico/css/pico.classless.min.css"))],
   ["htmx.js", fileURLToPath(import.meta.resolve("htmx.org/dist/htmx.min.js"))],
   ["hx-sse.js", fileURLToPath(import.meta.resolve("htmx.org/dist/ext/hx-sse.min.js"))],
-  ["components.css", asset("components.css")],
+  ["sans.woff2", font("hanken-grotesk", "latin")],
+  ["sans-ext.woff2", font("hanken-grotesk", "latin-ext")],
+  ["mono.woff2", font("red-hat-mono", "latin")],
+  ["base.css", asset("base.css")],
   ["console.css", asset("console.css")],
   ["console.js", asset("console.js")],
   ["icon.svg", asset("icon.svg")],
@@ -47,14 +54,16 @@ const contentTypes: Readonly<Record<string, string>> = {
   ".css": "text/css; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
   ".svg": "image/svg+xml",
+  ".woff2": "font/woff2",
 };
 
-/** Nothing runs and nothing is loaded that does not come from here; Pico has its icons as data. */
+/** Nothing runs and nothing is loaded that does not come from here. */
 const policy = {
   "default-src": ["'none'"],
   "script-src": ["'self'"],
   "style-src": ["'self'"],
-  "img-src": ["'self'", "data:"],
+  "img-src": ["'self'"],
+  "font-src": ["'self'"],
   "connect-src": ["'self'"],
   "form-action": ["'self'"],
   "base-uri": ["'none'"],
@@ -95,7 +104,12 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
   const send: Send = (request, reply, frame, main) =>
     reply
       .type("text/html; charset=utf-8")
-      .send(layout({ ...frame, version, visitor: request.visitor, hidden }, main).toString());
+      .send(
+        layout(
+          { ...frame, version, visitor: request.visitor, hidden, daemon: daemonOf(request.visitor, control) },
+          main,
+        ).toString(),
+      );
 
   app.addHook("onRequest", async (request, reply) => {
     reply.header("cache-control", "no-store");
@@ -136,6 +150,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     addPinboardPages(scope, options, send);
     addRulesPages(scope, options, send);
     addSyncPages(scope, options, send);
+    addSearchPage(scope, options, send);
     addLoadPages(scope, options, send);
   });
   // Everything else on the listener is answered as if the console did not exist.
@@ -144,6 +159,25 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
       app.get(`${section}/*`, () => {
         throw new Refusal(404, "there is no such page");
       });
+}
+
+/** How the daemon is, for those who may look at its runs. */
+function daemonOf(visitor: Visitor | undefined, control: AppOptions["control"]): Frame["daemon"] {
+  if (visitor === undefined || !may(visitor.role, "look")) return undefined;
+  let daemon;
+  try {
+    daemon = control.daemon();
+  } catch {
+    // It is starting: the page says so.
+    return undefined;
+  }
+  const { coordinator } = daemon;
+  const [last] = coordinator.runs();
+  return {
+    isStopping: control.isStopping(),
+    running: coordinator.syncs().filter(({ running }) => running !== undefined).length,
+    lastActivity: last?.endedAt ?? last?.startedAt,
+  };
 }
 
 const titles: ReadonlyMap<number, string> = new Map([

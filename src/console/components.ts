@@ -1,22 +1,46 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
+import { expectationOf } from "#plan/limits.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { describeCheck, verdictOf } from "#plan/render/shared.ts";
+import { losingWords, verdictOf } from "#plan/render/shared.ts";
 import type { LeavingCounts } from "#plan/departures.ts";
 import { stateName } from "#state/record.ts";
 import type { RunRecord, StateName } from "#state/record.ts";
-import { stateOf, tones } from "#state/run-text.ts";
+import { stateOf } from "#state/run-text.ts";
 import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
 import { exactly, lasting, relatively } from "#times.ts";
 import { html } from "./html.ts";
 import type { Html, Part } from "./html.ts";
+import { icon } from "./icons.ts";
+import type { IconName } from "./icons.ts";
+
+/*
+ * The components of the console: one of each. Their look is in assets/base.css, which a report has too.
+ *
+ * A page is a heading (`<hgroup>` or `<h1>`), `tabs` where it has siblings, `notice`s, then `section`s. What a person fills in
+ * needs no component: `<label>Name <input …/><small>help</small></label>`, a problem beside its field is
+ * `<small class="bad" role="alert">` with `aria-invalid="true"` on the field. A form of filters is
+ * `<form method="get" class="filters" data-auto>`: with a script it is sent as soon as something changes and its button is not
+ * shown. Buttons stand in `<p class="buttons">`: the main one as it is, others `class="secondary"`, what destroys `class="danger"`,
+ * in rows of a table `class="small"`. Rows and cards that `j` and `k` visit have `data-row`.
+ */
+
+/** How something stands. `quiet`: neither well nor badly. */
+export type Tone = "good" | "waiting" | "bad" | "info" | "quiet";
 
 /** A name from outside: it keeps its own direction, and can be broken anywhere. */
 export function name(text: string): Html {
   return html`<bdi class="name">${text}</bdi>`;
 }
 
+/** What a machine calls something: a run, a digest. It is not broken. */
+export function id(text: string): Html {
+  return html`<code class="id">${text}</code>`;
+}
+
+/* Moments */
+
 /**
- * A moment, as long ago as it is; the script adds local time to its title.
+ * A moment, as long ago as it is; exactly on hover and on focus, which the script adds in local time.
  * @param now in epoch milliseconds; undefined in what is read later, where it is a moment to the second
  */
 export function when(iso: string, now: number | undefined): Html {
@@ -29,27 +53,52 @@ export function moment(iso: string): Html {
   return html`<time datetime="${iso}" title="${exactly(iso)}" data-exact>${exactly(iso)}</time>`;
 }
 
-const signs: Readonly<Record<StateName, string>> = {
-  running: "▸",
-  pending: "●",
-  held: "■",
-  "no change": "✓",
-  applied: "✓",
-  failed: "✕",
-  rejected: "–",
-  superseded: "–",
-  expired: "○",
-  cancelled: "–",
-};
-
-/** The state of a run, told by a sign and a word, not by its colour alone. */
-export function state(run: Pick<RunRecord, "state" | "heldBy" | "cancelled">): Html {
-  return html`<span class="state ${tones[stateName(run)] ?? "quiet"}"
-    ><span aria-hidden="true">${signs[stateName(run)]}</span> ${stateOf(run)}</span
-  >`;
+/** A duration in milliseconds, where it is known. */
+export function took(milliseconds: number | undefined): Html {
+  return milliseconds === undefined ? none : html`${lasting(milliseconds)}`;
 }
 
-/** `+3 ~1 −2` for users, then for groups, and how many are leaving; `no changes` where nothing happens to anybody. */
+/** What stands where there is no value. */
+export const none = html`<span class="quiet">–</span>`;
+
+/* Badges and chips */
+
+/** How something stands, told by a picture and a word, not by its colour alone. */
+export function badge(tone: Tone, picture: IconName, label: Part): Html {
+  return html`<span class="state ${tone} ${picture === "running" && "turning"}">${icon(picture)}${label}</span>`;
+}
+
+const states: Readonly<Record<StateName, readonly [Tone, IconName]>> = {
+  running: ["info", "running"],
+  pending: ["waiting", "clock"],
+  held: ["bad", "pause"],
+  "no change": ["good", "ok"],
+  applied: ["good", "ok"],
+  failed: ["bad", "failed"],
+  rejected: ["quiet", "none"],
+  superseded: ["quiet", "none"],
+  expired: ["waiting", "expired"],
+  cancelled: ["quiet", "none"],
+};
+
+/** The state of a run. */
+export function state(run: Pick<RunRecord, "state" | "heldBy" | "cancelled">): Html {
+  return badge(...states[stateName(run)], stateOf(run));
+}
+
+/** Something small among others of its kind: a group, a filter. `add` and `remove`: what a change does with it. */
+export function chip(content: Part, does?: "add" | "remove"): Html {
+  if (does === undefined) return html`<span class="chip">${content}</span> `;
+  return does === "add"
+    ? html`<ins class="chip"><span aria-hidden="true">+</span><span class="aloud">added to </span>${content}</ins> `
+    : html`<del class="chip"
+        ><span aria-hidden="true">−</span><span class="aloud">removed from </span>${content}</del
+      > `;
+}
+
+/* Numbers of a plan */
+
+/** `users +3 ~1 −2`, then groups, and how many are leaving; `no changes` where nothing happens to anybody. */
 export function countsInShort(counts: Counts, leaving?: LeavingCounts): Html {
   const kinds = [
     ["user", counts.users],
@@ -57,7 +106,7 @@ export function countsInShort(counts: Counts, leaving?: LeavingCounts): Html {
   ] as const;
   const parts = kinds.flatMap(([kind, of]) => {
     const amounts = signed(of);
-    return amounts.length === 0 ? [] : [html`<span class="counts"><small>${kind}s</small> ${amounts}</span>`];
+    return amounts.length === 0 ? [] : [html`<span class="counts"><small>${kind}s</small> ${amounts}</span> `];
   });
   if (leaving !== undefined)
     parts.push(html`<span class="counts">${formatPrincipals(leaving.users, leaving.groups)} leaving</span>`);
@@ -79,21 +128,55 @@ export function amount(action: keyof typeof actionSigns, count: number): Html {
     ><span class="aloud">${formatNumber(count)} ${words[action]}</span>`;
 }
 
-/** How close a limit is: a bar up to its bound, and the line that every report has. */
+/* Meters and bars */
+
+/** What limits are called where a person reads; in the configuration they have their keys. */
+const limitWords: Readonly<Record<string, string>> = {
+  deletes: "Deletions",
+  updates: "Updates",
+  creates: "Creations",
+  membershipsLost: "Memberships lost",
+  "membershipsLost.perGroup": "Groups losing members",
+  emptied: "Groups emptied",
+  blanked: "Values removed",
+  shrink: "Fewer than before",
+  quarantined: "Quarantined records",
+  heldNames: "Names held",
+  drift: "Changed in the target",
+  minUsers: "Users at least",
+  minGroups: "Groups at least",
+};
+
+/** How close a limit is: its bound is a line across the bar, and a number beside it. */
 export function gauge(check: LimitCheck): Html {
-  const { value, bound } = check;
+  const { limit, of, value, bound, basis, earlier, groups = [] } = check;
+  const isLeast = limit.startsWith("min");
   const verdict = verdictOf(check);
-  // What exceeds its bound fills the bar; the bound is a mark in it.
-  const whole = Math.max(value, bound, 1);
+  const whole = 1.04 * Math.max(value, bound, 1);
   const [filled, mark] = [(100 * value) / whole, (100 * bound) / whole];
-  const tone = verdict === "within" ? (isClose(check) ? "waiting" : "good") : verdict === "tripped" ? "bad" : "waiting";
+  const tone = verdict === "tripped" ? "bad" : verdict === "overridden" || isClose(check) ? "waiting" : "good";
+  const expectation = expectationOf(limit);
+  const details = [
+    basis,
+    earlier > 0 && `in 24 hours, ${formatNumber(earlier)} of them already`,
+    losingWords(groups, value - earlier).replace(/^: /, ""),
+  ].filter((each) => each !== false && each !== "");
   return html`<div class="gauge ${tone}">
-    <svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
-      <rect class="track" width="100" height="6" />
-      <rect class="fill" width="${filled.toFixed(2)}" height="6" />
-      <rect class="mark" x="${Math.min(mark, 99).toFixed(2)}" width="1" height="6" />
+    <p>
+      <span>${expectation === undefined ? (limitWords[limit] ?? limit) : html`<q>${expectation}</q>`}</span>
+      <span
+        ><b>${formatNumber(value)} ${value === 1 ? of.replace(/^([a-z]+)s\b/, "$1") : of}</b>,
+        ${isLeast ? "at least" : "at most"} ${formatNumber(bound)}</span
+      >
+    </p>
+    <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="track" y="1.5" width="100" height="5" />
+      <rect class="fill" y="1.5" width="${filled.toFixed(2)}" height="5" />
+      <rect class="mark" x="${(mark - 0.25).toFixed(2)}" width="0.5" height="8" />
     </svg>
-    <span>${describeCheck(check)}${verdict !== "within" && html`: <strong>${verdict}</strong>`}</span>
+    <small
+      >${details.join(" · ")}${verdict !== "within" && html` · <strong>${verdict === "tripped" ? "beyond the limit" : verdict}</strong>`}</small
+    >
   </div>`;
 }
 
@@ -137,7 +220,17 @@ export function sparkline(days: readonly { readonly day: string; readonly change
   </svg>`;
 }
 
-/** A row of labelled facts. Those without a value are left out. */
+/* Parts of a page */
+
+/** A part of a page with a heading; the heading's `id` can be linked to. */
+export function section(id: string, title: Part, content: Part): Html {
+  return html`<section aria-labelledby="${id}">
+    <h2 id="${id}">${title}</h2>
+    ${content}
+  </section>`;
+}
+
+/** Labelled facts, one a line. Those without a value are left out. */
 export function facts(rows: readonly (readonly [label: string, value: Part])[]): Html {
   return html`<dl class="facts">
     ${rows.map(
@@ -152,27 +245,143 @@ export function facts(rows: readonly (readonly [label: string, value: Part])[]):
   </dl>`;
 }
 
-/** Something a person must know; `alert` is read aloud at once. */
-export function notice(tone: "good" | "bad" | "waiting", content: Part, isAlert = false): Html {
-  return html`<div class="notice ${tone}" ${isAlert && html`role="alert"`}>${content}</div>`;
-}
+const noticeIcons = { good: "ok", bad: "alert", waiting: "clock", info: "info" } as const;
 
-/** A part of a page with a heading; the heading's `id` can be linked to. */
-export function section(id: string, title: Part, content: Part): Html {
-  return html`<section aria-labelledby="${id}">
-    <h2 id="${id}">${title}</h2>
-    ${content}
-  </section>`;
+/**
+ * A banner: something a person must know.
+ * @param isAlert it is read aloud at once
+ * @param actions what to do about it, at its end
+ */
+export function notice(tone: keyof typeof noticeIcons, content: Part, isAlert = false, actions?: Html): Html {
+  return html`<div class="notice ${tone}" ${isAlert && html`role="alert"`}>
+    ${icon(noticeIcons[tone])}
+    <div>${content}</div>
+    ${actions !== undefined && html`<div class="actions">${actions}</div>`}
+  </div>`;
 }
 
 /** What is there instead of an empty list: why, and what to do next. */
-export function empty(content: Part): Html {
-  return html`<div class="empty">${content}</div>`;
+export function empty(content: Part, picture: IconName = "empty"): Html {
+  return html`<div class="empty">${icon(picture)}${content}</div>`;
 }
 
-/** A duration, where it is known. */
-export function took(milliseconds: number | undefined): Html {
-  return milliseconds === undefined ? html`<span class="quiet">–</span>` : html`${lasting(milliseconds)}`;
+/** Pages that belong together; `label` names them for those who do not see them. */
+export function tabs(
+  label: string,
+  all: readonly { readonly href: string; readonly label: Part; readonly isCurrent: boolean }[],
+): Html {
+  return html`<nav class="tabs" aria-label="${label}">
+    <ul>
+      ${all.map((tab) => html`<li><a href="${tab.href}" ${tab.isCurrent && html`aria-current="page"`}>${tab.label}</a></li>`)}
+    </ul>
+  </nav>`;
+}
+
+/** Some rows of many. */
+export interface Window {
+  readonly count: number;
+  readonly offset: number;
+  readonly pageSize: number;
+}
+
+/** Links to what comes before and after. @param from the address of the page that begins at an offset */
+export function pager(
+  label: string,
+  { count, offset, pageSize }: Window,
+  from: (offset: number) => string,
+): Html | false {
+  if (count <= pageSize) return false;
+  return html`<nav class="paging" aria-label="${label}">
+    ${offset > 0 && html`<a rel="prev" href="${from(Math.max(0, offset - pageSize))}">Previous</a>`}
+    <span
+      >${formatNumber(Math.min(count, offset + 1))} to ${formatNumber(Math.min(count, offset + pageSize))} of
+      ${formatNumber(count)}</span
+    >
+    ${offset + pageSize < count && html`<a rel="next" href="${from(offset + pageSize)}">Next</a>`}
+  </nav>`;
+}
+
+/** A column of a table. */
+export interface Column<Row> {
+  readonly label: string;
+  readonly cell: (row: Row) => Part;
+  /** `head`: what names the row, with the link to its page. `number`: to the right. `tight`: as narrow as it can be. */
+  readonly kind?: "head" | "number" | "tight" | undefined;
+  /** What the column is sorted by, with a script, where all rows are on the page. */
+  readonly sort?: ((row: Row) => string | number) | undefined;
+}
+
+/**
+ * Rows of one line each; on a phone a row is a card, whose cells have the labels of their columns. A cell of nothing is left
+ * out there.
+ * @param label what the rows are
+ */
+export function table<Row>(label: string, columns: readonly Column<Row>[], rows: readonly Row[]): Html {
+  const className = ({ kind }: Column<Row>): Html | false =>
+    kind !== undefined && kind !== "head" && html` class="${kind}"`;
+  const cell = (column: Column<Row>, row: Row): Html => {
+    const { cell: content, kind, sort, label: of } = column;
+    const sortedBy = sort !== undefined && html` data-value="${sort(row)}"`;
+    if (kind === "head") return html`<th scope="row" ${sortedBy}>${content(row)}</th>`;
+    return html`<td${className(column)} data-label="${of}"${sortedBy}>${content(row)}</td>`;
+  };
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="${label}">
+    <table class="stack">
+      <thead>
+        <tr>
+          ${columns.map((column) => html`<th scope="col" ${className(column)}${column.sort !== undefined && html` data-sort`}>${column.label}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          (row) =>
+            html`<tr data-row>
+              ${columns.map((column) => cell(column, row))}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** A step of a timeline. */
+export interface Step {
+  readonly tone: "done" | "running" | "waited" | "failed";
+  readonly label: Part;
+  /** Its length among those of the others, 0 to 1; absent: it is not work. */
+  readonly share?: number | undefined;
+  readonly end: Part;
+}
+
+const stepIcons = { done: "ok", running: "running", waited: "clock", failed: "failed" } as const;
+
+/** What happened one after the other: work has a bar, waiting has none and a dotted line. */
+export function timeline(steps: readonly Step[]): Html {
+  return html`<ol class="stages">
+    ${steps.map(
+      ({ tone, label, share, end }) =>
+        html`<li class="${tone}" ${tone === "running" && html`aria-current="step"`}>
+          ${icon(stepIcons[tone])}<span>${label}</span>
+          ${
+            share === undefined
+              ? html`<span></span>`
+              : html`<svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+                  <rect class="fill" width="${Math.max(0.5, 100 * share).toFixed(1)}" height="4" />
+                </svg>`
+          }
+          <span class="number">${end}</span>
+        </li>`,
+    )}
+  </ol>`;
+}
+
+/** A value before → after. `undefined`: it is not there; whether that is worth a word, `isUpdate` says. */
+export function diff(from: string | undefined, to: string | undefined, isUpdate: boolean): Html {
+  const unset = html`<span class="quiet">unset</span>`;
+  const before: Part = from === undefined ? isUpdate && unset : html`<del>${name(from)}</del>`;
+  const after: Part = to === undefined ? isUpdate && unset : html`<ins>${name(to)}</ins>`;
+  const arrow = before !== false && after !== false && html` <span aria-label="becomes" role="img">→</span> `;
+  return html`${before}${arrow}${after}`;
 }
 
 /** An item of a list, and the items that belong to it, indented. */

@@ -2,19 +2,19 @@ import { eachExpectation } from "#plan/render/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { RunRecord } from "#state/record.ts";
 import { pluralize } from "#text.ts";
-import { section } from "./components.ts";
+import { badge, section } from "./components.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
 
 type State = ExpectationCheck["state"];
 
-const verdicts: Readonly<Record<State, readonly [sign: string, word: string, tone: string]>> = {
-  met: ["✓", "kept", "good"],
-  accepted: ["✓", "kept", "good"],
-  broken: ["!", "broken", "waiting"],
-  tripped: ["✕", "broken", "bad"],
-  overridden: ["–", "overridden", "waiting"],
-  unknown: ["?", "not checked", "quiet"],
+const verdicts: Readonly<Record<State, Parameters<typeof badge>>> = {
+  met: ["good", "ok", "kept"],
+  accepted: ["good", "ok", "kept"],
+  broken: ["waiting", "alert", "broken"],
+  tripped: ["bad", "failed", "broken"],
+  overridden: ["waiting", "none", "overridden"],
+  unknown: ["quiet", "doubt", "not checked"],
 };
 
 /** What must be true of the users and groups that a run leaves: kept or broken, each with its figures. */
@@ -30,9 +30,8 @@ export function expectations({
       html`Expectations <small class="quiet">${keptAndBroken(checks)}</small>`,
       html`<ul class="causes">
         ${lines.map(({ check, text, details }) => {
-          const [sign, word, tone] = verdicts[check.state];
           return html`<li>
-            <span class="state ${tone}"><span aria-hidden="true">${sign}</span> ${word}</span> ${text}
+            ${badge(...verdicts[check.state])} ${text}
             ${check.over !== undefined && html`<small><code>${check.expect}</code></small>`}
             ${details.map((line) => html`<br /><small>${line}</small>`)}
           </li>`;

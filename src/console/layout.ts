@@ -1,5 +1,9 @@
+import { pluralize } from "#text.ts";
+import { when } from "./components.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
+import { icon, mark } from "./icons.ts";
+import type { IconName } from "./icons.ts";
 import { formToken } from "./accounts.ts";
 import type { Visitor } from "./accounts.ts";
 import { may } from "#roles.ts";
@@ -28,16 +32,34 @@ export interface Frame {
   readonly live?: string | undefined;
   /** What it is brought up to date by. Default: runs. */
   readonly liveBy?: "runs" | "loads" | "both" | undefined;
+  /** Where the page is, below its section. Default: its title. */
+  readonly crumbs?: readonly Crumb[] | undefined;
+  readonly daemon?: DaemonState | undefined;
+}
+
+export interface Crumb {
+  readonly label: string;
+  /** Absent: the page itself. */
+  readonly href?: string | undefined;
+}
+
+/** How the daemon is, for whoever looks at any page. */
+export interface DaemonState {
+  readonly isStopping: boolean;
+  /** How many runs are under way. */
+  readonly running: number;
+  /** When a run last began or ended, ISO 8601. */
+  readonly lastActivity?: string | undefined;
 }
 
 const sections = [
   { name: "overview", href: "/", label: "Overview" },
   { name: "runs", href: "/runs", label: "Runs" },
-  { name: "doubt", href: "/doubt", label: "In doubt" },
   { name: "people", href: "/people", label: "People and groups" },
+  { name: "doubt", href: "/doubt", label: "In doubt" },
+  { name: "connections", href: "/connections", label: "Sources and targets" },
   { name: "rules", href: "/rules", label: "Rules" },
   { name: "pinboards", href: "/pinboards", label: "Pinboards" },
-  { name: "connections", href: "/connections", label: "Sources and targets" },
   { name: "loads", href: "/loads", label: "Loads" },
   { name: "audit", href: "/audit", label: "Audit" },
 ] as const;
@@ -62,10 +84,8 @@ const settings = JSON.stringify({
 });
 
 /** A whole page. */
-export function layout(
-  { title, version, visitor, section, hidden = [], live, liveBy = "runs" }: Frame,
-  main: Html,
-): Html {
+export function layout(frame: Frame, main: Html): Html {
+  const { title, version, visitor, live, liveBy = "runs" } = frame;
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -76,49 +96,103 @@ export function layout(
         <meta name="htmx-config" content="${settings}" />
         <title>${title} · Rollcall</title>
         <link rel="icon" href="/assets/icon.svg?${version}" type="image/svg+xml" />
-        <link rel="stylesheet" href="/assets/pico.css?${version}" />
-        <link rel="stylesheet" href="/assets/components.css?${version}" />
+        <link rel="preload" href="/assets/sans.woff2" as="font" type="font/woff2" crossorigin />
+        <link rel="stylesheet" href="/assets/base.css?${version}" />
         <link rel="stylesheet" href="/assets/console.css?${version}" />
         <script src="/assets/htmx.js?${version}" defer></script>
         <script src="/assets/hx-sse.js?${version}" defer></script>
-        <script src="/assets/console.js?${version}" defer></script>
+        <script type="module" src="/assets/console.js?${version}"></script>
       </head>
-      <body>
+      <body ${visitor !== undefined && html`class="framed"`}>
         <a class="skip" href="#main">Skip to the content</a>
-        ${header(visitor, section, hidden)} ${body(live, triggers[liveBy], main)} ${footer(visitor, version)}
+        ${visitor !== undefined && html`${side(frame, visitor)} ${top(frame)}`} ${body(live, triggers[liveBy], main)}
         ${visitor !== undefined && html`<span id="live" hidden hx-sse:connect="/events" hx-trigger="load, again" hx-swap="none"></span>`}
       </body>
     </html> `;
 }
 
-function header(visitor: Visitor | undefined, section: Frame["section"], hidden: readonly Frame["section"][]): Html {
-  return html`<header>
+/** The side bar: where to go, and who is signed in. On a phone it is what the button of the top opens, without a script. */
+function side({ section, hidden = [], version }: Frame, visitor: Visitor): Html {
+  return html`<header class="side" id="menu" popover>
+    <a class="brand" href="/">${mark}<span class="label">Rollcall</span></a>
+    ${
+      may(visitor.role, "look") &&
+      html`<a class="seek" href="/search" data-palette title="Search"
+        >${icon("search")}<span class="label">Search</span><kbd aria-hidden="true">/</kbd></a
+      >`
+    }
     <nav aria-label="Console">
-      <a class="brand" href="/">Rollcall</a>
-      ${
-        visitor !== undefined &&
-        html`<ul>
-          ${sections
-            .filter(({ name }) => !hidden.includes(name) && isFor(visitor, name))
-            .map(
-              ({ name, href, label }) =>
-                html`<li><a href="${href}" ${name === section && html`aria-current="page"`}>${label}</a></li>`,
-            )}
-        </ul>`
-      }
-      ${
-        visitor !== undefined &&
-        html`<form method="post" action="/sign-out" class="visitor">
-          ${tokenField(visitor)}
-          <span
-            ><bdi>${visitor.name}</bdi>${visitor.target !== undefined && html` of <bdi>${visitor.target}</bdi>`}
-            ${visitor.role !== "administrator" && html`<small>${visitor.role ?? "no role"}</small>`}</span
-          >
-          <button type="submit" class="quiet">Sign out</button>
-        </form>`
-      }
+      <ul>
+        ${placesOf(visitor, hidden).map(
+          ({ icon: name, href, label }) =>
+            html`<li>
+              <a href="${href}" title="${label}" ${name === section && html`aria-current="page"`}
+                >${icon(name)}<span class="label">${label}</span></a
+              >
+            </li>`,
+        )}
+      </ul>
     </nav>
+    <form method="post" action="/sign-out" class="visitor">
+      ${tokenField(visitor)}
+      <span
+        ><bdi>${visitor.name}</bdi>${visitor.target !== undefined && html` of <bdi>${visitor.target}</bdi>`}
+        <small>${visitor.role !== "administrator" && `${visitor.role ?? "no role"} · `}Rollcall ${version}</small></span
+      >
+      <button type="submit" title="Sign out">${icon("leave")}<span class="aloud">Sign out</span></button>
+    </form>
   </header>`;
+}
+
+/** The bar above a page: where it is, and how the daemon is. */
+function top(frame: Frame): Html {
+  const { section, title, crumbs } = frame;
+  const own = sections.find(({ name }) => name === section);
+  const path: readonly Crumb[] = crumbs ?? (own === undefined || own.label === title ? [] : [{ label: title }]);
+  const whole: readonly Crumb[] = own === undefined ? path : [{ label: own.label, href: own.href }, ...path];
+  return html`<div class="top">
+    <button type="button" class="menu" popovertarget="menu" title="Menu">
+      ${icon("menu")}<span class="aloud">Menu</span>
+    </button>
+    <nav class="crumbs" aria-label="Where this is">
+      <ol>
+        ${whole.map(({ label, href }, index) => {
+          const isLast = index === whole.length - 1;
+          return html`<li>
+            ${index > 0 && icon("chevron")}
+            ${isLast || href === undefined ? html`<span ${isLast && html`aria-current="page"`}>${label}</span>` : html`<a href="${href}">${label}</a>`}
+          </li>`;
+        })}
+      </ol>
+    </nav>
+    ${frame.daemon !== undefined && daemonState(frame.daemon)}
+  </div>`;
+}
+
+function daemonState({ isStopping, running, lastActivity }: DaemonState): Html {
+  const [tone, words] = isStopping
+    ? (["waiting", "stopping"] as const)
+    : running > 0
+      ? (["info", pluralize(running, "run") + " under way"] as const)
+      : (["good", "idle"] as const);
+  return html`<p class="daemon" id="daemon">
+    <span class="dot ${tone}"></span>
+    <span class="label"
+      >${isStopping || running === 0 ? html`Daemon ${words}` : html`<a href="/runs?state=running">${words}</a>`}</span
+    >
+    ${lastActivity !== undefined && html`<span class="label">· last run ${when(lastActivity, Date.now())}</span>`}
+    <span class="aloud">${words}</span>
+  </p>`;
+}
+
+/** The parts of the console that somebody can go to. */
+export function placesOf(
+  visitor: Visitor,
+  hidden: readonly Frame["section"][],
+): readonly { readonly icon: IconName; readonly href: string; readonly label: string }[] {
+  return sections
+    .filter(({ name }) => !hidden.includes(name) && isFor(visitor, name))
+    .map(({ name, href, label }) => ({ icon: name, href, label }));
 }
 
 /** Who may not look at the syncs has their loads; who may only look cannot try rules. */
@@ -142,23 +216,12 @@ function body(live: string | undefined, trigger: string, main: Html): Html {
     hx-trigger="${trigger}"
     hx-headers="${byItselfHeaders}"
     hx-select="#main"
+    hx-select-oob="#daemon"
     hx-target="#main"
     hx-swap="outerMorph"
   >
     ${main}
   </main>`;
-}
-
-function footer(visitor: Visitor | undefined, version: string): Html {
-  return html`<footer>
-    <small>Rollcall ${version}</small>
-    ${
-      visitor !== undefined &&
-      html`<small class="keys"
-        ><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>/</kbd> search · <kbd>?</kbd> keys</small
-      >`
-    }
-  </footer>`;
 }
 
 /** What every form that changes something must have. */

@@ -16,6 +16,7 @@ import { offsetOf, untilLeft, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import type { Html } from "./html.ts";
 import type { Frame } from "./layout.ts";
+import { at } from "./html.ts";
 import { card, pinboard, pinboards, single } from "#console/pages/pinboards.ts";
 import type { Drawn, Page, Shown } from "#console/pages/pinboards.ts";
 import { filled } from "./selection.ts";
@@ -85,7 +86,8 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
     const shown = await show(board, visualization, extent, { signal, account: visitorOf(request).name });
     if (shown.kind === "problem" && request.headers["hx-request"] === undefined) reply.code(shown.status ?? 500);
     const page = { pinboard: board, visualization, shown };
-    return send(request, reply, frame(visualization.title), isCard ? card(page) : single(page));
+    const crumbs = [{ label: board.name, href: at("/pinboards", board.id) }, { label: visualization.title }];
+    return send(request, reply, { ...frame(visualization.title), crumbs }, isCard ? card(page) : single(page));
   });
 
   scope.get("/pinboards/:id/:visualization/download", async (request, reply) => {

@@ -18,6 +18,8 @@ import { actorOf, formOf, offsetOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { at } from "./html.ts";
 import { tokenField } from "./layout.ts";
+import type { Frame } from "./layout.ts";
+import { crumbsOf } from "./routes.ts";
 import { approve, conflict, part, reject, undo } from "#console/pages/decide.ts";
 import { plan } from "#console/pages/plan.ts";
 import { renderHtml } from "#console/pages/report.ts";
@@ -241,6 +243,6 @@ function shared(request: FastifyRequest, run: RunRecord): Pick<Parameters<typeof
   return { now: Date.now(), run, token: tokenField(visitorOf(request)) };
 }
 
-function frame({ sync, id }: RunRecord, what: string): { title: string; section: "runs" } {
-  return { title: `${what} · ${sync}, run ${id}`, section: "runs" };
+function frame(run: RunRecord, what: string): Pick<Frame, "title" | "section" | "crumbs"> {
+  return { title: `${what} · ${run.sync}, run ${run.id}`, section: "runs", crumbs: crumbsOf(run, what) };
 }

@@ -8,6 +8,7 @@ import { accountOf, mayDecide } from "./accounts.ts";
 import { visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { at } from "./html.ts";
+import type { Crumb } from "./layout.ts";
 import { daysOf, overview } from "#console/pages/overview.ts";
 import { run } from "#console/pages/run.ts";
 import { runs } from "#console/pages/runs.ts";
@@ -73,13 +74,25 @@ export function addPages(scope: FastifyInstance, options: AppOptions, send: Send
         ? undefined
         : { nextSlotAt: coordinator.syncs().find(({ sync }) => sync === found.sync)?.nextSlotAt },
     });
-    return send(request, reply, { title: titleOf(found), section: "runs", live: at("/runs", found.id) }, page);
+    const frame = {
+      title: titleOf(found),
+      section: "runs",
+      live: at("/runs", found.id),
+      crumbs: crumbsOf(found),
+    } as const;
+    return send(request, reply, frame, page);
   });
 
   function runOf(request: FastifyRequest): RunRecord {
     const { id = "" } = request.params as { id?: string };
     return findRun(control.daemon().coordinator, id);
   }
+}
+
+/** Where a page of a run is. @param what the page; absent: the run's own */
+export function crumbsOf({ sync, id }: RunRecord, what?: string): readonly Crumb[] {
+  const run: Crumb[] = what === undefined ? [{ label: id }] : [{ label: id, href: at("/runs", id) }, { label: what }];
+  return [{ label: sync, href: `/runs?sync=${encodeURIComponent(sync)}` }, ...run];
 }
 
 function titleOf({ sync, id }: RunRecord): string {

@@ -54,7 +54,7 @@ test("a file is dropped on a table, looked at, corrected, and loaded; with and w
   await page.goto("/");
   await window.signIn("ada", "initial-user-secret");
   await page.waitForURL("**/loads");
-  expect(await page.locator("header nav li").allTextContents()).toEqual(["Loads"]);
+  expect(await page.getByRole("navigation", { name: "Console" }).locator("li").allTextContents()).toEqual(["Loads"]);
   expect(await said()).toMatch(/hr\.people id, name, since, active id 0/);
   expect(await window.accessibility()).toEqual([]);
   expectNoProblems(window);

@@ -48,7 +48,7 @@ test("with the keyboard alone: sign in, look at a plan, approve it, watch it, fi
   await reach("Tab", /^Apply \d+ changes$/);
   await keyboard.press("Enter");
   await page.waitForURL(/\/runs\/[\w-]+$/);
-  await expect.poll(() => page.locator("hgroup").textContent()).toContain("✓ applied");
+  await expect.poll(() => page.locator("hgroup").textContent()).toContain("applied");
 
   await keyboard.press("g");
   await keyboard.press("p");

@@ -1,267 +1,397 @@
 // What a browser does by itself; every page works without it.
-(() => {
-  const units = [
-    ["day", 86_400_000],
-    ["hour", 3_600_000],
-    ["minute", 60_000],
-    ["second", 1000],
-  ];
-  const relative = new Intl.RelativeTimeFormat("en", { style: "long" });
-  const exact = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+const units = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1000],
+];
+const relative = new Intl.RelativeTimeFormat("en", { style: "long" });
+const exact = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
 
-  /** Moments in the reader's own time, with UTC on hover; relative ones keep up with the clock. */
-  function tellTimes() {
-    const now = Date.now();
-    for (const element of document.querySelectorAll("time[datetime]")) {
-      const at = new Date(element.dateTime);
-      const utc = `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
-      const local = exact.format(at);
-      let text = local;
-      if (!("exact" in element.dataset)) {
-        const distance = at.getTime() - now;
-        const [unit, size] = units.find(([, size]) => Math.abs(distance) >= size) ?? units.at(-1);
-        text = relative.format(Math.trunc(distance / size), unit);
-      }
-      if (element.textContent !== text) element.textContent = text;
-      element.title = "exact" in element.dataset ? utc : `${local} (${utc})`;
+/** Moments in the reader's own time, with UTC on hover; relative ones keep up with the clock. */
+function tellTimes() {
+  const now = Date.now();
+  for (const element of document.querySelectorAll("time[datetime]")) {
+    const at = new Date(element.dateTime);
+    const utc = `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+    const local = exact.format(at);
+    let text = local;
+    if (!("exact" in element.dataset)) {
+      const distance = at.getTime() - now;
+      const [unit, size] = units.find(([, size]) => Math.abs(distance) >= size) ?? units.at(-1);
+      text = relative.format(Math.trunc(distance / size), unit);
     }
+    if (element.textContent !== text) element.textContent = text;
+    element.title = "exact" in element.dataset ? utc : `${local} (${utc})`;
   }
+}
 
-  /** Where `g` and a key lead. */
-  const places = {
-    o: ["/", "overview"],
-    r: ["/runs", "runs"],
-    d: ["/doubt", "in doubt"],
-    p: ["/people", "people and groups"],
-    u: ["/rules", "rules"],
-    b: ["/pinboards", "pinboards"],
-    s: ["/connections", "sources and targets"],
-    l: ["/loads", "loads"],
-    a: ["/audit", "audit"],
-  };
+/** Where `g` and a key lead. */
+const places = {
+  o: ["/", "overview"],
+  r: ["/runs", "runs"],
+  d: ["/doubt", "in doubt"],
+  p: ["/people", "people and groups"],
+  u: ["/rules", "rules"],
+  b: ["/pinboards", "pinboards"],
+  s: ["/connections", "sources and targets"],
+  l: ["/loads", "loads"],
+  a: ["/audit", "audit"],
+};
 
-  /** The dialog that names the keys. */
-  function showKeys() {
-    let dialog = document.querySelector("dialog#keys");
-    if (dialog === null) {
-      dialog = document.createElement("dialog");
-      dialog.id = "keys";
-      dialog.setAttribute("aria-labelledby", "keys-title");
-      const rows = [
-        ["j, k", "next, previous row"],
-        ["Enter", "open the row"],
-        ["/", "search or filter"],
-        [
-          Object.keys(places)
-            .map((key) => `g ${key}`)
-            .join(", "),
-          Object.values(places)
-            .map(([, what]) => what)
-            .join(", "),
-        ],
-        ["?", "this help"],
-      ];
-      const article = document.createElement("article");
-      const title = document.createElement("h2");
-      title.id = "keys-title";
-      title.textContent = "Keys";
-      const list = document.createElement("dl");
-      list.className = "facts";
-      for (const [keys, what] of rows) {
-        const row = document.createElement("div");
-        const [term, meaning] = [document.createElement("dt"), document.createElement("dd")];
-        term.textContent = keys;
-        meaning.textContent = what;
-        row.append(term, meaning);
-        list.append(row);
-      }
-      const form = document.createElement("form");
-      form.method = "dialog";
-      const close = document.createElement("button");
-      close.textContent = "Close";
-      form.append(close);
-      article.append(title, list, form);
-      dialog.append(article);
-      document.body.append(dialog);
-    }
-    if (!dialog.open) dialog.showModal();
-  }
-
-  /** Moves the focus to the first link of another row. */
-  function move(step) {
-    // The changes of a section that is closed are not there to be visited.
-    const rows = [...document.querySelectorAll("[data-row], .change")].filter((row) => row.checkVisibility());
-    if (rows.length === 0) return;
-    const current = rows.findIndex((row) => row.contains(document.activeElement));
-    const next = rows[Math.min(Math.max(current + step, 0), rows.length - 1)];
-    const target = next.matches("a, summary") ? next : (next.querySelector("a, summary") ?? next);
-    if (target.tabIndex < 0) target.tabIndex = -1;
-    target.focus();
-    next.scrollIntoView({ block: "nearest" });
-  }
-
-  let before = "";
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (
-      event.target.matches?.("input:not([type=checkbox]), select, textarea") ||
-      document.querySelector("dialog[open]")
-    )
-      return;
-    const { key } = event;
-    const went = before === "g" ? places[key]?.[0] : undefined;
-    before = key;
-    if (went !== undefined) location.assign(went);
-    else if (key === "j") move(1);
-    else if (key === "k") move(-1);
-    else if (key === "?") showKeys();
-    else if (key === "/") {
-      const search = document.querySelector("[data-search]");
-      if (search === null) return;
-      event.preventDefault();
-      search.focus();
-    }
-  });
-
-  let unreached;
-
-  /** Says that the daemon is not reached. What is asked of it meanwhile stays in its form. */
-  function tellUnreached(notSent) {
-    if (unreached === undefined) {
-      unreached = document.createElement("div");
-      unreached.className = "notice bad unreached";
-      unreached.setAttribute("role", "alert");
-      document.querySelector("body > header").append(unreached);
-    }
-    const text = notSent
-      ? "Rollcall is not reached: nothing was sent. Try again once this message is gone."
-      : "Rollcall is not reached. This page may be out of date; it is brought up to date once Rollcall is reached again.";
-    if (unreached.textContent !== text) unreached.textContent = text;
-  }
-
-  document.addEventListener("htmx:sse:error", ({ detail }) => {
-    // The session is over: the page asks to sign in, and leads back.
-    if (detail.status === 401) location.reload();
-    // What ends because the page is left is followed by no attempt.
-    else if (detail.connection?.attempt > 0) tellUnreached(false);
-  });
-  /** The first connection is not repeated by itself. */
-  function again({ type, target }) {
-    if (target.id !== "live") return;
-    if (type === "htmx:error") tellUnreached(false);
-    setTimeout(() => target.dispatchEvent(new CustomEvent("again")), 4000);
-  }
-  document.addEventListener("htmx:error", again);
-  document.addEventListener("htmx:response:error", again);
-  document.addEventListener("htmx:sse:after:connection", ({ target }) => {
-    if (unreached === undefined) return;
-    unreached.remove();
-    unreached = undefined;
-    target.dispatchEvent(new CustomEvent("changed"));
-  });
-  document.addEventListener("submit", (event) => {
-    if (unreached === undefined) return;
-    event.preventDefault();
-    tellUnreached(true);
-  });
-  /** A dialog that follows a file on its way to a table. */
-  function uploadDialog(file, table) {
-    const dialog = document.createElement("dialog");
-    dialog.setAttribute("aria-labelledby", "upload-title");
-    const article = document.createElement("article");
+/** The dialog that names the keys. */
+function showKeys() {
+  let dialog = document.querySelector("dialog#keys");
+  if (dialog === null) {
+    dialog = document.createElement("dialog");
+    dialog.id = "keys";
+    dialog.setAttribute("aria-labelledby", "keys-title");
+    const rows = [
+      ["j, k", "next, previous row"],
+      ["Enter", "open the row"],
+      ["/", "search for people, groups, runs, pages and actions"],
+      ["f", "filter this page"],
+      [
+        Object.keys(places)
+          .map((key) => `g ${key}`)
+          .join(", "),
+        Object.values(places)
+          .map(([, what]) => what)
+          .join(", "),
+      ],
+      ["?", "this help"],
+    ];
     const title = document.createElement("h2");
-    title.id = "upload-title";
-    title.append(isolated(file), " → ", isolated(table));
-    const told = document.createElement("p");
-    told.setAttribute("role", "status");
-    const bar = document.createElement("progress");
-    bar.max = 1;
-    bar.value = 0;
-    bar.setAttribute("aria-labelledby", "upload-title");
+    title.id = "keys-title";
+    title.textContent = "Keys";
+    const list = document.createElement("dl");
+    list.className = "facts";
+    for (const [keys, what] of rows) {
+      const row = document.createElement("div");
+      const [term, meaning] = [document.createElement("dt"), document.createElement("dd")];
+      term.textContent = keys;
+      meaning.textContent = what;
+      row.append(term, meaning);
+      list.append(row);
+    }
+    const form = document.createElement("form");
+    form.method = "dialog";
     const close = document.createElement("button");
-    close.type = "button";
     close.className = "secondary";
-    close.textContent = "Cancel";
-    close.addEventListener("click", () => dialog.close());
-    article.append(title, bar, told, close);
-    dialog.append(article);
-    dialog.addEventListener("close", () => dialog.remove());
+    close.textContent = "Close";
+    form.append(close);
+    dialog.append(title, list, form);
     document.body.append(dialog);
-    dialog.showModal();
-    return {
-      dialog,
-      progress: (part) => {
-        bar.value = part;
-        const text = part < 1 ? `${Math.floor(part * 100)} % sent` : "Sent. It is being looked at …";
-        if (told.textContent !== text) told.textContent = text;
-      },
-      fail: (message) => {
-        bar.remove();
-        told.setAttribute("role", "alert");
-        told.className = "bad";
-        told.textContent = message;
-        close.textContent = "Close";
-      },
-    };
   }
+  if (!dialog.open) dialog.showModal();
+}
 
-  /** A name keeps its own direction, and shows what is hidden in it. */
-  function isolated(text) {
-    const element = document.createElement("bdi");
-    element.textContent = text.replaceAll(
-      /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-      (hidden) => `\\u{${hidden.codePointAt(0).toString(16)}}`,
-    );
-    return element;
-  }
+/** Moves the focus to the first link of another row. */
+function move(step) {
+  // The changes of a section that is closed are not there to be visited.
+  const rows = [...document.querySelectorAll("[data-row], .change")].filter((row) => row.checkVisibility());
+  if (rows.length === 0) return;
+  const current = rows.findIndex((row) => row.contains(document.activeElement));
+  const next = rows[Math.min(Math.max(current + step, 0), rows.length - 1)];
+  const target = next.matches("a, summary") ? next : (next.querySelector("a, summary") ?? next);
+  if (target.tabIndex < 0) target.tabIndex = -1;
+  target.focus();
+  next.scrollIntoView({ block: "nearest" });
+}
 
-  /** Sends one file to a table, and goes to the page that shows how it would be read. */
-  function upload(place, files) {
-    const { drop, table, largest, largestText } = place.dataset;
-    const [file] = files;
-    if (file === undefined) return;
-    const shown = uploadDialog(files.length > 1 ? `${files.length} files` : file.name, table);
-    if (files.length > 1) return shown.fail("One file at a time: each is looked at before it is loaded.");
-    if (file.size > Number(largest)) return shown.fail(`The file is too large: it may have ${largestText}.`);
-    const form = new FormData();
-    // First, so that the service knows who sends the file.
-    form.append("token", document.querySelector("input[name=token]").value);
-    form.append("file", file);
-    const request = new XMLHttpRequest();
-    request.open("POST", drop);
-    request.responseType = "document";
-    request.upload.addEventListener("progress", ({ loaded, total }) => shown.progress(loaded / Math.max(1, total)));
-    request.addEventListener("load", () => {
-      if (request.status < 400 && request.responseURL !== "") return location.assign(request.responseURL);
-      const told = request.response?.querySelector(".notice")?.textContent.replaceAll(/\s+/g, " ").trim();
-      shown.fail(told || `The service answered ${request.status}. Nothing of the file is stored.`);
-    });
-    request.addEventListener("error", () => shown.fail("The connection broke off. Nothing of the file is stored."));
-    shown.dialog.addEventListener("close", () => request.abort());
-    shown.progress(0);
-    request.send(form);
-  }
-
-  document.addEventListener("submit", (event) => {
-    const form = event.target;
-    if (event.defaultPrevented || !form.matches("[data-upload]")) return;
+let before = "";
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches?.("input:not([type=checkbox]), select, textarea") || document.querySelector("dialog[open]"))
+    return;
+  const { key } = event;
+  const went = before === "g" ? places[key]?.[0] : undefined;
+  before = key;
+  if (went !== undefined) location.assign(went);
+  else if (key === "j") move(1);
+  else if (key === "k") move(-1);
+  else if (key === "?") showKeys();
+  else if (key === "/" && document.querySelector("[data-palette]") !== null) {
     event.preventDefault();
-    upload(form, form.querySelector("input[type=file]").files);
-  });
-  // A file that is dropped beside a table would otherwise replace the page.
-  for (const type of ["dragover", "drop", "dragleave"])
-    document.addEventListener(type, (event) => {
-      if (document.querySelector("[data-drop]") === null || !event.dataTransfer?.types.includes("Files")) return;
-      event.preventDefault();
-      const place = event.target.closest?.("[data-drop]");
-      for (const other of document.querySelectorAll(".over")) other.classList.remove("over");
-      if (type === "dragover") {
-        place?.classList.add("over");
-        event.dataTransfer.dropEffect = place === null ? "none" : "copy";
-      } else if (type === "drop" && place) upload(place, event.dataTransfer.files);
-    });
+    openPalette();
+  } else if (key === "f") {
+    const filter = document.querySelector("[data-search]");
+    if (filter === null) return;
+    event.preventDefault();
+    filter.focus();
+  }
+});
 
+/** The search page in a dialog: what is found changes while one types, the arrows go through it, Enter opens it. */
+function openPalette() {
+  const dialog = document.createElement("dialog");
+  dialog.id = "palette";
+  dialog.setAttribute("aria-label", "Search");
+  const input = document.createElement("input");
+  input.type = "search";
+  input.placeholder = "People, groups, runs, pages, actions";
+  input.setAttribute("aria-label", "Search");
+  const found = document.createElement("div");
+  dialog.append(input, found);
+  let asked;
+  const find = async () => {
+    asked?.abort();
+    asked = new AbortController();
+    const answer = await fetch(`/search?q=${encodeURIComponent(input.value)}`, { signal: asked.signal }).catch(
+      () => {},
+    );
+    if (answer === undefined) return;
+    // The session is over: the page asks to sign in.
+    if (answer.redirected) return location.reload();
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const results = page.querySelector("#results") ?? page.querySelector("#main");
+    if (results !== null) found.replaceChildren(document.adoptNode(results));
+  };
+  let waiting;
+  input.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => void find(), 120);
+  });
+  dialog.addEventListener("keydown", (event) => {
+    const links = [...found.querySelectorAll("a")];
+    const current = links.indexOf(document.activeElement);
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      const next = current + (event.key === "ArrowDown" ? 1 : -1);
+      (next < 0 ? input : links[Math.min(next, links.length - 1)])?.focus();
+    } else if (event.key === "Enter" && event.target === input) {
+      event.preventDefault();
+      clearTimeout(waiting);
+      void find().then(() => found.querySelector("a")?.click());
+    }
+  });
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  void find();
+}
+document.addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || (event.target.closest?.("[data-palette]") ?? null) === null) return;
+  event.preventDefault();
+  document.querySelector("#menu")?.hidePopover();
+  openPalette();
+});
+
+/** Sends a form of filters as soon as something changes; the focus stays where it is. */
+let filtering;
+function filter({ target, type }) {
+  const form = target.closest?.("form[data-auto]") ?? null;
+  if (form === null) return;
+  clearTimeout(filtering);
+  filtering = setTimeout(
+    () => {
+      const given = [...new FormData(form)].filter(([, value]) => value !== "");
+      const query = new URLSearchParams(given).toString();
+      const address = `${form.getAttribute("action").replace(/#.*/, "")}${query === "" ? "" : `?${query}`}`;
+      history.replaceState(null, "", address);
+      void window.htmx.ajax("GET", address, { target: "#main", select: "#main", swap: "outerMorph" });
+    },
+    type === "change" ? 0 : 250,
+  );
+}
+document.addEventListener("input", filter);
+document.addEventListener("change", filter);
+
+/** The columns that can be sorted get a button; what a person has sorted stays so when the page is brought up to date. */
+const sorted = new Map();
+const keyOf = (table) => `${location.pathname} ${table.parentElement.getAttribute("aria-label")}`;
+function offerSorting() {
+  for (const head of document.querySelectorAll("th[data-sort]")) {
+    if (head.querySelector("button") === null) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+    }
+  }
+  for (const table of document.querySelectorAll("table:has(th[data-sort])")) {
+    const by = sorted.get(keyOf(table));
+    if (by !== undefined) sort(table, by);
+  }
+}
+function sort(table, { column, direction }) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, index) =>
+    index === column ? head.setAttribute("aria-sort", direction) : head.removeAttribute("aria-sort"),
+  );
+  const value = (row) => row.cells[column]?.dataset.value ?? "";
+  const compare = (a, b) => {
+    const numbers = value(a) !== "" && value(b) !== "" && Number(value(a)) - Number(value(b));
+    return Number.isFinite(numbers) && numbers !== false ? numbers : value(a).localeCompare(value(b), "en");
+  };
+  const [body] = table.tBodies;
+  const rows = [...body.rows].sort((a, b) => (direction === "ascending" ? compare(a, b) : compare(b, a)));
+  // Without a change, nothing moves, and the focus stays.
+  if (rows.some((row, index) => row !== body.rows[index])) body.append(...rows);
+}
+document.addEventListener("click", ({ target }) => {
+  const head = target.closest?.("button.sort")?.parentElement ?? null;
+  if (head === null) return;
+  const table = head.closest("table");
+  const direction = head.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+  sorted.set(keyOf(table), { column: head.cellIndex, direction });
+  sort(table, sorted.get(keyOf(table)));
+});
+
+// What takes more than a moment says that it is under way, and is not sent twice.
+document.addEventListener("submit", (event) => {
+  const { target: form, submitter } = event;
+  if (event.defaultPrevented || form.method !== "post" || submitter === null) return;
+  if (submitter.ariaBusy === "true") event.preventDefault();
+  setTimeout(() => (submitter.ariaBusy = event.defaultPrevented ? null : "true"));
+});
+// A page that the browser kept is shown as it was before its form was sent.
+window.addEventListener("pageshow", () => {
+  for (const busy of document.querySelectorAll("button[aria-busy]")) busy.ariaBusy = null;
+});
+
+let unreached;
+
+/** Says that the daemon is not reached. What is asked of it meanwhile stays in its form. */
+function tellUnreached(notSent) {
+  if (unreached === undefined) {
+    unreached = document.createElement("div");
+    unreached.className = "notice bad toast unreached";
+    unreached.setAttribute("role", "alert");
+    document.body.append(unreached);
+  }
+  const text = notSent
+    ? "Rollcall is not reached: nothing was sent. Try again once this message is gone."
+    : "Rollcall is not reached. This page may be out of date; it is brought up to date once Rollcall is reached again.";
+  if (unreached.textContent !== text) unreached.textContent = text;
+}
+
+document.addEventListener("htmx:sse:error", ({ detail }) => {
+  // The session is over: the page asks to sign in, and leads back.
+  if (detail.status === 401) location.reload();
+  // What ends because the page is left is followed by no attempt.
+  else if (detail.connection?.attempt > 0) tellUnreached(false);
+});
+/** The first connection is not repeated by itself. */
+function again({ type, target }) {
+  if (target.id !== "live") return;
+  if (type === "htmx:error") tellUnreached(false);
+  setTimeout(() => target.dispatchEvent(new CustomEvent("again")), 4000);
+}
+document.addEventListener("htmx:error", again);
+document.addEventListener("htmx:response:error", again);
+document.addEventListener("htmx:sse:after:connection", ({ target }) => {
+  if (unreached === undefined) return;
+  unreached.remove();
+  unreached = undefined;
+  target.dispatchEvent(new CustomEvent("changed"));
+});
+document.addEventListener("submit", (event) => {
+  if (unreached === undefined) return;
+  event.preventDefault();
+  tellUnreached(true);
+});
+/** A dialog that follows a file on its way to a table. */
+function uploadDialog(file, table) {
+  const dialog = document.createElement("dialog");
+  dialog.setAttribute("aria-labelledby", "upload-title");
+  const title = document.createElement("h2");
+  title.id = "upload-title";
+  title.append(isolated(file), " → ", isolated(table));
+  const told = document.createElement("p");
+  told.setAttribute("role", "status");
+  const bar = document.createElement("progress");
+  bar.max = 1;
+  bar.value = 0;
+  bar.setAttribute("aria-labelledby", "upload-title");
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "secondary";
+  close.textContent = "Cancel";
+  close.addEventListener("click", () => dialog.close());
+  dialog.append(title, bar, told, close);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  return {
+    dialog,
+    progress: (part) => {
+      bar.value = part;
+      const text = part < 1 ? `${Math.floor(part * 100)} % sent` : "Sent. It is being looked at …";
+      if (told.textContent !== text) told.textContent = text;
+    },
+    fail: (message) => {
+      bar.remove();
+      told.setAttribute("role", "alert");
+      told.className = "bad";
+      told.textContent = message;
+      close.textContent = "Close";
+    },
+  };
+}
+
+/** A name keeps its own direction, and shows what is hidden in it. */
+function isolated(text) {
+  const element = document.createElement("bdi");
+  element.textContent = text.replaceAll(
+    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+    (hidden) => `\\u{${hidden.codePointAt(0).toString(16)}}`,
+  );
+  return element;
+}
+
+/** Sends one file to a table, and goes to the page that shows how it would be read. */
+function upload(place, files) {
+  const { drop, table, largest, largestText } = place.dataset;
+  const [file] = files;
+  if (file === undefined) return;
+  const shown = uploadDialog(files.length > 1 ? `${files.length} files` : file.name, table);
+  if (files.length > 1) return shown.fail("One file at a time: each is looked at before it is loaded.");
+  if (file.size > Number(largest)) return shown.fail(`The file is too large: it may have ${largestText}.`);
+  const form = new FormData();
+  // First, so that the service knows who sends the file.
+  form.append("token", document.querySelector("input[name=token]").value);
+  form.append("file", file);
+  const request = new XMLHttpRequest();
+  request.open("POST", drop);
+  request.responseType = "document";
+  request.upload.addEventListener("progress", ({ loaded, total }) => shown.progress(loaded / Math.max(1, total)));
+  request.addEventListener("load", () => {
+    if (request.status < 400 && request.responseURL !== "") return location.assign(request.responseURL);
+    const told = request.response?.querySelector(".notice")?.textContent.replaceAll(/\s+/g, " ").trim();
+    shown.fail(told || `The service answered ${request.status}. Nothing of the file is stored.`);
+  });
+  request.addEventListener("error", () => shown.fail("The connection broke off. Nothing of the file is stored."));
+  shown.dialog.addEventListener("close", () => request.abort());
+  shown.progress(0);
+  request.send(form);
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || !form.matches("[data-upload]")) return;
+  event.preventDefault();
+  upload(form, form.querySelector("input[type=file]").files);
+});
+// A file that is dropped beside a table would otherwise replace the page.
+for (const type of ["dragover", "drop", "dragleave"])
+  document.addEventListener(type, (event) => {
+    if (document.querySelector("[data-drop]") === null || !event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    const place = event.target.closest?.("[data-drop]");
+    for (const other of document.querySelectorAll(".over")) other.classList.remove("over");
+    if (type === "dragover") {
+      place?.classList.add("over");
+      event.dataTransfer.dropEffect = place === null ? "none" : "copy";
+    } else if (type === "drop" && place) upload(place, event.dataTransfer.files);
+  });
+
+tellTimes();
+offerSorting();
+setInterval(tellTimes, 10_000);
+document.addEventListener("htmx:after:swap", () => {
   tellTimes();
-  setInterval(tellTimes, 10_000);
-  document.addEventListener("htmx:after:swap", tellTimes);
-})();
+  offerSorting();
+});

@@ -1,6 +1,6 @@
 import type { Note } from "#plan/note.ts";
 import { advice } from "#console/pages/run.ts";
-import { empty, facts, gauge, name, notice, when, withDeeper } from "#console/components.ts";
+import { badge, empty, facts, gauge, name, notice, when, withDeeper } from "#console/components.ts";
 import type { Check, CheckFinding, Checked, ConfiguredSync } from "#daemon/connections.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
@@ -249,11 +249,7 @@ function checkedFacts(
 function found(check: Check, { headline, reached, problems, error }: CheckFinding, now: number): Html {
   return html`<div class="checked">
     <p>
-      ${
-        error === undefined
-          ? html`<span class="state good"><span aria-hidden="true">✓</span> checked</span>`
-          : html`<span class="state bad"><span aria-hidden="true">✕</span> check failed</span>`
-      }
+      ${error === undefined ? badge("good", "ok", "checked") : badge("bad", "failed", "check failed")}
       ${when(check.startedAt, now)} by ${name(check.by)}${headline !== undefined && html`: <b>${headline}</b>`}
     </p>
     ${error !== undefined && failure(error)}
@@ -285,8 +281,7 @@ function checkForm(
 ): Html {
   if (check !== undefined && check.findings === undefined)
     return html`<p class="checking" role="status">
-      <span class="state waiting"><span aria-hidden="true">▸</span> checking</span>
-      ${check.progress ?? "waits for another check"}
+      ${badge("info", "running", "checking")} ${check.progress ?? "waits for another check"}
       <small class="quiet">begun ${when(check.startedAt, now)} by ${name(check.by)}</small>
     </p>`;
   return html`<form method="post" action="/connections/check" class="buttons">

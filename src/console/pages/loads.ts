@@ -1,6 +1,6 @@
 import type { HostedCycle, HostedTable, TableName } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
-import { empty, name, when } from "#console/components.ts";
+import { badge, empty, name, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 
@@ -245,20 +245,16 @@ export function beganAt({ start_time: microseconds }: HostedCycle["status"]): st
   return new Date(Number(microseconds) / 1000).toISOString();
 }
 
-/** The state of a cycle, told by a sign and a word. */
-export function cycleState(cycle: HostedCycle): Html {
-  const [tone, sign, word] = standingOf(cycle);
-  return html`<span class="state ${tone}"><span aria-hidden="true">${sign}</span> ${word}</span>`;
-}
-
-function standingOf({ isDraft, status }: HostedCycle): readonly [tone: string, sign: string, word: string] {
+/** The state of a cycle. */
+export function cycleState({ isDraft, status }: HostedCycle): Html {
   const { internal_stage: stage, status: end, ignored_row_count: ignored, bytes_written: complete } = status;
-  if (isDraft) return complete === "0" ? ["waiting", "▸", "arriving"] : ["waiting", "●", "waits for you"];
-  if (stage === "INGESTING") return ["waiting", "▸", "accepts data"];
-  if (stage === "COMMITTING") return ["waiting", "▸", "loading"];
-  if (end.code === "LOAD_FAILED") return ["bad", "✕", "failed"];
-  if (end.code === "CANCELLED") return ["quiet", "–", "cancelled"];
-  return ignored === "0" ? ["good", "✓", "loaded"] : ["waiting", "✓", "loaded in part"];
+  if (isDraft)
+    return complete === "0" ? badge("info", "running", "arriving") : badge("waiting", "clock", "waits for you");
+  if (stage === "INGESTING") return badge("info", "running", "accepts data");
+  if (stage === "COMMITTING") return badge("info", "running", "loading");
+  if (end.code === "LOAD_FAILED") return badge("bad", "failed", "failed");
+  if (end.code === "CANCELLED") return badge("quiet", "none", "cancelled");
+  return ignored === "0" ? badge("good", "ok", "loaded") : badge("waiting", "alert", "loaded in part");
 }
 
 /** The page of a table. */

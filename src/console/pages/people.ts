@@ -2,7 +2,7 @@ import type { Kind } from "#daemon/people.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { Excerpt, ListedPrincipal } from "#sync/explain/listing.ts";
 import { formatNumber, pluralize } from "#text.ts";
-import { empty, name, notice, when } from "#console/components.ts";
+import { empty, name, notice, pager, when } from "#console/components.ts";
 import { exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 
@@ -116,7 +116,7 @@ function results(page: PeoplePage, { listedAt, ...found }: NonNullable<PeoplePag
         ${pluralize(count, text === "" && kind === undefined ? "user or group" : "match", text === "" && kind === undefined ? "users and groups" : "matches")}
       </p>
       ${table(target, rows)}
-      ${pages({ count, offset, pageSize }, (from) => addressOf("/people", { ...query, from: from === 0 ? undefined : String(from) }))}`,
+      ${pager("Pages", { count, offset, pageSize }, (from) => addressOf("/people", { ...query, from: from === 0 ? undefined : String(from) }))}`,
   );
 }
 
@@ -162,22 +162,6 @@ export function table(target: string, rows: readonly (ListedPrincipal & { readon
       </tbody>
     </table>
   </div>`;
-}
-
-/** Links to what comes before and after. */
-export function pages(
-  { count, offset, pageSize }: { readonly count: number; readonly offset: number; readonly pageSize: number },
-  from: (offset: number) => string,
-): Html | false {
-  if (count <= pageSize) return false;
-  return html`<nav class="paging" aria-label="Pages">
-    ${offset > 0 && html`<a rel="prev" href="${from(Math.max(0, offset - pageSize))}">Previous</a>`}
-    <span class="quiet"
-      >${formatNumber(Math.min(count, offset + 1))} to ${formatNumber(Math.min(count, offset + pageSize))} of
-      ${formatNumber(count)}</span
-    >
-    ${offset + pageSize < count && html`<a rel="next" href="${from(offset + pageSize)}">Next</a>`}
-  </nav>`;
 }
 
 export function principalLink(target: string, kind: Kind, of: string): Html {

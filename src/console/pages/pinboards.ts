@@ -3,10 +3,9 @@ import { formatNumber, pluralize, visible } from "#text.ts";
 import { isNumeric } from "#console/charts/columns.ts";
 import type { Result } from "#console/charts/columns.ts";
 import type { Figure } from "#console/charts/figure.ts";
-import { empty, name, notice, when } from "#console/components.ts";
+import { empty, name, notice, pager, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
-import { pages } from "./people.ts";
 
 /** The list of pinboards. */
 export function pinboards({ now, list }: { readonly now: number; readonly list: readonly HostPinboard[] }): Html {
@@ -84,8 +83,7 @@ export function pinboard(board: HostPinboard, cards: readonly Html[]): Html {
   const isHeadline = (index: number): boolean => visualizations[index]?.type === "HEADLINE";
   const headlines = cards.filter((_, index) => isHeadline(index));
   const others = cards.filter((_, index) => !isHeadline(index));
-  return html`<nav class="crumbs" aria-label="Where this is"><a href="/pinboards">Pinboards</a></nav>
-    <h1>${name(called)}</h1>
+  return html`<h1>${name(called)}</h1>
     ${description !== undefined && description !== "" && html`<p class="quiet"><bdi>${description}</bdi></p>`}
     ${
       visualizations.length === 0
@@ -123,16 +121,13 @@ export function card({ pinboard, visualization, shown }: Visualization): Html {
 export function single({ pinboard, visualization, shown }: Visualization): Html {
   const { title } = visualization;
   const own = addressOf(pinboard, visualization);
-  return html`<nav class="crumbs" aria-label="Where this is">
-      <a href="/pinboards">Pinboards</a> › <a href="${at("/pinboards", pinboard.id)}">${name(pinboard.name)}</a>
-    </nav>
-    <h1>${name(title)}</h1>
+  return html`<h1>${name(title)}</h1>
     ${shown.kind === "problem" && html`${failed(shown)} ${shown.isLarge === true && download(own)}`}
     ${
       shown.kind === "rows" &&
       html`${visualization.type === "HEADLINE" && figures(shown.result)}
       ${shown.chart !== undefined && chart(shown.chart)} ${rows(shown.result, title, "all")}
-      ${pages({ ...shown.result, count: shown.result.totalRowCount }, (from) => (from === 0 ? own : `${own}?from=${from}`))}
+      ${pager("Pages", { ...shown.result, count: shown.result.totalRowCount }, (from) => (from === 0 ? own : `${own}?from=${from}`))}
       ${shown.result.totalRowCount > 0 && download(own)}`
     }`;
 }

@@ -10,11 +10,11 @@ import type { RunRecord } from "#state/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import { formatNumber, pluralize } from "#text.ts";
-import { amount, empty, gauge, name, notice, section, when } from "#console/components.ts";
+import { amount, chip, diff, empty, gauge, name, notice, pager, section, when } from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
 import { at, exactValue, html } from "#console/html.ts";
-import type { Html, Part } from "#console/html.ts";
-import { heading, problem, tabs, timeline } from "#console/pages/run.ts";
+import type { Html } from "#console/html.ts";
+import { heading, problem, runTabs, timeline } from "#console/pages/run.ts";
 
 /** What the filters of a plan say, as a form sends it. Empty: everything. */
 export interface PlanFilter {
@@ -58,7 +58,7 @@ export function plan(page: PlanPage): Html {
   const { run, now, shown, filter } = page;
   const { id, counts } = run;
   const changesOf = (cause: Cause): string => `${at("/runs", id, "plan")}?cause=${cause.id}#changes`;
-  return html`${heading(run, now)} ${tabs(run, "plan")} ${summary(run, now, changesOf)}
+  return html`${heading(run, now)} ${runTabs(run, "plan")} ${summary(run, now, changesOf)}
   ${counts === undefined && run.state === "running" && section("stages", "Stages", timeline({ run, now, progress: undefined }))}
   ${
     counts !== undefined &&
@@ -278,7 +278,7 @@ function pageOfChanges(run: RunRecord, filter: PlanFilter, of: PlanSection): Htm
               >All ${formatNumber(count)} ${title.toLowerCase()}</a
             >
           </p>`
-        : paging(id, filter, { count, offset, pageSize })
+        : pager("Pages of changes", { count, offset, pageSize }, (from) => withFilter(id, filter, {}, from))
     }`,
     pageSize !== undefined || count <= some.length,
   );
@@ -318,23 +318,6 @@ export function otherNames({ notes }: RunRecord, kind: Section["kind"]): Readonl
 
 export const signs = { create: "+", update: "~", delete: "−" } as const;
 
-function paging(
-  id: string,
-  filter: PlanFilter,
-  { count, offset, pageSize }: { readonly count: number; readonly offset: number; readonly pageSize: number },
-): Html | false {
-  if (count <= pageSize) return false;
-  const from = (start: number): string => withFilter(id, filter, {}, start);
-  return html`<nav class="paging" aria-label="Pages of changes">
-    ${offset > 0 && html`<a rel="prev" href="${from(Math.max(0, offset - pageSize))}">Previous</a>`}
-    <span class="quiet"
-      >${formatNumber(offset + 1)} to ${formatNumber(Math.min(count, offset + pageSize))} of
-      ${formatNumber(count)}</span
-    >
-    ${offset + pageSize < count && html`<a rel="next" href="${from(offset + pageSize)}">Next</a>`}
-  </nav>`;
-}
-
 /** The query of a filter. */
 function queryOf(filter: PlanFilter): URLSearchParams {
   const { kind, action, attribute, source, cause, name: called, group } = filter;
@@ -363,19 +346,15 @@ export function membershipChanges(
   const count = groupsAdded.length + groupsRemoved.length;
   const most = groupsShown.first + unfolded;
   const members = [
-    ...groupsRemoved
-      .slice(0, most)
-      .map((group) => html`<del class="member"><span class="aloud">removed from </span>−${name(group)}</del> `),
-    ...groupsAdded
-      .slice(0, Math.max(0, most - groupsRemoved.length))
-      .map((group) => html`<ins class="member"><span class="aloud">added to </span>+${name(group)}</ins> `),
+    ...groupsRemoved.slice(0, most).map((group) => chip(name(group), "remove")),
+    ...groupsAdded.slice(0, Math.max(0, most - groupsRemoved.length)).map((group) => chip(name(group), "add")),
   ];
-  return html`${members.length > 0 && html`<div>${members.slice(0, groupsShown.first)}</div>`}
+  return html`${members.length > 0 && html`<div class="chips">${members.slice(0, groupsShown.first)}</div>`}
   ${
     count > groupsShown.first &&
     html`<details>
       <summary>${pluralize(count - groupsShown.first, "more group")}</summary>
-      ${members.slice(groupsShown.first)}
+      <div class="chips">${members.slice(groupsShown.first)}</div>
       ${count > most && html`<span class="quiet">… and ${formatNumber(count - most)} more, which every download has</span>`}
     </details>`
   }`;
@@ -396,11 +375,7 @@ export function changeRow(change: Change, other?: string, unfolded?: number): Ht
 }
 
 function attributeChange({ attribute, from, to }: AttributeChange, isUpdate: boolean): Html {
-  const unset = html`<span class="quiet">unset</span>`;
-  const before: Part = from === undefined ? isUpdate && unset : html`<del>${name(from)}</del>`;
-  const after: Part = to === undefined ? isUpdate && unset : html`<ins>${name(to)}</ins>`;
-  const arrow = before !== false && after !== false && html` <span aria-label="becomes" role="img">→</span> `;
-  return html`<span class="quiet">${attribute}</span> ${before}${arrow}${after}`;
+  return html`<span class="quiet">${attribute}</span> ${diff(from, to, isUpdate)}`;
 }
 
 function downloads({ run: { id, digest }, filter, shown }: PlanPage): Html | false {

@@ -6,12 +6,12 @@ import type { Explanation } from "#sync/explain/explain.ts";
 import type { Excerpt, ListedDetails } from "#sync/explain/listing.ts";
 import { decisionWords } from "#state/run-text.ts";
 import { formatNumber, pluralize } from "#text.ts";
-import { empty, facts, name, notice, state, when } from "#console/components.ts";
+import { empty, facts, name, notice, pager, state, tabs, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import type { Kind, KnownHistory, Unexplained } from "#daemon/people.ts";
 import { membershipChanges } from "#console/pages/plan.ts";
-import { addressOf, listed, listing, pages, principalLink, table } from "#console/pages/people.ts";
+import { addressOf, listed, listing, principalLink, table } from "#console/pages/people.ts";
 import type { PeopleFrame } from "#console/pages/people.ts";
 
 /** The members of a group, a page of them. */
@@ -125,25 +125,20 @@ function memberships(target: string, { groups }: ListedDetails): Html {
 function membersOf({ target, name: called }: PrincipalPage, { rows, count, nested, ...window }: Members): Html {
   const address = (more: Readonly<Record<string, string | undefined>>): string =>
     addressOf("/people/group", { target, name: called, nested: nested ? "yes" : undefined, ...more });
-  const tab = (isNested: boolean, label: string): Html =>
-    html`<li>
-      <a href="${address({ nested: isNested ? "yes" : undefined })}" ${isNested === nested && html`aria-current="page"`}
-        >${label}</a
-      >
-    </li>`;
+  const tab = (isNested: boolean, label: string): Parameters<typeof tabs>[1][number] => ({
+    href: address({ nested: isNested ? "yes" : undefined }),
+    label,
+    isCurrent: isNested === nested,
+  });
   return html`<section aria-labelledby="members">
     <h2 id="members">Members</h2>
-    <nav class="tabs" aria-label="Members">
-      <ul>
-        ${tab(false, "Direct")} ${tab(true, "Also through other groups")}
-      </ul>
-    </nav>
+    ${tabs("Members", [tab(false, "Direct"), tab(true, "Also through other groups")])}
     ${
       count === 0
         ? html`<p class="quiet">Nobody is in it.</p>`
         : html`<p class="quiet">${pluralize(count, "member")}</p>
             ${table(target, rows)}
-            ${pages({ count, ...window }, (from) => address({ from: from === 0 ? undefined : String(from) }))}`
+            ${pager("Pages", { count, ...window }, (from) => address({ from: from === 0 ? undefined : String(from) }))}`
     }
   </section>`;
 }

@@ -41,7 +41,7 @@ function around(frame: (content: Html) => Html): string[] {
 }
 
 /** One file that can be sent around: nothing is fetched, and nothing runs. */
-const style = ["report.css", "components.css"]
+const style = ["base.css", "report.css"]
   .map((file) => readFileSync(new URL(`src/console/assets/${file}`, root), "utf8"))
   .join("");
 

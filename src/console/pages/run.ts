@@ -5,10 +5,24 @@ import type { RunRecord, Stage } from "#state/record.ts";
 import { causeOf, decisionWords, stateOf } from "#state/run-text.ts";
 import { pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
-import { amount, facts, moment, name, notice, section, state, when, withDeeper } from "#console/components.ts";
+import {
+  amount,
+  facts,
+  id as idOf,
+  moment,
+  name,
+  notice,
+  section,
+  state,
+  tabs,
+  timeline as timelineOf,
+  when,
+  withDeeper,
+} from "#console/components.ts";
+import type { Step } from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
 import { at, html } from "#console/html.ts";
-import type { Html, Part } from "#console/html.ts";
+import type { Html } from "#console/html.ts";
 
 export interface RunPage {
   /** In epoch milliseconds; undefined in what is read later. */
@@ -27,13 +41,13 @@ export interface RunPage {
 export function run(page: RunPage): Html {
   const { run: record, now } = page;
   const { id, sync, target } = record;
-  return html`${heading(record, now)} ${tabs(record, "run")} ${decision(page)}
+  return html`${heading(record, now)} ${runTabs(record, "run")} ${decision(page)}
     ${(!isOpen(record) || record.heldBy !== "limits") && problem(record, whatNext(page))}
     ${section("stages", "Stages", timeline(page))} ${expectations(record)}
     ${section("about", "About this run", about(page, link))} ${notes(record)}
     ${mayUndo(page) && html`<p><a class="button secondary" href="${at("/runs", id, "undo")}">Undo…</a></p>`}
     <p class="quiet">
-      <small>${name(sync)} → ${name(target)}, run <code>${id}</code></small>
+      <small>${name(sync)} → ${name(target)}, run ${idOf(id)}</small>
     </p>`;
 }
 
@@ -73,7 +87,7 @@ function prose(text: string): Html {
 }
 
 function link(other: string): Html {
-  return html`<a href="${at("/runs", other)}"><code>${other}</code></a>`;
+  return html`<a href="${at("/runs", other)}">${idOf(other)}</a>`;
 }
 
 /** What a run or its plan begins with: which one it is, and how it stands, in a sentence. */
@@ -92,15 +106,12 @@ export function heading(record: RunRecord, now: number | undefined): Html {
 }
 
 /** The run and its plan are two pages. */
-export function tabs({ id, digest, counts }: RunRecord, current: "run" | "plan"): Html {
+export function runTabs({ id, digest, counts }: RunRecord, current: "run" | "plan"): Html {
   const hasPlan = digest !== undefined && counts !== undefined;
-  const tab = (which: typeof current, href: string, label: string): Html =>
-    html`<li><a href="${href}" ${which === current && html`aria-current="page"`}>${label}</a></li>`;
-  return html`<nav class="tabs" aria-label="Run">
-    <ul>
-      ${hasPlan && tab("plan", at("/runs", id, "plan"), "Plan")} ${tab("run", at("/runs", id), "Run")}
-    </ul>
-  </nav>`;
+  return tabs("Run", [
+    ...(hasPlan ? [{ href: at("/runs", id, "plan"), label: "Plan", isCurrent: current === "plan" }] : []),
+    { href: at("/runs", id), label: "Run", isCurrent: current === "run" },
+  ]);
 }
 
 /** What to do about an error, by its advice. */
@@ -146,65 +157,43 @@ export function timeline({
       ${of === "running" ? "It waits for another run to the same target." : "It never began to read."}
     </p>`;
   const longest = Math.max(1, ...stages.map(({ milliseconds = 0 }) => milliseconds));
-  const items = stages.flatMap((stage, index): Html[] => {
+  const steps = stages.flatMap((stage, index): Step[] => {
     const before = stages[index - 1];
     const gap =
       before?.milliseconds === undefined
         ? 0
         : Date.parse(stage.startedAt) - Date.parse(before.startedAt) - before.milliseconds;
+    const isLast = index === stages.length - 1;
+    const isUnderWay = of === "running" && stage.milliseconds === undefined && isLast;
+    const underWay = isUnderWay && now !== undefined ? { now, progress } : undefined;
     // Between the plan and its apply a person decides.
-    const waited =
-      gap < 1000
-        ? []
-        : [html`<li class="waited"><span>waited</span><span></span><span class="number">${lasting(gap)}</span></li>`];
-    return [
-      ...waited,
-      stageItem(
-        stage,
-        longest,
-        of === "running" && now !== undefined && stage.milliseconds === undefined && index === stages.length - 1
-          ? { now, progress }
-          : undefined,
-      ),
-    ];
+    const waited: Step[] = gap < 1000 ? [] : [{ tone: "waited", label: "Waited", end: lasting(gap) }];
+    return [...waited, stepOf(stage, longest, underWay)];
   });
-  const waits = isWaiting(of)
-    ? [
-        html`<li class="waited">
-          <span>waits for a decision</span><span></span
-          ><span class="number">${expiresAt !== undefined && html`expires ${when(expiresAt, now)}`}</span>
-        </li>`,
-      ]
-    : [];
-  return html`<ol class="stages">
-    ${items}${waits}
-  </ol>`;
+  const waits: Step[] =
+    of === "pending"
+      ? [
+          {
+            tone: "waited",
+            label: "Waits for a decision",
+            end: expiresAt !== undefined && html`expires ${when(expiresAt, now)}`,
+          },
+        ]
+      : [];
+  return timelineOf([...steps, ...waits]);
 }
 
-function isWaiting(of: RunRecord["state"]): boolean {
-  return of === "pending";
-}
-
-function stageItem(
+function stepOf(
   { stage, startedAt, milliseconds, records }: RunRecord["stages"][number],
   longest: number,
   underWay: { readonly now: number; readonly progress: number | undefined } | undefined,
-): Html {
-  const width = milliseconds === undefined ? 0 : Math.max(0.5, (100 * milliseconds) / longest);
+): Step {
   const count = underWay?.progress ?? records;
-  const end: Part =
-    underWay !== undefined
-      ? html`${lasting(Math.max(0, underWay.now - Date.parse(startedAt)))} so far`
-      : milliseconds === undefined
-        ? html`<span class="bad">not finished</span>`
-        : lasting(milliseconds);
-  return html`<li ${underWay !== undefined && html`aria-current="step" class="running"`}>
-    <span>${stageWords[stage]}${count !== undefined && html` <small>${pluralize(count, "record")}</small>`}</span>
-    <svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
-      <rect class="fill" width="${width.toFixed(1)}" height="4" />
-    </svg>
-    <span class="number">${end}</span>
-  </li>`;
+  const label = html`${stageWords[stage]}${count !== undefined && html` <small>${pluralize(count, "record")}</small>`}`;
+  if (underWay !== undefined)
+    return { tone: "running", label, end: html`${lasting(Math.max(0, underWay.now - Date.parse(startedAt)))} so far` };
+  if (milliseconds === undefined) return { tone: "failed", label, end: html`<span class="bad">not finished</span>` };
+  return { tone: "done", label, share: milliseconds / longest, end: lasting(milliseconds) };
 }
 
 /** @param other what names another run, by its id */

@@ -214,7 +214,7 @@ export function describeCheck(check: LimitCheck): string {
 const groupsNamed = 5;
 
 /** The groups of a limit: `: Finance loses 40 of 50, Sales 12 of 20 and 3 more`. */
-function losingWords(groups: readonly LosingGroup[], count: number): string {
+export function losingWords(groups: readonly LosingGroup[], count: number): string {
   if (groups.length === 0) return "";
   const shown = groups.slice(0, groupsNamed).map(({ name, lost, members }, place) => {
     const loses = place === 0 ? " loses" : "";

@@ -105,7 +105,7 @@ test("who may not look at the syncs has the loads alone; who may not load has ev
   const sections = (visitor: object): string[] => {
     const base = { name: "kim", address: "::1", token: "t", via: "service" } as const;
     const page = layout({ title: "x", version: "1", visitor: { ...base, ...visitor } }, html``).toString();
-    return [...page.matchAll(/<li><a href="([^"]+)"/g)].map(([, href]) => href ?? "");
+    return [...page.matchAll(/<li>\s*<a href="([^"]+)"/g)].map(([, href]) => href ?? "");
   };
   expect(sections({ mayLoad: true })).toEqual(["/loads"]);
   expect(sections({ role: "viewer" })).not.toContain("/loads");
@@ -121,7 +121,7 @@ test("the state of a cycle is told by a word, at every stage", () => {
   expect(told({ isDraft: true }, { ...ok, internal_stage: "INGESTING" })).toContain("waits for you");
   expect(told({}, { ...ok, internal_stage: "INGESTING" })).toContain("accepts data");
   expect(told({}, { ...ok, internal_stage: "COMMITTING" })).toContain("loading");
-  expect(told({}, { ...ok, ignored_row_count: "0" })).toMatch(/✓ loaded x/);
+  expect(told({}, { ...ok, ignored_row_count: "0" })).toMatch(/loaded x/);
   expect(told({}, ok)).toContain("loaded in part");
   expect(told({}, {})).toContain("failed");
   expect(told({}, { status: { code: "CANCELLED" } })).toContain("cancelled");

@@ -1,0 +1,66 @@
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { ListedPrincipal } from "#sync/explain/listing.ts";
+import { mayDecide } from "./accounts.ts";
+import { visitorOf } from "./context.ts";
+import type { AppOptions, Send } from "./context.ts";
+import { placesOf } from "./layout.ts";
+import { search } from "#console/pages/search.ts";
+
+/** How many of a kind are found at most. */
+const most = 6;
+
+/** Adds the search over everything. */
+export function addSearchPage(scope: FastifyInstance, { control, people, pinboards }: AppOptions, send: Send): void {
+  scope.get("/search", async (request, reply) => {
+    const { q } = request.query as { q?: unknown };
+    const text = typeof q === "string" ? q.trim() : "";
+    const visitor = visitorOf(request);
+    const { coordinator } = control.daemon();
+    const matches = (label: string): boolean => label.toLowerCase().includes(text.toLowerCase());
+    const syncs = coordinator.syncs();
+    const runnable = syncs
+      .filter(({ sync, target }) => mayDecide(visitor, target) && (matches(sync) || matches(`run ${sync} now`)))
+      .map(({ sync }) => sync);
+    const runs = text === "" ? [] : coordinator.runs().filter((run) => run.id.startsWith(text) || run.sync === text);
+    const hidden = pinboards === undefined ? (["pinboards"] as const) : [];
+    const page = search({
+      now: Date.now(),
+      text,
+      places: placesOf(visitor, hidden).filter(({ label }) => matches(label)),
+      runnable: runnable.slice(0, most),
+      syncs:
+        text === ""
+          ? []
+          : syncs
+              .map(({ sync }) => sync)
+              .filter(matches)
+              .slice(0, most),
+      runs: runs.slice(0, most),
+      ...(await peopleCalled(request, text)),
+    });
+    return send(request, reply, { title: "Search", crumbs: [{ label: "Search" }] }, page);
+  });
+
+  /** The users and groups of the targets that whoever asks may see, as far as these are listed. */
+  async function peopleCalled(
+    request: FastifyRequest,
+    text: string,
+  ): Promise<{ people: (ListedPrincipal & { target: string })[]; unlisted: string[] }> {
+    const { target: own } = visitorOf(request);
+    const [found, unlisted]: [(ListedPrincipal & { target: string })[], string[]] = [[], []];
+    if (text.length < 2) return { people: found, unlisted };
+    for (const target of people.targets().filter((each) => own === undefined || each === own)) {
+      // A target that cannot be listed is no reason to find nothing: its own page says why.
+      const rows = await people
+        .list(
+          target,
+          undefined,
+          async (listing) => (await listing.search(text, undefined, { offset: 0, limit: most })).rows,
+        )
+        .catch(() => undefined);
+      if (rows === undefined) unlisted.push(target);
+      else found.push(...rows.map((row) => Object.assign(row, { target })));
+    }
+    return { people: found.slice(0, 2 * most), unlisted };
+  }
+}
