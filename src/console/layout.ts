@@ -150,7 +150,7 @@ function top(frame: Frame): Html {
   const own = sections.find(({ name }) => name === section);
   const path: readonly Crumb[] = crumbs ?? (own === undefined || own.label === title ? [] : [{ label: title }]);
   const whole: readonly Crumb[] = own === undefined ? path : [{ label: own.label, href: own.href }, ...path];
-  return html`<div class="top">
+  return html`<section class="top" aria-label="Place and daemon">
     <button type="button" class="menu" popovertarget="menu" title="Menu">
       ${icon("menu")}<span class="aloud">Menu</span>
     </button>
@@ -166,7 +166,7 @@ function top(frame: Frame): Html {
       </ol>
     </nav>
     ${frame.daemon !== undefined && daemonState(frame.daemon)}
-  </div>`;
+  </section>`;
 }
 
 function daemonState({ isStopping, running, lastActivity }: DaemonState): Html {

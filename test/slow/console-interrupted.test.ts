@@ -30,7 +30,7 @@ test("a session that ends, and a daemon that stops, in the middle of a decision,
   };
   await signOut();
   await page.getByRole("button", { name: "Apply 4 changes" }).click();
-  expect(await page.getByRole("alert").textContent()).toBe(
+  expect((await page.getByRole("alert").textContent())?.trim()).toBe(
     "Your session has ended, so nothing was done. Sign in, and do it again.",
   );
   expect(await window.accessibility()).toEqual([]);

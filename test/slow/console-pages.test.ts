@@ -53,12 +53,20 @@ test("with the keyboard alone: sign in, look at a plan, approve it, watch it, fi
   await keyboard.press("g");
   await keyboard.press("p");
   await page.waitForURL("**/people");
-  await keyboard.press("/");
+  await keyboard.press("f");
   await keyboard.type("hopper");
   await keyboard.press("Enter");
   await page.waitForURL("**text=hopper**");
   await keyboard.press("j");
   expect(await focused()).toBe("grace");
+  await keyboard.press("Enter");
+  await page.getByText("user of analytics").waitFor();
+  // The search over everything leads there, too.
+  await page.goto("/");
+  await keyboard.press("/");
+  await keyboard.type("hopper");
+  await page.getByRole("dialog").getByRole("link", { name: "grace" }).waitFor();
+  expect(await window.accessibility()).toEqual([]);
   await keyboard.press("Enter");
   await page.getByText("user of analytics").waitFor();
   await keyboard.press("?");
@@ -74,7 +82,7 @@ test("with the keyboard alone: sign in, look at a plan, approve it, watch it, fi
   await page.setViewportSize({ width: 360, height: 800 });
   const wrong: string[] = [];
   const kindOf = (path: string): string => path.replace(/\?.*/, "").replace(/\d{8}-\d{6}-\w+/, ":id");
-  const first = [`/runs/${held.id}/approve`, `/people/user?name=${encodeURIComponent(hostile[0]!)}`];
+  const first = [`/runs/${held.id}/approve`, "/search?q=ada", `/people/user?name=${encodeURIComponent(hostile[0]!)}`];
   const [waiting, seen] = [[...first, "/"], new Map<string, string>()];
   for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
     if (seen.has(kindOf(path))) continue;

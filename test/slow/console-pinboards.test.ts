@@ -82,7 +82,10 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   expect(await card("Names").textContent()).toContain("gnp.\\u{202e}cod");
   expect(await card("Many").textContent()).toContain("10,000 points");
   expect(await card("Rows").textContent()).toMatch(/The first 10 of\s+250 rows/);
-  expect(await card("Broken").textContent()).toMatch(/nothing_like_that is not a table/);
+  await card("Broken").scrollIntoViewIfNeeded();
+  await card("Broken")
+    .getByText(/nothing_like_that is not a table/)
+    .waitFor();
   expect(await card("Misnamed").textContent()).toMatch(/did you mean "net"\?/);
   await card("Many").getByText("As a table").click();
   await card("Many").getByRole("columnheader", { name: "x" }).waitFor();

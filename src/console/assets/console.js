@@ -137,13 +137,16 @@ function openPalette() {
   const find = async () => {
     asked?.abort();
     asked = new AbortController();
-    const answer = await fetch(`/search?q=${encodeURIComponent(input.value)}`, { signal: asked.signal }).catch(
-      () => {},
-    );
-    if (answer === undefined) return;
-    // The session is over: the page asks to sign in.
-    if (answer.redirected) return location.reload();
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const { signal } = asked;
+    const ask = async () => {
+      const answer = await fetch(`/search?q=${encodeURIComponent(input.value)}`, { signal });
+      // The session is over: the page asks to sign in.
+      return answer.redirected ? location.reload() : answer.text();
+    };
+    // What is asked no more, or cannot be, leaves what was found before.
+    const text = await ask().catch(() => undefined);
+    if (text === undefined || signal.aborted) return;
+    const page = new DOMParser().parseFromString(text, "text/html");
     const results = page.querySelector("#results") ?? page.querySelector("#main");
     if (results !== null) found.replaceChildren(document.adoptNode(results));
   };

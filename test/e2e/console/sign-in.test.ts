@@ -43,7 +43,7 @@ test("an administrator signs in, sees the overview, and signs out: then the sess
   expect(await page.title()).toBe("Sign in · Rollcall");
   expect(await window.accessibility()).toEqual([]);
   await window.signIn("admin", "wrong");
-  expect(await page.getByRole("alert").textContent()).toBe("The name or the password is wrong.");
+  expect((await page.getByRole("alert").textContent())?.trim()).toBe("The name or the password is wrong.");
   expect(window.problems.splice(0).map((each) => each.split(" ", 2).join(" "))).toContain("answer: 401");
   await window.signIn("admin", admin.password);
   // To where they wanted to go.
@@ -128,7 +128,7 @@ test("viewers may look where the configuration says so; `console: false` turns i
   const url = await urlOf(running, "service");
   const cookie = cookieOf(await post(`${url}/sign-in`, { username: "ada", password: "initial-user-secret" }));
   const page = await (await fetch(url, { headers: { cookie } })).text();
-  expect(page).toContain("<small>viewer</small>");
+  expect(page).toContain("<small>viewer · Rollcall");
   const id = /href="\/runs\/([\w-]+)"/.exec(page)?.[1] ?? "";
   const statusOf = async (path: string): Promise<number> =>
     (await fetch(`${url}/runs/${id}${path}`, { headers: { cookie } })).status;
