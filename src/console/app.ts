@@ -34,16 +34,27 @@ export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | 
 }
 
 const asset = (name: string): string => fileURLToPath(new URL(`src/console/assets/${name}`, root));
-const font = (family: string, subset: string): string =>
-  fileURLToPath(import.meta.resolve(`@fontsource-variable/${family}/files/${family}-${subset}-wght-normal.woff2`));
 
 /** What pages load, by the name they call it. */
 const files: ReadonlyMap<string, string> = new Map([
   ["htmx.js", fileURLToPath(import.meta.resolve("htmx.org/dist/htmx.min.js"))],
   ["hx-sse.js", fileURLToPath(import.meta.resolve("htmx.org/dist/ext/hx-sse.min.js"))],
-  ["sans.woff2", font("hanken-grotesk", "latin")],
-  ["sans-ext.woff2", font("hanken-grotesk", "latin-ext")],
-  ["mono.woff2", font("red-hat-mono", "latin")],
+  [
+    "sans.woff2",
+    fileURLToPath(
+      import.meta.resolve("@fontsource-variable/hanken-grotesk/files/hanken-grotesk-latin-wght-normal.woff2"),
+    ),
+  ],
+  [
+    "sans-ext.woff2",
+    fileURLToPath(
+      import.meta.resolve("@fontsource-variable/hanken-grotesk/files/hanken-grotesk-latin-ext-wght-normal.woff2"),
+    ),
+  ],
+  [
+    "mono.woff2",
+    fileURLToPath(import.meta.resolve("@fontsource-variable/red-hat-mono/files/red-hat-mono-latin-wght-normal.woff2")),
+  ],
   ["base.css", asset("base.css")],
   ["console.css", asset("console.css")],
   ["console.js", asset("console.js")],

@@ -71,7 +71,7 @@ function nothing(isFiltered: boolean, runnable: readonly string[]): Html {
 }
 
 /** Runs, newest first. */
-export function list(found: readonly RunRecord[], now: number): Html {
+function list(found: readonly RunRecord[], now: number): Html {
   return table<RunRecord>(
     "Runs",
     [
