@@ -15,6 +15,7 @@ import type { CommonOptions, LimitOptions, NotifyOptions, OverrideOptions } from
 import type { Runner } from "./runner.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
+import { checkCounts } from "#sync/coordinator/approvals.ts";
 import { checkApprovable } from "#sync/coordinator/refusals.ts";
 import { localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
@@ -103,6 +104,7 @@ export async function approve(context: Context, id: string, options: ApproveOpti
     const approval = { by: localActor(), overrides, selection, reason: options.reason, digest: run.digest };
     if (asks) {
       checkApprovable(run, approval);
+      checkCounts(run, approval.by, selection);
       await showStoredPlan(context, run, document);
       if (!(await confirmed(context, approvalQuestion(run, selection)))) {
         await document.end({ outcome: "declined", run: run.id });

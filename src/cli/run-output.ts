@@ -12,6 +12,7 @@ import { describeCheck, leavingWords, totalsOf } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Selection } from "#plan/selection.ts";
 import { openStored } from "#plan/stored.ts";
+import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import type { Begun, CommandCoordinator } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Report, RunResult } from "#sync/context.ts";
@@ -35,6 +36,8 @@ interface Ending {
   readonly expiresAt?: string | undefined;
   /** For a person: the command that applies what was planned. */
   readonly next?: string | undefined;
+  /** How many have approved it, where that is not enough: `1 of 2 approved; needs one more`. */
+  readonly approvals?: string | undefined;
   /** For a person: what follows from an approval that changes nothing yet. */
   readonly accepted?: string | undefined;
   /** What was exported after it. */
@@ -146,6 +149,11 @@ export async function showEnd(
   const { id, state, sameAs, error, waiting, expiresAt, recovery } = run;
   const same = sameAs === undefined ? undefined : others.find((other) => other.id === sameAs);
   if (same !== undefined) return showEnd(document, same);
+  const approvals = approvalsWords(run);
+  if (approvals !== undefined && (run.approvals ?? []).length > 0) {
+    await document.end({ outcome: "pending", run: id, expiresAt, approvals });
+    return exitCodes.held;
+  }
   if (error !== undefined) {
     await document.fail(error, { run: id, recovery });
     // A pending run whose approval failed stays pending, and waits for a person.
@@ -251,12 +259,15 @@ function textDocuments(output: Output, { limit }: LimitOption): Documents {
         }))
           await output.write(part);
       },
-      end: async ({ outcome, run = "", expiresAt, exported, next, accepted }) => {
+      end: async ({ outcome, run = "", expiresAt, exported, next, accepted, approvals }) => {
         if (next !== undefined) await output.write(forCaller(`  apply exactly this: \`${next}\`\n`));
         if (outcome === "applied") await output.write(`${sync}: applied and verified\n`);
         if (accepted !== undefined) await output.write(`${sync}: accepted; ${accepted}\n`);
         if (outcome === "declined") await output.write(`${sync}: nothing was applied\n`);
-        if (outcome === "pending") {
+        if (approvals !== undefined) {
+          const until = expiresAt === undefined ? "" : ` until ${expiresAt}`;
+          await output.write(`${sync}: ${approvals}: nothing was applied, run ${run} waits for approval${until}\n`);
+        } else if (outcome === "pending") {
           const until = expiresAt === undefined ? "" : ` until ${expiresAt}`;
           const next = `  ${command("approve", run)}\n  ${command("reject", run)}\n`;
           await output.write(forCaller(`${sync}: nothing was applied: run ${run} waits for approval${until}\n${next}`));
@@ -306,7 +317,8 @@ function jsonDocuments(output: Output): Documents {
           if (report.departures !== undefined) await output.write(`,"departures":${JSON.stringify(report.departures)}`);
           if (report.waiting.length > 0) await output.write(`,"waiting":${JSON.stringify(report.waiting)}`);
         },
-        end: ({ outcome, run, expiresAt, exported }) => close({ outcome, run, expiresAt, export: exported }),
+        end: ({ outcome, run, expiresAt, exported, approvals }) =>
+          close({ outcome, run, expiresAt, approvals, export: exported }),
         fail: (error, failed) => close({ ...failed, error }),
       };
     },

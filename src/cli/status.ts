@@ -12,6 +12,7 @@ import { errorDocument } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
 import { leavingWords } from "#plan/render/shared.ts";
 import { painter } from "#plan/render/text.ts";
+import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import { isOpen, standingsOf, stateName } from "#state/record.ts";
@@ -159,7 +160,7 @@ function attentionLines(standing: Standing, now: number): string[] {
     const until = expiresAt === undefined ? "" : ` (expires ${relatively(expiresAt, now)})`;
     const beyond = state === "held" ? trippedLimits(run) : [];
     lines.push(
-      `${sync}: run ${id} ${state === "held" ? `is ${stateOf(run)}` : "waits for approval"}${what}${until}`,
+      `${sync}: run ${id} ${state === "held" ? `is ${stateOf(run)}` : "waits for approval"}${approvalsWords(run) === undefined ? "" : ` (${approvalsWords(run)})`}${what}${until}`,
       `  ${command("show", id)}`,
       `  ${command("approve", id, ...(beyond.length === 0 ? [] : ["--override", beyond.join(",")]))}`,
     );

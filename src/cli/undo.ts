@@ -5,6 +5,7 @@ import type { Runner } from "./runner.ts";
 import type { Report } from "#sync/context.ts";
 import { localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
+import { objectionTo } from "#sync/coordinator/approvals.ts";
 import { withCoordinator } from "#cli/coordinator.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { approvalQuestion, confirmed, showEnd, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
@@ -44,7 +45,8 @@ export async function undo(
     const planned = await withCoordinator(context, async (coordinator) => {
       const begun = await coordinator.undo(run.id, { by }, watcher);
       const ended = await begun.ended;
-      if (ended.state === "pending" && context.output.interactive) return ended;
+      // Who asks for the undo may be one who must not approve it.
+      if (ended.state === "pending" && context.output.interactive && objectionTo(ended, by) === undefined) return ended;
       return showRun(context, coordinator, document, { begun, isShown: () => isShown });
     });
     if (typeof planned === "number") return planned;

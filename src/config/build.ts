@@ -73,6 +73,17 @@ export function buildRules({
   };
 }
 
+/** One person approves, unless it says more. */
+function buildApproval(approval: Sync["approval"]): Pick<SyncConfiguration, "approval" | "approvers"> {
+  if (typeof approval === "string")
+    return { approval, approvers: { people: 1, beyondLimits: 1, notTheRequester: false } };
+  const { required, people, beyondLimits = people, notTheRequester } = approval;
+  return {
+    approval: required ? "required" : "automatic-within-limits",
+    approvers: { people, beyondLimits, notTheRequester },
+  };
+}
+
 function buildSync({
   from,
   join,
@@ -84,10 +95,12 @@ function buildSync({
   memberships: { keepManual },
   defaultPassword,
   limits,
+  approval,
   ...rest
 }: Sync): SyncConfiguration {
   return {
     ...rest,
+    ...buildApproval(approval),
     from: from.map((each) => (typeof each === "string" ? each : each.source)),
     optional: from.flatMap((each) => (typeof each === "object" && each.optional ? [each.source] : [])),
     rules: buildRules({ join, users, groups, staticGroups, defaultGroups, groupsFromRules }),

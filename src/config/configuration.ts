@@ -120,6 +120,8 @@ export interface SyncConfiguration {
   readonly limits: Limits;
   /** Who approves a plan: a person, nobody, or a person only when a limit is tripped. */
   readonly approval: "required" | "automatic" | "automatic-within-limits";
+  /** How many different people must approve a plan, and one beyond a limit; and whether the person who asked for it may. */
+  readonly approvers: { readonly people: number; readonly beyondLimits: number; readonly notTheRequester: boolean };
   /** How long a plan waits for approval. */
   readonly approvalExpires: number;
   /** The password of created users; absent: a random one for each run, which nobody knows. */

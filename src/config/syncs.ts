@@ -32,6 +32,32 @@ const absentName = z
 /** Names of groups. */
 const groupList = z.array(values.principalName, { error: 'expected a list of group names like ["everyone"]' });
 
+/** How many people. */
+const people = z
+  .int({ error: "expected a whole number of people, from 1 to 10" })
+  .min(1, { error: "expected a whole number of people, from 1 to 10" })
+  .max(10, { error: "expected a whole number of people, from 1 to 10" });
+
+const approvalRules = z
+  .strictObject({
+    required: z
+      .boolean({ error: "expected true or false" })
+      .prefault(true)
+      .describe("true: every plan waits for approval. false: only a plan beyond a limit does."),
+    people: people.prefault(1).describe("How many different people must approve a plan."),
+    beyondLimits: people
+      .exactOptional()
+      .describe("How many must approve a plan beyond a limit. Absent: as many as for any other."),
+    notTheRequester: z
+      .boolean({ error: "expected true or false" })
+      .prefault(false)
+      .describe("true: the person who asked for a run cannot approve its plan."),
+  })
+  .refine(({ people, beyondLimits = people }) => beyondLimits >= people, {
+    path: ["beyondLimits"],
+    error: "a plan beyond a limit needs at least as many people as any other",
+  });
+
 const rules = {
   include: expression('entry.status == "active"')
     .exactOptional()
@@ -313,11 +339,14 @@ export const sync = z.strictObject({
     ),
   limits: limits.describe("The most a run may change, and the least it must find."),
   approval: z
-    .enum(["required", "automatic", "automatic-within-limits"])
+    .union([z.enum(["required", "automatic", "automatic-within-limits"]), approvalRules], {
+      error:
+        "expected required, automatic, automatic-within-limits, or { required, people, beyondLimits, notTheRequester }",
+    })
     .prefault("automatic")
     .describe(
       "Who approves a plan. required: always a person. automatic: nobody; a plan beyond the limits is held. " +
-        "automatic-within-limits: a person, but only when a limit is tripped.",
+        "automatic-within-limits: a person, but only when a limit is tripped. Or how many people.",
     ),
   approvalExpires: values.duration.prefault("24h").describe("How long a plan can wait for approval."),
   defaultPassword: z

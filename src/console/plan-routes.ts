@@ -8,6 +8,7 @@ import type { Counts, Plan } from "#plan/change.ts";
 import { planFormats, sectionsOf } from "#plan/render/shared.ts";
 import { withParts } from "#plan/stored.ts";
 import type { Excerpts, Filter } from "#plan/stored.ts";
+import { objectionTo } from "#sync/coordinator/approvals.ts";
 import type { Begun } from "#sync/coordinator/coordinator.ts";
 import { may, refusalOf } from "#roles.ts";
 import { isOpen } from "#state/record.ts";
@@ -69,7 +70,14 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
         ? undefined
         : await excerpts(run, toFilter(filter), (found) => pageOf(found, counts, offsetOf(from)));
     const may = mayDecide(visitorOf(request), run.target);
-    const page = plan({ now: Date.now(), run, mayDecide: may, filter, shown });
+    const page = plan({
+      now: Date.now(),
+      run,
+      mayDecide: may,
+      objection: objectionTo(run, actorOf(request)),
+      filter,
+      shown,
+    });
     return send(request, reply, { ...frame(run, "Plan"), live: request.url }, page);
   });
 
@@ -182,8 +190,9 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
     ...page: readonly "plan"[]
   ): Promise<FastifyReply> {
     try {
-      const { id } = await decide();
-      return reply.redirect(at("/runs", id, ...page), 303);
+      const ended = await decide();
+      // An approval that is not the last one leaves a plan that waits.
+      return reply.redirect(isOpen(ended) ? at("/runs", ended.id, "plan") : at("/runs", ended.id, ...page), 303);
     } catch (error) {
       if (!(error instanceof Refusal) || error.status !== 409) throw error;
       return await conflicted(request, reply, findRun(control.daemon().coordinator, run.id), error.message);

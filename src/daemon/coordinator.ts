@@ -50,9 +50,9 @@ export async function openLocalCoordinator(
 
 function settingsOf(configuration: Configuration): Readonly<Record<string, SyncSettings>> {
   return Object.fromEntries(
-    Object.entries(configuration.syncs).map(([name, { to, approval, approvalExpires, schedule }]) => {
+    Object.entries(configuration.syncs).map(([name, { to, approval, approvers, approvalExpires, schedule }]) => {
       const place = placeOf(configuration, to);
-      return [name, { target: to, place, approval, approvalExpires, schedule }];
+      return [name, { target: to, place, approval, approvers, approvalExpires, schedule }];
     }),
   );
 }

@@ -94,7 +94,9 @@ export class Filter {
 
   #takeRun(run: RunRecord): Announcement | { readonly settle: RunRecord } | undefined {
     // A decision about a waiting run changes its record before its state.
-    if (run.state !== "running" && !this.#once(`${run.id} ${run.state}`)) return undefined;
+    const approvals = (run.approvals ?? []).length;
+    const stage = approvals === 0 ? run.state : `${run.state} ${approvals}`;
+    if (run.state !== "running" && !this.#once(`${run.id} ${stage}`)) return undefined;
     switch (run.state) {
       case "pending":
       case "held":
@@ -136,7 +138,8 @@ export class Filter {
 
   #waiting(run: RunRecord, event: "pending" | "held"): Announcement | undefined {
     const known = this.#of(run.sync);
-    const plan = `${event} ${run.heldBy ?? ""} ${run.digest ?? run.id}`;
+    // An approval that is not enough is news, too: for those who can give the next one.
+    const plan = `${event} ${run.heldBy ?? ""} ${run.digest ?? run.id}${"+".repeat((run.approvals ?? []).length)}`;
     if (known.plan === plan) return undefined;
     // A plan for some waits beside the one for everybody.
     if (run.for === undefined) this.#syncs.set(run.sync, { ...known, plan });

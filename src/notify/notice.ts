@@ -9,6 +9,8 @@ import { isEmpty, leavingWords, nameLimits } from "#plan/render/shared.ts";
 import { noteLines, readNotes, withoutNames as notesWithoutNames } from "#plan/note.ts";
 import type { Note, NoteDocument } from "#plan/note.ts";
 import type { RunRecord } from "#state/record.ts";
+import { approvalsWords } from "#sync/coordinator/approvals.ts";
+import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { formatNumber } from "#text.ts";
 import type { NoticeEvent } from "./options.ts";
 
@@ -141,14 +143,18 @@ export function withoutNames(notice: Notice): Notice {
 }
 
 function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: Circumstances): string {
-  const { counts, leaving } = run;
+  const { counts, leaving, approvals = [] } = run;
+  const isApproved = approvals.length > 0;
+  const approvalWords = `${approvalsWords(run)} (by ${approvals.map(({ by }) => by.name).join(", ")})`;
   const changes = counts === undefined ? "" : changesIn(counts);
   const departing = leaving === undefined ? "" : `; ${leavingWords(leaving, event === "held")}`;
   const planned = counts === undefined || (isEmpty(counts) && leaving !== undefined) ? "" : `; planned were ${changes}`;
   switch (event) {
     case "pending":
+      if (isApproved) return `${approvalWords}${changes === "" ? "" : `: ${changes}`}${departing}`;
       return `a plan awaits approval${run.caution === undefined ? "" : `, because ${run.caution}`}: ${changes}${departing}`;
     case "held":
+      if (isApproved) return `${approvalWords}, despite ${nameLimits(trippedLimits(run))}${planned}${departing}`;
       return `${heldBy(run)}${planned}${departing}`;
     case "failed": {
       const often = failures > 1 ? ` ${times(failures)}, and is given up until the next slot` : "";

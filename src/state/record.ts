@@ -116,6 +116,14 @@ export interface Decision {
   readonly selection?: Selection;
 }
 
+/** Who must approve a plan. */
+export interface Approvers {
+  /** How many different people. */
+  readonly people: number;
+  /** The person who asked for the run does not count. */
+  readonly notTheRequester: boolean;
+}
+
 /** What a run found in one of its sources. */
 export interface SourceRead {
   readonly source: string;
@@ -181,6 +189,10 @@ export interface RunRecord {
   /** Later runs found the same plan: how often, and when last. */
   readonly foundAgain?: { readonly count: number; readonly lastAt: string };
   readonly decisions: readonly Decision[];
+  /** Who must approve its plan while it waits. Absent: one person. */
+  readonly approvers?: Approvers | undefined;
+  /** The approvals of a plan that waits for more of them. With the last one they become its decisions. */
+  readonly approvals?: readonly Decision[] | undefined;
   /** For a superseded run: the run that waits with the same plan. */
   readonly sameAs?: string;
   /** When it began to send the list to be applied: from then on the target may have changed. */

@@ -22,6 +22,8 @@ export interface RunOptions {
   readonly approval?: ApprovalPolicy | undefined;
   /** The digest of the plan that a person was shown and wants applied, or its beginning; any other plan is held. */
   readonly digest?: string | undefined;
+  /** Where one person may not be enough: how many must approve a plan, and one beyond a limit, and how many have. */
+  readonly approvers?: { readonly people: number; readonly beyondLimits: number; readonly given: number } | undefined;
   /** The limits that a person overrides for this plan. */
   readonly overrides?: readonly Overridable[] | undefined;
   /** True: it undoes earlier runs. */
@@ -99,6 +101,8 @@ export interface Verdict {
   readonly changed: boolean;
   /** The limits that hold it, or ask for its approval. */
   readonly beyond: readonly LimitCheck[];
+  /** It waits, since more people must approve it than have. */
+  readonly mustBeShared: boolean;
 }
 
 /** Opens the ledger, and asks the sources for their versions. Close the ledger after use. */

@@ -9,6 +9,7 @@ import type { TextOptions } from "#plan/render/text.ts";
 import type { Filter } from "#plan/stored.ts";
 import { formatName, pluralize } from "#text.ts";
 import { exactly, forCaller, lasting, relatively } from "#times.ts";
+import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { isOpen, runDocument, stateName } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -141,12 +142,20 @@ export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number
     ...factOf("stages", ...run.stages.map(stageLine)),
     ...(run.counts === undefined ? [] : factOf("changes", shortCounts(run.counts) || "none")),
     ...factOf("decisions", ...run.decisions.map((each) => `${decisionWords(each)} (${moment(each.at)})`)),
+    ...factOf("approvals", ...approvalLines(run)),
     ...(foundAgain === undefined
       ? []
       : factOf("found again", `${pluralize(foundAgain.count, "time")}, last ${moment(foundAgain.lastAt)}`)),
     ...(recovery === undefined ? [] : factOf("recovery", recovery)),
     ...(expiresAt === undefined || !isOpen(run) ? [] : factOf("expires", moment(expiresAt))),
   ];
+}
+
+/** How many have approved it, and who. */
+function approvalLines(run: RunRecord): string[] {
+  const { approvals = [] } = run;
+  const words = approvalsWords(run);
+  return [...(words === undefined ? [] : [words]), ...approvals.map((each) => decisionWords(each))];
 }
 
 /** Nothing without a line. */

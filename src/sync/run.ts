@@ -86,15 +86,24 @@ async function prepare({ sync, options, ...run }: Run): Promise<PlanningOptions>
   return { ...options, warn, now, unchanged, baseline, history: ledger.history, signal: run.watching.signal() };
 }
 
-function judge({ sync }: Run, planned: Planned): Verdict {
-  return { changed: changes(planned.plan.counts) > 0, beyond: beyondLimits(sync, planned) };
+function judge({ sync, options }: Run, planned: Planned): Verdict {
+  const { approvers, digest } = options;
+  const isOverridden = planned.checks.some(({ overridden }) => overridden);
+  const changed = changes(planned.plan.counts) > 0;
+  const needed = isOverridden ? approvers?.beyondLimits : digest !== undefined && changed ? approvers?.people : 0;
+  return {
+    changed,
+    beyond: beyondLimits(sync, planned),
+    mustBeShared: (needed ?? 0) > (approvers?.given ?? 0),
+  };
 }
 
 /** Shows the plan to whoever asked for the run, and stores it where somebody may have to decide about it. */
-async function show({ sync, options, workbench }: Run, planned: Planned, { changed, beyond }: Verdict): Promise<void> {
+async function show({ sync, options, workbench }: Run, planned: Planned, verdict: Verdict): Promise<void> {
+  const { changed, beyond, mustBeShared } = verdict;
   await options.report?.(reportOf(sync, planned));
   if (!options.apply) return;
-  if (changed || beyond.length > 0) await options.store?.(workbench, planned);
+  if (changed || beyond.length > 0 || mustBeShared) await options.store?.(workbench, planned);
   else if ((planned.quarantined ?? 0) > 0) await options.storeQuarantined?.(workbench);
 }
 
@@ -106,7 +115,7 @@ function reportOf({ name, target }: Sync, planned: Planned): Report {
 async function decide(
   { sync, options, connection }: Run,
   planned: Planned,
-  { changed, beyond }: Verdict,
+  { changed, beyond, mustBeShared }: Verdict,
   disagreements: readonly string[],
 ): Promise<"apply" | Exclude<RunResult["outcome"], "applied">> {
   holdUnlessAgreed(sync, planned, disagreements, options.digest);
@@ -121,7 +130,7 @@ async function decide(
     policy === "required" ||
     (policy === "automatic-within-limits" && beyond.length > 0) ||
     (!isShown && beyond.some(({ otherwise }) => otherwise === "approve"));
-  return changed && mustAsk ? "pending" : "apply";
+  return (changed && mustAsk) || mustBeShared ? "pending" : "apply";
 }
 
 function holdUnlessAgreed(

@@ -7,6 +7,7 @@ import { isPart } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { PlanDifferences } from "#plan/stored.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { approvalsFor } from "#sync/coordinator/approvals.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import type { RunRecord } from "#state/record.ts";
 import { decisionWords, selectionWords, stateOf } from "#state/run-text.ts";
@@ -44,6 +45,8 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
   const beyond = run.limits.filter(({ limit, tripped, overridden }) => tripped && !overridden && names.includes(limit));
   const count = changes(counts);
   const mustOverride = beyond.length > 0 && !part && noOverrides !== undefined;
+  const needed = run.approvers?.people ?? 1;
+  const nth = approvalsFor(run, part ? selection : undefined).length + 1;
   return html`${heading(run, now)}
     <section class="decision">
       <h2>
@@ -59,6 +62,17 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
         }
         The target is listed again first: if these are no longer the changes, nothing is applied.
       </p>
+      ${
+        needed > 1 &&
+        html`<p>
+          <b>Approval ${nth} of ${needed}.</b>
+          ${
+            nth < needed
+              ? `Nothing is applied before ${pluralize(needed - nth, "more person approves", "more people approve")} ${part ? "the same part of it" : "it"}.`
+              : "With it, the plan is applied."
+          }
+        </p>`
+      }
       ${part && html`<p>Groups stay where a member of theirs is left out. The rest is planned anew by the next run.</p>`}
       ${part && count === 0 && notice("waiting", "Nothing of the plan is selected.")}
       ${mustOverride && notice("bad", `Limits hold this plan: ${noOverrides}.`)}
@@ -85,15 +99,17 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
         /></label>
         <p class="buttons">
           ${
-            isAccepted && !mustOverride
-              ? html`<button type="submit" class="danger">
-                  Accept that ${formatPrincipals(leaving.users, leaving.groups)} leave
-                </button>`
-              : (count > 0 || !part) &&
-                !mustOverride &&
-                html`<button type="submit" ${counts.users.delete + counts.groups.delete > 0 && html`class="danger"`}>
-                  ${verbOf(counts)}
-                </button>`
+            nth < needed && !mustOverride
+              ? html`<button type="submit">Approve, as ${nth} of ${needed}</button>`
+              : isAccepted && !mustOverride
+                ? html`<button type="submit" class="danger">
+                    Accept that ${formatPrincipals(leaving.users, leaving.groups)} leave
+                  </button>`
+                : (count > 0 || !part) &&
+                  !mustOverride &&
+                  html`<button type="submit" ${counts.users.delete + counts.groups.delete > 0 && html`class="danger"`}>
+                    ${verbOf(counts)}
+                  </button>`
           }
           ${back(id)}
         </p>

@@ -8,6 +8,8 @@ import { aspects } from "#plan/stored.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { approvalsWords } from "#sync/coordinator/approvals.ts";
+import { decisionWords } from "#state/run-text.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { amount, chip, diff, empty, gauge, name, notice, pager, section, when } from "#console/components.ts";
@@ -33,6 +35,8 @@ export interface PlanPage {
   readonly run: RunRecord;
   /** Whether whoever looks may decide about it. */
   readonly mayDecide: boolean;
+  /** Why an approval of theirs would not count. */
+  readonly objection?: string | undefined;
   readonly filter: PlanFilter;
   /** What of the plan matches the filter; absent: the changes are no longer stored. */
   readonly shown?:
@@ -78,7 +82,7 @@ export function plan(page: PlanPage): Html {
  */
 export function summary(run: RunRecord, now: number | undefined, changesOf?: (cause: Cause) => string): Html {
   const { counts } = run;
-  return html`${verdict(run, now)} ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)}
+  return html`${verdict(run, now)} ${approvals(run, now)} ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)}
   ${counts !== undefined && !isEmpty(counts) && table(counts)} ${judgement(run, changesOf)}`;
 }
 
@@ -117,6 +121,24 @@ function verdict(run: RunRecord, now: number | undefined): Html | false {
         html`<b>${totals}.</b> Nothing is applied unless a person overrides
           ${beyond.length === 1 ? "this limit" : "these limits"}.${until}`,
       );
+}
+
+/** Who has approved a waiting plan, of how many. */
+function approvals(run: RunRecord, now: number | undefined): Html | false {
+  const words = approvalsWords(run);
+  const given = run.approvals ?? [];
+  if (words === undefined) return false;
+  return section(
+    "approvals",
+    "Approvals",
+    html`<p>${capitalized(words)}.</p>
+      ${
+        given.length > 0 &&
+        html`<ul>
+          ${given.map((each) => html`<li>${capitalized(decisionWords(each))}, ${when(each.at, now)}</li>`)}
+        </ul>`
+      }`,
+  );
 }
 
 function table({ users, groups, membershipsAdded, membershipsRemoved }: Counts): Html {
@@ -399,7 +421,7 @@ function downloads({ run: { id, digest }, filter, shown }: PlanPage): Html | fal
 }
 
 /** What stays in sight: what would happen, and the decisions. */
-function bar({ run, mayDecide, filter, shown }: PlanPage): Html | false {
+function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | false {
   const { id, digest = "", counts, leaving } = run;
   if (!isOpen(run) || counts === undefined) return false;
   const beyond = trippedLimits(run).length > 0;
@@ -415,7 +437,7 @@ function bar({ run, mayDecide, filter, shown }: PlanPage): Html | false {
     ${
       mayDecide
         ? html`<span class="buttons">
-            <a class="button" href="${at("/runs", id, "approve")}">${beyond ? "Override…" : "Approve…"}</a>
+            ${objection === undefined ? html`<a class="button" href="${at("/runs", id, "approve")}">${beyond ? "Override…" : "Approve…"}</a>` : html`<small class="quiet">${objection}.</small>`}
             ${
               isFiltered(filter) &&
               some > 0 &&

@@ -1,6 +1,7 @@
 import prometheus from "prom-client";
 import type { Counter, Histogram, Registry } from "prom-client";
 import { causeKinds } from "#plan/causes.ts";
+import { approvalsOf } from "#sync/coordinator/approvals.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import { stateName } from "#state/record.ts";
 import type { RunRecord, StateName, SyncEvent, SyncStatus } from "#state/record.ts";
@@ -170,6 +171,21 @@ function addSyncStatus(registry: Registry, observed: () => Observed | undefined)
   );
   perSync("rollcall_sync_running", "1: a run of the sync is under way.", (status) =>
     Number(status.running !== undefined),
+  );
+  perSync(
+    "rollcall_sync_approvals_missing",
+    "How many people have yet to approve the sync's waiting plan; 0: none waits.",
+    ({ pending }) => {
+      const run =
+        pending === undefined
+          ? undefined
+          : observed()
+              ?.runs()
+              .find(({ id }) => id === pending);
+      if (run === undefined) return 0;
+      const { given, needed } = approvalsOf(run) ?? { given: 0, needed: 1 };
+      return needed - given;
+    },
   );
   perSync(
     "rollcall_sync_next_slot_timestamp_seconds",

@@ -30,6 +30,9 @@ export type AuditEntry =
       readonly overrides?: readonly Overridable[];
       readonly selection?: Selection;
       readonly reason?: string;
+      /** Where several people must approve: which one this is, of how many. With the last one the plan is applied. */
+      readonly nth?: number | undefined;
+      readonly needed?: number | undefined;
     })
   | (OfRun & { readonly event: "rejected"; readonly digest?: string; readonly reason?: string })
   /** A person overrode limits for a plan, and asked for it to be applied without further approval. */

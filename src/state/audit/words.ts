@@ -35,7 +35,7 @@ export function entryWords({ event, facts }: Pick<Sealed, "event" | "facts">): r
       return [`requested run ${entry.run} of ${entry.sync}`, ...list("only for", entry.for), ...digest(entry.digest)];
     case "approved":
       return [
-        `approved run ${entry.run} of ${entry.sync}`,
+        `approved run ${entry.run} of ${entry.sync}${entry.needed === undefined ? "" : ` (${entry.nth} of ${entry.needed} people)`}`,
         ...digest(entry.digest),
         ...list("limits ignored", entry.overrides),
         ...selectionWords(entry.selection),

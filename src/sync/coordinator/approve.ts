@@ -1,8 +1,10 @@
+import type { AuditEntry } from "#state/audit/entry.ts";
 import { isPart } from "#plan/selection.ts";
 import { partOf } from "#state/plans.ts";
 import { planFromStore } from "#sync/plans/stored.ts";
 import { without } from "#state/record.ts";
-import type { Decision } from "#state/record.ts";
+import type { Decision, RunRecord } from "#state/record.ts";
+import { approvalsFor, approversOf, checkCounts } from "./approvals.ts";
 import { findRun, timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 import type { Approval, Begun, Watcher } from "./coordinator.ts";
@@ -17,26 +19,56 @@ export async function approve(
   watcher?: Watcher,
 ): Promise<Begun> {
   await expire(context);
-  const run = findRun(context, id);
-  checkApprovable(run, { digest, overrides, selection });
-  const { approvalExpires, target } = context.settingsOf(run.sync);
-  checkSameTarget(run, target, "approved");
+  const found = findRun(context, id);
+  checkApprovable(found, { digest, overrides, selection });
+  const settings = context.settingsOf(found.sync);
+  checkSameTarget(found, settings.target, "approved");
+  const approvers = approversOf(found, settings.approvers);
+  const run = { ...found, approvers };
+  checkCounts(run, by, selection);
   // The plan was shown with the limits that it trips: whoever approves it overrides them.
-  const passing = [...new Set([...overrides, ...(run.state === "pending" ? trippedLimits(run) : [])])];
+  const own = [...new Set([...overrides, ...(run.state === "pending" ? trippedLimits(run) : [])])];
   const part = isPart(selection);
   const approved = {
     digest: run.digest ?? "",
-    overrides: passing.length === 0 ? undefined : passing,
+    overrides: own.length === 0 ? undefined : own,
     selection: part ? selection : undefined,
     reason,
   };
-  const decisions: Decision[] = [...run.decisions, { decision: "approved", at: timestamp(context), by, ...approved }];
-  const running = { ...without(run, ["error", "endedAt", "recovery"]), state: "running", decisions } as const;
+  const given = approvalsFor(run, selection);
+  const approval: Decision = { decision: "approved", at: timestamp(context), by, ...approved };
+  const [nth, needed] = [given.length + 1, approvers?.people ?? 1];
+  const entry = {
+    event: "approved",
+    by,
+    sync: run.sync,
+    run: id,
+    ...approved,
+    ...(needed > 1 && { nth, needed }),
+  } as const;
+  if (nth < needed) return collect(context, run, approval, entry);
+  // A limit is overridden if everybody who approves has said so.
+  const passing = own.filter((limit) => given.every((each) => each.overrides?.includes(limit) === true));
+  const decisions: Decision[] = [...run.decisions, ...given, approval];
+  const running = {
+    ...without(run, ["error", "endedAt", "recovery", "approvals"]),
+    state: "running",
+    decisions,
+  } as const;
   const options = {
-    approvalExpires,
+    settings,
     overrides: passing,
     planner: planFromStore(context.plans, run, selection),
     storeAs: part ? partOf(id) : undefined,
   };
-  return start(context, running, options, [{ event: "approved", by, sync: run.sync, run: id, ...approved }], watcher);
+  return start(context, running, options, [entry], watcher);
+}
+
+/** Writes down an approval of a plan that needs more of them. The run waits on. */
+async function collect(context: Context, run: RunRecord, approval: Decision, entry: AuditEntry): Promise<Begun> {
+  await context.store.audit.append(entry);
+  const waiting = { ...run, approvals: [...(run.approvals ?? []), approval] };
+  await context.store.journal.put(waiting, undefined, [{ type: "run", run: waiting }]);
+  context.emit({ type: "run", run: waiting });
+  return { run: waiting, ended: Promise.resolve(waiting) };
 }

@@ -1,6 +1,7 @@
 import type { AuditEntry } from "#state/audit/entry.ts";
 import { idAfter } from "#state/runs.ts";
 import type { Decision, RunRecord } from "#state/record.ts";
+import { areSeveral } from "./approvals.ts";
 import { timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 import type { Begun, RunRequest, Watcher } from "./coordinator.ts";
@@ -18,16 +19,28 @@ export async function begin(
     digest === undefined
       ? []
       : [{ decision: "approved", at: timestamp(context), by, digest, overrides: unlessEmpty(overrides) }];
+  const shared = areSeveral(settings.approvers);
+  // Who names a plan approves it, which may not be enough; or may not count, since they ask for the run, too.
+  const given = settings.approvers.notTheRequester ? [] : approved;
   const { caution } = context.store.journal.state(sync);
   const isCautious = caution !== undefined && settings.approval !== "required" && digest === undefined;
   const reason = isCautious ? caution.reason : undefined;
-  const run = newRun(context, sync, { cause, by, slot, decisions: approved, caution: reason, for: people });
+  const begun = newRun(context, sync, {
+    cause,
+    by,
+    slot,
+    decisions: shared ? [] : approved,
+    caution: reason,
+    for: people,
+  });
+  const run = shared && given.length > 0 ? { ...begun, approvals: given } : begun;
   const of = { by, sync, run: run.id };
   const entries: AuditEntry[] = cause === "demand" ? [{ event: "asked", ...of, cause, digest, for: people }] : [];
   if (digest !== undefined && overrides.length > 0) entries.push({ event: "overridden", ...of, digest, overrides });
   const options = {
     approval: caution === undefined ? settings.approval : "required",
-    approvalExpires: settings.approvalExpires,
+    settings,
+    approvers: shared ? { ...settings.approvers, given: given.length } : undefined,
     digest,
     overrides,
     storeAs: run.id,

@@ -15,6 +15,8 @@ export interface SyncSettings {
   /** Identifies the target's service: runs to the same place never overlap. */
   readonly place: string;
   readonly approval: ApprovalPolicy;
+  /** How many different people must approve a plan, and one beyond a limit. */
+  readonly approvers: { readonly people: number; readonly beyondLimits: number; readonly notTheRequester: boolean };
   /** How long a plan can be approved, in milliseconds. */
   readonly approvalExpires: number;
   readonly schedule?: string | undefined;

@@ -3,15 +3,16 @@ import { messageOf } from "#errors.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import type { Note } from "#plan/note.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
-import { hasReadAll, hasSucceeded, isOpen, withPart } from "#state/record.ts";
+import { hasReadAll, hasSucceeded, isOpen, without, withPart } from "#state/record.ts";
 import type { RunRecord, Stage, StageRecord, SyncState } from "#state/record.ts";
 import { run as runSync } from "#sync/run.ts";
 import type { Report, RunOptions } from "#sync/context.ts";
 import type { Planned } from "#sync/planning/limits.ts";
 import { SlotTakenError } from "#state/store.ts";
 import type { Sync } from "#sync/sync.ts";
+import { approversOf } from "./approvals.ts";
 import { interruptionOf, timestamp } from "./context.ts";
-import type { Context } from "./context.ts";
+import type { Context, SyncSettings } from "./context.ts";
 import type { Begun, Watcher } from "./coordinator.ts";
 import { endedByError, endedWith, endNotWritten, finish } from "./finish.ts";
 import { findOutcome, recoverSync } from "./recover.ts";
@@ -19,11 +20,14 @@ import { findOutcome, recoverSync } from "./recover.ts";
 /** How many warnings of sources go into a record. */
 const mostWarnings = 50;
 
-export interface ExecuteOptions extends Pick<RunOptions, "approval" | "digest" | "overrides" | "planner"> {
+export interface ExecuteOptions extends Pick<
+  RunOptions,
+  "approval" | "approvers" | "digest" | "overrides" | "planner"
+> {
   /** The name to store the plan under; absent: it is stored already. */
   readonly storeAs?: string | undefined;
-  /** How long the plan can be approved, in milliseconds. */
-  readonly approvalExpires: number;
+  /** How long the plan can be approved, in milliseconds, and by how many. */
+  readonly settings: Pick<SyncSettings, "approvalExpires" | "approvers">;
   /** Notes for the record, besides those of the plan, one line each. */
   readonly notes?: readonly Note[];
 }
@@ -121,12 +125,31 @@ async function execute(
   } finally {
     await sync?.target.close();
   }
-  const run = await followUp(context, ended, options.storeAs);
+  const run = await followUp(context, withApprovers(ended, options.settings.approvers), options.storeAs);
   return finish(context, run).catch((error: unknown) => {
     const lost = endNotWritten(run, error, timestamp(context));
     context.emit({ type: "run", run: lost });
     return lost;
   });
+}
+
+/**
+ * Who must approve a plan that waits is written with it; who has, by naming it. Once it was applied, that is the decision.
+ */
+function withApprovers(run: RunRecord, rules: SyncSettings["approvers"]): RunRecord {
+  const { approvals = [], decisions, digest } = run;
+  if (run.state === "pending") {
+    // A beginning of the digest is enough to name a plan.
+    const whole = approvals.map((each) => ({ ...each, digest: digest ?? each.digest }));
+    return {
+      ...run,
+      approvers: approversOf(run, rules),
+      approvals: whole.length === 0 ? undefined : whole,
+    };
+  }
+  const rest = without(run, ["approvals", "approvers"]);
+  if (run.state === "held") return { ...rest, approvers: approversOf(run, rules) };
+  return hasSucceeded(run) ? { ...rest, decisions: [...decisions, ...approvals] } : rest;
 }
 
 /** What a run that was applied leads to: only the part that was approved stays stored, and the export. */
@@ -167,7 +190,7 @@ class Recording {
   /** What the run is to do, and whom it tells. */
   runOptions(): Omit<RunOptions, "interruption"> {
     const { store, memory, now } = this.#context;
-    const { approval, digest, overrides, planner, storeAs } = this.#options;
+    const { approval, approvers, digest, overrides, planner, storeAs } = this.#options;
     const { id, undoes, for: people } = this.#run;
     return {
       id,
@@ -175,6 +198,7 @@ class Recording {
       for: people,
       apply: true,
       approval,
+      approvers,
       digest,
       overrides,
       planner,
@@ -196,7 +220,7 @@ class Recording {
     this.#stages.end();
     this.#update({ notes: [...this.#run.notes, ...this.#warnings] });
     const at = this.#context.now();
-    const expiresAt = new Date(at + this.#options.approvalExpires).toISOString();
+    const expiresAt = new Date(at + this.#options.settings.approvalExpires).toISOString();
     return by(this.#run, new Date(at).toISOString(), expiresAt);
   }
 

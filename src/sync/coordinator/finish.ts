@@ -27,10 +27,18 @@ export function finish(context: FinishContext, run: RunRecord): Promise<RunRecor
     if (twin === undefined) return writeEnd(context, run, supersededBy(run, journal, at));
     if (run.kept) await context.plans.renew(twin.id, run.id);
     const foundAgain = { count: (twin.foundAgain?.count ?? 0) + 1, lastAt: at };
-    const { expectations, limits } = run;
+    const { expectations, limits, approvers } = run;
     const seal = run.kept ? run.seal : twin.seal;
-    const again = { ...without(twin, ["error"]), limits, expectations, seal, ...errorOf(run, twin.id), foundAgain };
-    const same = without(run, ["expiresAt", "heldBy", "error"]);
+    const again = {
+      ...without(twin, ["error"]),
+      limits,
+      expectations,
+      seal,
+      approvers,
+      ...errorOf(run, twin.id),
+      foundAgain,
+    };
+    const same = without(run, ["expiresAt", "heldBy", "error", "approvals", "approvers"]);
     return write(context, { ...same, state: "superseded", sameAs: twin.id, endedAt: at, kept: false }, [again]);
   });
 }

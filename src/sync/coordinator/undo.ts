@@ -20,10 +20,10 @@ export async function undo(
   const { sync } = undone;
   const later = store.journal.runs.filter((other) => other.sync === sync && other.id >= id && hasApplied(other));
   checkUndoable(undone, later);
-  const { target, approvalExpires } = settingsOf(sync);
-  for (const each of later) checkSameTarget(each, target, "undone");
+  const settings = settingsOf(sync);
+  for (const each of later) checkSameTarget(each, settings.target, "undone");
   const run = newRun(context, sync, { cause: "undo", by, undoes: id, decisions: [] });
   const planner = planUndo(plans, later);
-  const options = { approval: "required", approvalExpires, storeAs: run.id, planner } as const;
+  const options = { approval: "required", settings, storeAs: run.id, planner } as const;
   return start(context, run, options, [{ event: "undone", by, sync, run: run.id, undoes: id }], watcher);
 }

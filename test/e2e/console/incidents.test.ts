@@ -89,3 +89,40 @@ test("a held run has deleted nobody, and one that was stopped is cancelled: in t
   expect(stdout).toMatch(/applied: 3 users and 2 groups created/);
   expect(await readFile(join(company.folder, "data", "daemon", "audit.jsonl"), "utf8")).toContain('"result":"held"');
 });
+
+test("two people approve a plan, one at the command line and one in the console; each sees what the other has done", async () => {
+  await company.configure((yaml) => yaml.replace("to: analytics", "to: analytics\n    approval: { people: 2 }"));
+  const daemon = await startDaemon(company, "waits for approval");
+  const id = (await daemon.runs())[0]?.id ?? "";
+  const approved = await company.command("approve", id, "--yes", "--reason", "as announced");
+  expect(approved).toMatchObject({ code: 3, stdout: expect.stringContaining("1 of 2 approved; needs one more") });
+  expect(await company.command("approve", id, "--yes")).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("another person must approve it"),
+  });
+  expect((await company.command("status")).stdout).toContain("(1 of 2 approved; needs one more)");
+  expect((await company.command("show", id)).stdout).toMatch(
+    /approvals +1 of 2 approved; needs one more\n +approved by /,
+  );
+
+  const window = await signedIn(browser(), daemon.url);
+  const { page } = window;
+  const main = page.getByRole("main");
+  await page.goto(`/runs/${id}/plan`);
+  expect(await main.textContent()).toMatch(/1 of 2 approved; needs one more\.\s+Approved by .*because: as announced/);
+  await page.getByRole("link", { name: "Approve…", exact: true }).click();
+  expect(await main.textContent()).toMatch(/Approval 2 of 2\.\s+With it, the plan is applied\./);
+  expect(await window.accessibility()).toEqual([]);
+  await page.getByRole("button", { name: "Apply 5 changes" }).click();
+  expect(await daemon.ended(id)).toMatchObject({ state: "applied", decisions: [{}, { by: { name: "admin" } }] });
+
+  // The first of two in the console.
+  await company.write("people.csv", people.replace("ada@", "countess@"));
+  const next = await daemon.run();
+  await page.goto(`/runs/${next.id}/approve`);
+  await page.getByRole("button", { name: "Approve, as 1 of 2" }).click();
+  await page.waitForURL(/\/plan$/);
+  expect(await main.textContent()).toMatch(/1 of 2 approved[^]*admin has approved the run \S+ already: another person/);
+  expectNoProblems(window);
+  await stopRollcall(daemon.running);
+});

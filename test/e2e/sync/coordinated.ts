@@ -49,7 +49,14 @@ export async function coordinated(
     now: () => Date.now() + ahead,
     open: async () => staff.syncOf({}, rest()),
     syncs: () => ({
-      staff: { target: "analytics", place: "here", approval: "required", approvalExpires: 86_400_000, ...change },
+      staff: {
+        target: "analytics",
+        place: "here",
+        approval: "required",
+        approvers: { people: 1, beyondLimits: 1, notTheRequester: false },
+        approvalExpires: 86_400_000,
+        ...change,
+      },
     }),
     ...options,
   });

@@ -48,9 +48,9 @@ export async function withCoordinatorIn<Result>(
     interruption: { stop: never, abandon: never },
     syncs: () =>
       Object.fromEntries(
-        Object.entries(configuration.syncs).map(([name, { to, approval, approvalExpires }]) => [
+        Object.entries(configuration.syncs).map(([name, { to, approval, approvers, approvalExpires }]) => [
           name,
-          { target: to, place: placeOf(configuration, to), approval, approvalExpires },
+          { target: to, place: placeOf(configuration, to), approval, approvers, approvalExpires },
         ]),
       ),
     open: async (name) => {

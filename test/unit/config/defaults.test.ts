@@ -97,6 +97,7 @@ test("a sync that says no more than it must manages what it owns and protects no
       optional: [],
       to: "analytics",
       approval: "automatic",
+      approvers: { people: 1, beyondLimits: 1, notTheRequester: false },
       approvalExpires: 24 * hour,
       catchUp: true,
       retries: { attempts: 3, first: 60_000, most: 900_000 },
@@ -154,7 +155,7 @@ jitter: 30s
 catchUp: false
 retries: { attempts: 0, first: 10s, most: 1h }
 overdueAfter: 26h
-approval: required
+approval: { people: 2, beyondLimits: 3, notTheRequester: true }
 approvalExpires: 2d
 groups: { name: entry.cn, displayName: entry.cn, description: entry.text, groups: '"all"', include: "true", exclude: "false", rename: { a: b } }
 staticGroups: { everyone: { displayName: All, description: Every one, groups: [top] }, top: }
@@ -228,6 +229,7 @@ defaultPassword: change-me`)
     timezone: "Europe/Amsterdam",
     jitter: 30_000,
     approval: "required",
+    approvers: { people: 2, beyondLimits: 3, notTheRequester: true },
     approvalExpires: 48 * hour,
     catchUp: false,
     retries: { attempts: 0, first: 10_000, most: hour },

@@ -286,7 +286,19 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ],
   [
     "approval: sometimes",
-    '14:15: syncs.staff.approval: expected required, automatic or automatic-within-limits, not "sometimes"',
+    '14:15: syncs.staff.approval: expected required, automatic, automatic-within-limits, or { required, people, beyondLimits, notTheRequester }, not "sometimes"',
+  ],
+  [
+    "approval: { people: 0 }",
+    "14:25: syncs.staff.approval.people: expected a whole number of people, from 1 to 10, not 0",
+  ],
+  [
+    "approval: { people: 2, beyondLimits: 1 }",
+    "14:42: syncs.staff.approval.beyondLimits: a plan beyond a limit needs at least as many people as any other",
+  ],
+  [
+    "approval: { persons: 2 }",
+    "14:17: syncs.staff.approval.persons: unknown key; expected one of: required, people, beyondLimits, notTheRequester",
   ],
   ["export: directory", '14:13: syncs.staff.export: expected keys with values, not "directory"'],
   ["export: {}", "14:5: syncs.staff.export.database: missing; expected the name of a database"],
