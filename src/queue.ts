@@ -1,16 +1,12 @@
-/** Runs `work` when its turn comes. */
-export interface Queue {
-  /**
-   * @param signal gives up waiting: the work never runs then, and the call rejects with the signal's reason.
-   * Once the work runs, the signal is its own business.
-   */
-  <Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
-  /** Resolves when nothing runs or waits any more. */
-  readonly idle: () => Promise<void>;
-}
+/** Runs calls when their turn comes; `idle` resolves when nothing runs or waits any more. */
+export type Queue = ReturnType<typeof createQueue>;
 
-/** Runs at most `width` calls at a time, in the order in which they were made. A call that fails does not stop the next. */
-export function createQueue(width = 1): Queue {
+/**
+ * Runs at most `width` calls at a time, in the order in which they were made. A call that fails does not stop the next.
+ * @returns a function that takes the work, and a signal that gives up waiting: the work never runs then, and the call rejects
+ *   with the signal's reason. Once the work runs, the signal is its own business
+ */
+export function createQueue(width = 1) {
   const waiting = new Set<() => void>();
   const unfinished = new Set<Promise<unknown>>();
   let running = 0;
@@ -66,14 +62,10 @@ export function createQueue(width = 1): Queue {
   return Object.assign(queue, { idle });
 }
 
-/** A queue for each key: of calls with the same key, `width` run at a time, others at the same time. */
-export interface KeyedQueue {
-  <Result>(key: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
-  /** Resolves when nothing runs or waits any more, whatever its key. */
-  readonly idle: () => Promise<void>;
-}
+export type KeyedQueue = ReturnType<typeof createKeyedQueue>;
 
-export function createKeyedQueue(width = 1): KeyedQueue {
+/** A queue for each key: of calls with the same key, `width` run at a time, others at the same time. */
+export function createKeyedQueue(width = 1) {
   const byKey = new Map<string, { readonly queue: Queue; calls: number }>();
   const run = async <Result>(key: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> => {
     const entry = byKey.get(key) ?? { queue: createQueue(width), calls: 0 };

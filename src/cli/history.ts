@@ -9,7 +9,7 @@ import { stateName } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { chosenSyncs } from "#daemon/context.ts";
 import type { ReadingContext } from "#daemon/context.ts";
-import { filesOf, openStoredChanges } from "#daemon/stored-changes.ts";
+import { StoredChanges } from "#daemon/stored-changes.ts";
 import { exactly, relatively } from "#times.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
@@ -43,9 +43,9 @@ export async function history(context: ReadingContext, name: string, sync: strin
   const known = await knownRuns(context);
   if (sync !== undefined && !known.some((run) => run.sync === sync)) chosenSyncs(configuration, sync);
   const runs = known.filter((run) => sync === undefined || run.sync === sync);
-  const stored = await openStoredChanges(context);
+  const stored = await StoredChanges.open(context);
   try {
-    const files = await filesOf(runs, stored);
+    const files = await stored.files(runs);
     let found = 0;
     const now = Date.now();
     if (output.json) await output.write(`{"name":${JSON.stringify(name)},"entries":[`);
@@ -73,9 +73,9 @@ export async function lastChangeOf(
   sync: string,
 ): Promise<{ readonly run: RunRecord; readonly change: Change } | undefined> {
   const runs = (await knownRuns(context)).filter((run) => run.sync === sync);
-  const stored = await openStoredChanges(context);
+  const stored = await StoredChanges.open(context);
   try {
-    const files = await filesOf(runs, stored);
+    const files = await stored.files(runs);
     for await (const { run, changes } of historyOf(stored.connection, runs, files, name)) {
       const [change] = changes;
       if (change !== undefined && isApplied(run) === true) return { run, change };

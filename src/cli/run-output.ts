@@ -24,7 +24,7 @@ import { forCaller } from "#times.ts";
 import { describeFailure, exitCodeOf, exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import { selectionWords } from "#state/run-text.ts";
-import { openStoredChanges } from "#daemon/stored-changes.ts";
+import { StoredChanges } from "#daemon/stored-changes.ts";
 import { mapNotes, noteLines } from "#plan/note.ts";
 
 /** How a run ended, as a command shows it. */
@@ -112,7 +112,7 @@ export async function showStoredPlan(
     document.report({ sync, target, plan, limits, expectations, waiting, notes, causes, leaving });
   if (changes(counts) === 0) return report({ digest, counts, changes: async function* () {} });
   if (!isStored) return;
-  const stored = await openStoredChanges(context);
+  const stored = await StoredChanges.open(context);
   try {
     const file = await stored.file(run);
     if (file !== undefined) await report(await openStored(stored.connection, file, { digest, counts }));

@@ -24,8 +24,7 @@ import type { ExitCode } from "#daemon/output.ts";
 import { filterWords, nothingShown, possibilities, renderReport } from "#sync/report.ts";
 import type { PlanFormat } from "#plan/render/shared.ts";
 import { chosenRun, knownRuns } from "./known-runs.ts";
-import { openStoredChanges } from "#daemon/stored-changes.ts";
-import type { StoredChanges } from "#daemon/stored-changes.ts";
+import { StoredChanges } from "#daemon/stored-changes.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
@@ -91,7 +90,7 @@ export async function show(context: ReadingContext, wanted: string, options: Sho
   const format = options.format ?? (output.json ? "json" : "text");
   const { kind, action: actions, name: names, source: sources, cause: causes, attribute: aspects } = options;
   const filter = { kind, actions, names, sources, causes, aspects };
-  const stored = await openStoredChanges(context);
+  const stored = await StoredChanges.open(context);
   try {
     // A plan that was found again is stored with the run that found it first.
     const file = (await stored.file(run)) ?? (await fileOfSame(run, runs, stored));
@@ -132,7 +131,7 @@ async function showQuarantined(
     throw new InputError(`--quarantined lists records, as csv or json: not as ${format}`);
   const runs = await knownRuns(context);
   const run = chosenRun(runs, wanted);
-  const stored = await openStoredChanges(context);
+  const stored = await StoredChanges.open(context);
   try {
     const file = (await stored.file(run, "quarantined")) ?? (await fileOfSame(run, runs, stored, "quarantined"));
     if (file === undefined && run.quarantined !== 0)

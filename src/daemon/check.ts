@@ -2,7 +2,7 @@ import { openConfiguredTarget, openParts, openSource, syncOf } from "#daemon/wir
 import type { Configuration } from "#config/configuration.ts";
 import type { Entry, ReadContext, SourceRecord } from "#connector.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import { InputError } from "#errors.ts";
 import { progressOf } from "#daemon/context.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
@@ -117,7 +117,7 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
   const { configuration, log, signal, progress } = context;
   const { sources, rules, expectations = [] } = await openParts(configuration, name);
   const { memory } = configuration;
-  const workbench = await openWorkbench({ folder: await workFolder(configuration), memory });
+  const workbench = await Workbench.open({ folder: await workFolder(configuration), memory });
   const { connection } = workbench;
   const counted = sources.map((each): SyncSource => {
     const read = (reading: ReadContext) =>

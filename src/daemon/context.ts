@@ -8,7 +8,7 @@ import type { StateConfiguration } from "#config/state.ts";
 import { InputError } from "#errors.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import type { Composition } from "./composition.ts";
-import { openEmbedded } from "./embedded.ts";
+import { EmbeddedService } from "./embedded.ts";
 import type { Embedded } from "./embedded.ts";
 import { listOf } from "./output.ts";
 import type { Output } from "./output.ts";
@@ -87,7 +87,7 @@ export async function withContext<Result>(
   const { output } = sinks;
   const log = sinks.log;
   const interruption = interruptedBySignals(output, messages);
-  const embedded = openEmbedded(configuration, composition, {
+  const embedded = new EmbeddedService(configuration, composition, {
     log,
     mayStart: true,
     announcePassword: (password) => {

@@ -2,8 +2,7 @@ import type { CoordinatorOptions } from "#sync/coordinator/context.ts";
 import { hostname } from "node:os";
 import type { Context } from "#daemon/context.ts";
 import { openLocalCoordinator } from "#daemon/coordinator.ts";
-import { openNotifications } from "#daemon/notifications.ts";
-import type { Notifications } from "#daemon/notifications.ts";
+import { Notifications } from "#daemon/notifications.ts";
 import type { OpenedStore } from "#daemon/records.ts";
 import { paths } from "#state/store.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
@@ -171,7 +170,7 @@ export class Daemon {
     });
   }
 
-  async #lead(seed: string, options: Parameters<typeof openNotifications>[2] = {}): Promise<Leading> {
+  async #lead(seed: string, options: Parameters<typeof Notifications.open>[2] = {}): Promise<Leading> {
     const log = this.#log;
     const scheduler = new Scheduler({
       coordinator: this.coordinator,
@@ -184,7 +183,7 @@ export class Daemon {
         error: (message) => log.error(message),
       },
     });
-    const notifications = await openNotifications(this.#configuration, log, {
+    const notifications = await Notifications.open(this.#configuration, log, {
       isStopping: () => this.#stop.signal.aborted,
       ended: this.#metrics.notified,
       ...options,

@@ -110,18 +110,16 @@ export async function workFolder(configuration: Pick<Configuration, "data" | "sh
   return folder;
 }
 
-/** A lock of the data folder. The kernel releases it however the process ends. */
-export interface Lock {
-  release(): void;
-}
-
 /**
- * Locks the data folder for one process. Node cannot lock files, but its SQLite can: with locks of the operating system,
+ * Locks the data folder for one process, until `release` or the end of the process. Node cannot lock files, but its SQLite can: with locks of the operating system,
  * so that a killed process leaves nothing to clean up. Nothing is ever written to the file.
  * @param timeout how long to wait for another process, in milliseconds
  * @throws {InputError} naming the process that has it, or the account that the folder belongs to
  */
-export async function holdLock(configuration: Pick<Configuration, "data">, timeout = 0): Promise<Lock> {
+export async function holdLock(
+  configuration: Pick<Configuration, "data">,
+  timeout = 0,
+): Promise<{ readonly release: () => void }> {
   const file = join(stateFolder(configuration), "lock.sqlite");
   await refuseForeignFolder(configuration.data);
   await makeFolder(dirname(file), "the daemon's folder");

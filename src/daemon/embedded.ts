@@ -19,53 +19,59 @@ export interface EmbeddedAccess {
   readonly certificate?: string | undefined;
 }
 
-/** The embedded service: that of a running process, or one started for this command. */
-export interface Embedded {
-  /** Ask each time: another process may have started or restarted it. */
-  access(): Promise<EmbeddedAccess>;
-  /** Stops what `access` started. */
-  close(): Promise<void>;
+export interface EmbeddedOptions {
+  readonly log: Logger;
+  readonly mayStart: boolean;
+  readonly announcePassword: (password: string) => void;
 }
 
-/** Finds the service of the configuration's data folder, or starts it once. */
-export function openEmbedded(
-  configuration: Configuration,
-  composition: Composition,
-  options: { log: Logger; mayStart: boolean; announcePassword: (password: string) => void },
-): Embedded {
-  let started: RunningService | undefined;
-  let own: EmbeddedAccess | undefined;
-  const access = async (): Promise<EmbeddedAccess> => {
-    if (own !== undefined) return own;
-    const { service } = configuration;
+/** The embedded service: that of a running process, or one started for this command. */
+export class EmbeddedService {
+  readonly #configuration: Configuration;
+  readonly #composition: Composition;
+  readonly #options: EmbeddedOptions;
+  #started: RunningService | undefined;
+  #own: EmbeddedAccess | undefined;
+
+  constructor(configuration: Configuration, composition: Composition, options: EmbeddedOptions) {
+    this.#configuration = configuration;
+    this.#composition = composition;
+    this.#options = options;
+  }
+
+  /** Finds the service of the data folder, or starts it once. Ask each time: another process may have started or restarted it. */
+  async access(): Promise<EmbeddedAccess> {
+    if (this.#own !== undefined) return this.#own;
+    const { service, data } = this.#configuration;
+    const { log, mayStart, announcePassword } = this.#options;
     if (service === undefined) throw new InputError("the target `embedded` needs a `service:` in the configuration");
-    const present = await readPresence(configuration.data);
+    const present = await readPresence(data);
+    const administrator = service.administrator.name;
     if (present !== undefined && isAlive(present.pid) && (await listens(present.url))) {
       const certificate = service.tls === undefined ? undefined : await readFile(service.tls.cert, "utf8");
-      return { url: present.url, session: present.session, administrator: service.administrator.name, certificate };
+      return { url: present.url, session: present.session, administrator, certificate };
     }
-    if (!options.mayStart) {
+    if (!mayStart) {
       throw new UnavailableError(
-        `no service is running on the data folder ${configuration.data}; start it: \`${command("start", "--only", "service")}\``,
+        `no service is running on the data folder ${data}; start it: \`${command("start", "--only", "service")}\``,
       );
     }
-    await refuseForeignFolder(configuration.data);
-    started = await composition.startService(configuration, { log: options.log, private: true });
-    if (started.generatedPassword !== undefined) options.announcePassword(started.generatedPassword);
-    own = {
-      url: started.url,
-      session: await started.openLocalSession(),
-      administrator: service.administrator.name,
-    };
-    return own;
-  };
-  return {
-    access,
-    close: async () => {
-      await started?.stop();
-    },
-  };
+    await refuseForeignFolder(data);
+    this.#started = await this.#composition.startService(this.#configuration, { log, private: true });
+    const { url, generatedPassword } = this.#started;
+    if (generatedPassword !== undefined) announcePassword(generatedPassword);
+    this.#own = { url, session: await this.#started.openLocalSession(), administrator };
+    return this.#own;
+  }
+
+  /** Stops what `access` started. */
+  async close(): Promise<void> {
+    await this.#started?.stop();
+  }
 }
+
+/** How others ask for it. */
+export type Embedded = Pick<EmbeddedService, "access" | "close">;
 
 /** Whether anything listens there: a killed process may have left its file behind. */
 function listens(url: string): Promise<boolean> {

@@ -5,7 +5,7 @@ import type { Configuration } from "#config/configuration.ts";
 import { storedChanges } from "#plan/stored.ts";
 import { messageOf } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
-import { openHeartbeat } from "#notify/heartbeat.ts";
+import { Heartbeat } from "#notify/heartbeat.ts";
 import { Notifier } from "#notify/notifier.ts";
 import type { NotifierOptions } from "#notify/notifier.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
@@ -14,85 +14,94 @@ import { daemonFolder, readState } from "./data-folder.ts";
 import { Plans } from "#state/plans.ts";
 import type { Context } from "./context.ts";
 
+type Options = Pick<NotifierOptions, "isStopping" | "ended" | "saved" | "settle" | "closing" | "giveUp" | "left">;
+
 /** Sends notifications and heartbeats about runs. */
-export interface Notifications {
-  /** For `Coordinator.subscribe`. Returns at once, and never throws. */
-  readonly listener: (event: SyncEvent) => void;
-  /** Resolves when what the listener was told so far cannot get lost any more. */
-  taken(): Promise<void>;
-  /** Switches to another configuration. Events in between are sent by the new one. */
-  take(configuration: Configuration): Promise<void>;
-  /** Ends within a few seconds, or the time set. What could not be sent is sent after the next start. */
-  close(): Promise<void>;
-}
-
-export async function openNotifications(
-  configuration: Configuration,
-  log: Logger,
-  options: Pick<NotifierOptions, "isStopping" | "ended" | "saved" | "settle" | "closing" | "giveUp" | "left"> = {},
-): Promise<Notifications> {
-  let current = await open(configuration);
+export class Notifications {
+  readonly #log: Logger;
+  readonly #options: Options;
+  readonly #changing = createQueue();
+  #notifier: Notifier;
+  #heartbeat: Heartbeat;
   /** Events during a switch of configurations. */
-  let missed: SyncEvent[] = [];
-  let changes = 0;
-  const changing = createQueue();
-  let closed: Promise<void> | undefined;
+  #missed: SyncEvent[] = [];
+  #changes = 0;
+  #closed: Promise<void> | undefined;
 
-  async function open(configuration: Configuration) {
-    const folder = join(daemonFolder(configuration), "outbox");
-    const urls = Object.entries(configuration.syncs).flatMap(([name, { heartbeat }]) =>
-      heartbeat === undefined ? [] : [[name, heartbeat] as const],
+  static async open(configuration: Configuration, log: Logger, options: Options = {}): Promise<Notifications> {
+    return new Notifications(
+      await openNotifier(configuration, log, options),
+      openHeartbeat(configuration, log),
+      log,
+      options,
     );
-    return {
-      notifier: await Notifier.open(configuration.notifications, {
-        folder,
-        log,
-        names: (run, most) => changedNames(configuration, run, most),
-        ...options,
-      }),
-      heartbeat: openHeartbeat(Object.fromEntries(urls), { log }),
-    };
   }
 
-  async function end(): Promise<void> {
-    const { closing, giveUp } = options;
-    await Promise.all([current.notifier.close(), current.heartbeat.close(closing?.(), giveUp)]);
+  private constructor(notifier: Notifier, heartbeat: Heartbeat, log: Logger, options: Options) {
+    this.#notifier = notifier;
+    this.#heartbeat = heartbeat;
+    this.#log = log;
+    this.#options = options;
   }
 
-  async function change(configuration: Configuration): Promise<void> {
-    try {
-      await end();
-      current = await open(configuration);
-    } finally {
-      changes -= 1;
-    }
-    if (changes > 0) return;
-    const events = missed;
-    missed = [];
-    for (const event of events) listener(event);
-  }
-
-  function listener(event: SyncEvent): void {
-    if (changes > 0) {
-      missed.push(event);
+  /** For `Coordinator.subscribe`. Returns at once, and never throws. */
+  readonly listener = (event: SyncEvent): void => {
+    if (this.#changes > 0) {
+      this.#missed.push(event);
       return;
     }
-    current.notifier.listener(event);
-    current.heartbeat.listener(event);
+    this.#notifier.listener(event);
+    this.#heartbeat.listener(event);
+  };
+
+  /** Resolves when what the listener was told so far cannot get lost any more. */
+  taken(): Promise<void> {
+    return this.#changing(() => this.#notifier.taken());
   }
 
-  return {
-    listener,
-    taken: () => changing(() => current.notifier.taken()),
-    take: (configuration) => {
-      changes += 1;
-      return changing(() => change(configuration));
-    },
-    close: () => {
-      closed ??= changing(end);
-      return closed;
-    },
-  };
+  /** Switches to another configuration. Events in between are sent by the new one. */
+  take(configuration: Configuration): Promise<void> {
+    this.#changes += 1;
+    return this.#changing(() => this.#change(configuration));
+  }
+
+  /** Ends within a few seconds, or the time set. What could not be sent is sent after the next start. */
+  close(): Promise<void> {
+    this.#closed ??= this.#changing(() => this.#end());
+    return this.#closed;
+  }
+
+  async #change(configuration: Configuration): Promise<void> {
+    try {
+      await this.#end();
+      this.#notifier = await openNotifier(configuration, this.#log, this.#options);
+      this.#heartbeat = openHeartbeat(configuration, this.#log);
+    } finally {
+      this.#changes -= 1;
+    }
+    if (this.#changes > 0) return;
+    const events = this.#missed;
+    this.#missed = [];
+    for (const event of events) this.listener(event);
+  }
+
+  async #end(): Promise<void> {
+    const { closing, giveUp } = this.#options;
+    await Promise.all([this.#notifier.close(), this.#heartbeat.close(closing?.(), giveUp)]);
+  }
+}
+
+function openNotifier(configuration: Configuration, log: Logger, options: Options): Promise<Notifier> {
+  const names = (run: RunRecord, most: number) => changedNames(configuration, run, most);
+  const folder = join(daemonFolder(configuration), "outbox");
+  return Notifier.open(configuration.notifications, { folder, log, names, ...options });
+}
+
+function openHeartbeat({ syncs }: Configuration, log: Logger): Heartbeat {
+  const urls = Object.entries(syncs).flatMap(([name, { heartbeat }]) =>
+    heartbeat === undefined ? [] : [[name, heartbeat] as const],
+  );
+  return new Heartbeat(Object.fromEntries(urls), { log });
 }
 
 /** How long a command sends notifications at its end, in milliseconds. */
@@ -113,7 +122,7 @@ export async function startNotifying(
   const { stop } = interruption;
   let notifications: Notifications;
   try {
-    notifications = await openNotifications(configuration, log, {
+    notifications = await Notifications.open(configuration, log, {
       isStopping: () => stop.aborted,
       // A command does not wait to retry.
       settle: 0,

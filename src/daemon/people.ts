@@ -1,7 +1,7 @@
 import type { Configuration } from "#config/configuration.ts";
 import { daemonFolder, readStateForPlan } from "#daemon/data-folder.ts";
 import type { Embedded } from "#daemon/embedded.ts";
-import { filesOf, openStoredChanges } from "#daemon/stored-changes.ts";
+import { StoredChanges } from "#daemon/stored-changes.ts";
 import { openConfiguredTarget, openSync, placeOf, syncOf } from "#daemon/wiring.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
@@ -20,7 +20,7 @@ export type Kind = ListedPrincipal["kind"];
 
 export interface PeopleOptions {
   readonly current: () => Configuration;
-  readonly embedded: Pick<Embedded, "access" | "close">;
+  readonly embedded: Embedded;
   /** @throws {UnavailableError} while the daemon is starting */
   readonly coordinator: () => Pick<LocalCoordinator, "inTurn" | "runs">;
   readonly warn: (message: string) => void;
@@ -117,9 +117,9 @@ export class People {
     const runs = coordinator()
       .runs()
       .filter((run) => run.target === target);
-    const stored = await openStoredChanges({ configuration: current() });
+    const stored = await StoredChanges.open({ configuration: current() });
     try {
-      const files = await filesOf(runs, stored);
+      const files = await stored.files(runs);
       const entries: HistoryEntry[] = [];
       for await (const entry of historyOf(stored.connection, runs, files, name)) {
         const changes = entry.changes.filter((change) => change.kind === kind && change.name === name);

@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import type { Composition } from "#daemon/composition.ts";
 import { openBoth, syncOf } from "#daemon/wiring.ts";
 import { readStateForPlan } from "#daemon/data-folder.ts";
-import { openEmbedded } from "#daemon/embedded.ts";
+import { EmbeddedService } from "#daemon/embedded.ts";
 import { openLog } from "#daemon/log.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { changeRules } from "#config/rules.ts";
@@ -108,7 +108,11 @@ async function attempt(
   const configuration = await loadConfiguration(file, { connectors, load, readTable, text });
   const changed = await changeRules(configuration, name, rules);
   const log = await openLog({ level: "silent", destination: 2 });
-  const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
+  const embedded = new EmbeddedService(configuration, composition, {
+    log,
+    mayStart: false,
+    announcePassword: () => {},
+  });
   const { before, after } = await openBoth(configuration, changed, name, embedded);
   await using state = await readStateForPlan(configuration);
   let side: Side = "before";

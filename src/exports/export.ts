@@ -8,7 +8,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { codeOf, isFolder, naming, unwritable } from "#files/disk.ts";
 import { readPrincipals } from "#plan/lists.ts";
 import { interruptible, useThreads } from "#duckdb/database.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import { writeForLoad, writeForPeople } from "./csv.ts";
 import type { FileStyle } from "./csv.ts";
 import { createRelations, exportedNames } from "./relations.ts";
@@ -170,7 +170,7 @@ async function withRelations<Result>(
 ): Promise<Result> {
   const { signal } = options;
   signal.throwIfAborted();
-  const workbench = await openWorkbench(options);
+  const workbench = await Workbench.open(options);
   const { connection } = workbench;
   try {
     return await interruptible(connection, signal, async () => {

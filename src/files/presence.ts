@@ -2,27 +2,24 @@ import { rm } from "node:fs/promises";
 import type { z } from "zod";
 import { readJson, writeDurably } from "./durable.ts";
 
-/** A file in which a running process tells the commands on the same data folder how it is reached. */
-export interface PresenceFile<Presence> {
-  /** Writes the file, readable by its owner alone. Whoever reads it meanwhile finds the one from before, or none. */
-  readonly announce: (data: string, value: Presence) => Promise<void>;
-  /** Removes the file, when it is this process's. */
-  readonly withdraw: (data: string) => Promise<void>;
-  /** What the file says, whether or not that process still runs; undefined when there is none or it cannot be read. */
-  readonly read: (data: string) => Promise<Presence | undefined>;
-}
-
-/** @param fileOf where it is, below a data folder */
+/**
+ * A file in which a running process tells the commands on the same data folder how it is reached.
+ * @param fileOf where it is, below a data folder
+ */
 export function presenceFile<Presence extends { readonly pid: number }>(
   schema: z.ZodType<Presence>,
   fileOf: (data: string) => string,
-): PresenceFile<Presence> {
+) {
+  /** What the file says, whether or not that process still runs; undefined when there is none or it cannot be read. */
   const read = async (data: string): Promise<Presence | undefined> =>
     schema.safeParse(await readJson(fileOf(data))).data;
   return {
-    announce: (data, value) => writeDurably(fileOf(data), `${JSON.stringify(value)}\n`),
     read,
-    async withdraw(data) {
+    /** Writes the file, readable by its owner alone. Whoever reads it meanwhile finds the one from before, or none. */
+    announce: (data: string, value: Presence): Promise<void> =>
+      writeDurably(fileOf(data), `${JSON.stringify(value)}\n`),
+    /** Removes the file, when it is this process's. */
+    withdraw: async (data: string): Promise<void> => {
       if ((await read(data))?.pid === process.pid) await rm(fileOf(data), { force: true });
     },
   };

@@ -10,7 +10,7 @@ import { parseAddress } from "./address.ts";
 import type { Address, Host } from "./address.ts";
 import { isForeignAway, sqlState, StandbyError } from "./errors.ts";
 import type { PostgresSettings } from "./options.ts";
-import { connectTimeout, openPrimary, streamOf } from "./primary.ts";
+import { connectTimeout, Primary, streamOf } from "./primary.ts";
 import type { Reached, Waiting } from "./primary.ts";
 
 /** A value of a parameter `$1`. Arrays are PostgreSQL's arrays. */
@@ -70,34 +70,6 @@ export interface RowsOptions {
   readonly isRepeatable?: boolean | undefined;
 }
 
-/**
- * A PostgreSQL database, through a pool of connections to its primary. What begins while the server is away, as in a failover, waits for
- * it for up to half a minute. Nothing lasts in a connection beyond a transaction, so that
- * pgbouncer may be between (`pool_mode = transaction`): no settings, no prepared statements, no locks, no LISTEN.
- */
-export interface Postgres {
-  /** `host:port/database`: what messages call it. */
-  readonly place: string;
-  /**
-   * The rows of one statement, in a transaction of its own. One that only reads is run again when the connection was lost.
-   * @throws {UnavailableError} when the server does not answer; {RefusedError} when it lets this user not in
-   */
-  rows<Row extends object>(sql: string, parameters?: readonly Parameter[], options?: RowsOptions): Promise<Row[]>;
-  /**
-   * Runs `work` in a transaction: committed when it returns, rolled back when it throws.
-   * @throws the signal's reason; what `work` throws; errors as those of `rows`. An UnavailableError of the commit itself
-   *   says that nobody knows whether it was written
-   */
-  transaction<Result>(
-    work: (transaction: Transaction) => Promise<Result>,
-    options?: TransactionOptions,
-  ): Promise<Result>;
-  /** Breaks every connection: what is under way fails, and what comes next opens others. */
-  disconnect(): void;
-  /** Waits for what is under way. */
-  close(): Promise<void>;
-}
-
 /** How much longer than the server's own limit an answer may take, in milliseconds, before its connection is given up. */
 const grace = 10_000;
 
@@ -118,29 +90,109 @@ const parsers = {
 const texts = { getTypeParser: () => String } as PoolConfig["types"];
 
 /**
- * Opens a pool. It connects with the first statement.
- * @throws {InputError} when the file of `sslrootcert` cannot be read
+ * A PostgreSQL database, through a pool of connections to its primary. What begins while the server is away, as in a failover, waits for
+ * it for up to half a minute. Nothing lasts in a connection beyond a transaction, so that
+ * pgbouncer may be between (`pool_mode = transaction`): no settings, no prepared statements, no locks, no LISTEN.
  */
-export async function openPostgres(settings: PostgresSettings, waiting: Waiting = {}): Promise<Postgres> {
-  const address = parseAddress(settings.postgres);
-  const { place } = address;
-  const configs = address.hosts.map(async ({ host, port }): Promise<ClientConfig> => ({
-    host,
-    port,
-    database: address.database,
-    user: address.user,
-    password: address.password,
-    application_name: address.applicationName,
-    ssl: await tlsOf(address.sslmode, host, settings.sslrootcert),
-    connectionTimeoutMillis: connectTimeout,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    types: parsers,
-  }));
-  const primary = openPrimary({ configs: await Promise.all(configs), poolSize: settings.poolSize, place, waiting });
+export class Postgres {
+  /** `host:port/database`: what messages call it. */
+  readonly place: string;
+  readonly #primary: Primary;
+  readonly #statementTimeout: number;
 
-  async function begun(options: TransactionOptions, timeout: number): Promise<Reached> {
-    const reached = await primary.connect();
+  /**
+   * Opens a pool. It connects with the first statement.
+   * @throws {InputError} when the file of `sslrootcert` cannot be read
+   */
+  static async open(settings: PostgresSettings, waiting: Waiting = {}): Promise<Postgres> {
+    const address = parseAddress(settings.postgres);
+    const configs = address.hosts.map(async ({ host, port }): Promise<ClientConfig> => ({
+      host,
+      port,
+      database: address.database,
+      user: address.user,
+      password: address.password,
+      application_name: address.applicationName,
+      ssl: await tlsOf(address.sslmode, host, settings.sslrootcert),
+      connectionTimeoutMillis: connectTimeout,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+      types: parsers,
+    }));
+    const { place } = address;
+    const primary = new Primary({ configs: await Promise.all(configs), poolSize: settings.poolSize, place, waiting });
+    return new Postgres(place, primary, settings.statementTimeout);
+  }
+
+  private constructor(place: string, primary: Primary, statementTimeout: number) {
+    this.place = place;
+    this.#primary = primary;
+    this.#statementTimeout = statementTimeout;
+  }
+
+  /**
+   * The rows of one statement, in a transaction of its own. One that only reads is run again when the connection was lost.
+   * @throws {UnavailableError} when the server does not answer; {RefusedError} when it lets this user not in
+   */
+  rows<Row extends object>(
+    sql: string,
+    parameters: readonly Parameter[] = [],
+    { isRepeatable = isRead(sql) }: RowsOptions = {},
+  ): Promise<Row[]> {
+    let isSent = false;
+    let isSecond = false;
+    const once = async (): Promise<Row[]> => {
+      const { client } = await this.#primary.connect();
+      isSecond = isSent;
+      isSent = true;
+      try {
+        const { rows } = await client.query<Row>(limited(sql, parameters, this.#statementTimeout));
+        client.release();
+        return rows;
+      } catch (error) {
+        const state = sqlState(error);
+        client.release(!isAnswer(error));
+        // A standby has done nothing.
+        if (state === "25006") isSent = false;
+        if (state === "23505" && isSecond) return [];
+        throw error;
+      }
+    };
+    return this.#primary.patiently(once, () => isRepeatable || !isSent);
+  }
+
+  /**
+   * Runs `work` in a transaction: committed when it returns, rolled back when it throws.
+   * @throws the signal's reason; what `work` throws; errors as those of `rows`. An UnavailableError of the commit itself
+   *   says that nobody knows whether it was written
+   */
+  async transaction<Result>(
+    work: (transaction: Transaction) => Promise<Result>,
+    options: TransactionOptions = {},
+  ): Promise<Result> {
+    const { signal, isRepeatable = false, timeout = this.#statementTimeout } = options;
+    signal?.throwIfAborted();
+    let isBegun = false;
+    const once = async (): Promise<Result> => {
+      const reached = await this.#begin(options, timeout);
+      isBegun = true;
+      return this.#commit(reached, work, timeout, signal);
+    };
+    return this.#primary.patiently(once, () => isRepeatable || !isBegun, signal);
+  }
+
+  /** Breaks every connection: what is under way fails, and what comes next opens others. */
+  disconnect(): void {
+    this.#primary.disconnect();
+  }
+
+  /** Waits for what is under way. */
+  close(): Promise<void> {
+    return this.#primary.close();
+  }
+
+  async #begin(options: TransactionOptions, timeout: number): Promise<Reached> {
+    const reached = await this.#primary.connect();
     const { client } = reached;
     try {
       const results: unknown = await client.query(limited(begin(options, timeout), [], connectTimeout));
@@ -156,13 +208,13 @@ export async function openPostgres(settings: PostgresSettings, waiting: Waiting 
     }
   }
 
-  async function committed<Result>(
+  async #commit<Result>(
     { client, config }: Reached,
     work: (transaction: Transaction) => Promise<Result>,
     timeout: number,
     signal: AbortSignal | undefined,
   ): Promise<Result> {
-    const stopper = createStopper(config, client, signal);
+    const stopper = new Stopper(config, client, signal);
     let isCommitting = false;
     try {
       await stopper.watch();
@@ -178,58 +230,10 @@ export async function openPostgres(settings: PostgresSettings, waiting: Waiting 
       await stopper.end();
       await giveBack(client, isCommitting && !isAnswer(error));
       if (signal?.aborted === true) throw signal.reason;
-      if (isCommitting && !isAnswer(error)) throw commitUnknown(place, error);
+      if (isCommitting && !isAnswer(error)) throw commitUnknown(this.place, error);
       throw error;
     }
   }
-
-  return {
-    place,
-    rows: async <Row extends object>(
-      sql: string,
-      parameters: readonly Parameter[] = [],
-      { isRepeatable = isRead(sql) }: RowsOptions = {},
-    ) => {
-      let isSent = false;
-      let isSecond = false;
-      const once = async (): Promise<Row[]> => {
-        const { client } = await primary.connect();
-        isSecond = isSent;
-        isSent = true;
-        try {
-          const { rows } = await client.query<Row>(limited(sql, parameters, settings.statementTimeout));
-          client.release();
-          return rows;
-        } catch (error) {
-          const state = sqlState(error);
-          client.release(!isAnswer(error));
-          // A standby has done nothing.
-          if (state === "25006") isSent = false;
-          if (state === "23505" && isSecond) return [];
-          throw error;
-        }
-      };
-      return primary.patiently(once, () => isRepeatable || !isSent);
-    },
-    transaction: async <Result>(
-      work: (transaction: Transaction) => Promise<Result>,
-      options: TransactionOptions = {},
-    ): Promise<Result> => {
-      const { signal, isRepeatable = false, timeout = settings.statementTimeout } = options;
-      signal?.throwIfAborted();
-      let isBegun = false;
-      const once = async (): Promise<Result> => {
-        const reached = await begun(options, timeout);
-        isBegun = true;
-        return committed(reached, work, timeout, signal);
-      };
-      return primary.patiently(once, () => isRepeatable || !isBegun, signal);
-    },
-    disconnect: () => {
-      primary.disconnect();
-    },
-    close: () => primary.close(),
-  };
 }
 
 async function tlsOf(
@@ -295,49 +299,55 @@ function onClient(client: PoolClient, timeout: number, signal: AbortSignal | und
   return self;
 }
 
-interface Stopper {
-  watch(): Promise<void>;
-  /** Nothing is stopped from now on. Waits for what was being stopped. */
-  end(): Promise<void>;
-}
-
 /**
  * Stops what a transaction is doing when its signal is aborted. The statement is cancelled by another connection: that
  * works through a pooler too, and while the transaction is open the process is nobody else's. It is repeated, since one that
  * comes between two statements is lost. What does not stop then loses its connection.
  */
-function createStopper(config: ClientConfig, client: PoolClient, signal: AbortSignal | undefined): Stopper {
-  let pid = 0;
-  const over = new AbortController();
-  let stopping: Promise<void> | undefined;
-  const stop = async (): Promise<void> => {
+class Stopper {
+  readonly #config: ClientConfig;
+  readonly #client: PoolClient;
+  readonly #signal: AbortSignal | undefined;
+  readonly #over = new AbortController();
+  #pid = 0;
+  #stopping: Promise<void> | undefined;
+
+  constructor(config: ClientConfig, client: PoolClient, signal: AbortSignal | undefined) {
+    this.#config = config;
+    this.#client = client;
+    this.#signal = signal;
+  }
+
+  async watch(): Promise<void> {
+    if (this.#signal === undefined) return;
+    const { rows } = await this.#client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+    this.#pid = rows[0]?.pid ?? 0;
+    this.#signal.throwIfAborted();
+    this.#signal.addEventListener("abort", this.#begin, { once: true });
+  }
+
+  /** Nothing is stopped from now on. Waits for what was being stopped. */
+  async end(): Promise<void> {
+    this.#over.abort();
+    this.#signal?.removeEventListener("abort", this.#begin);
+    await this.#stopping;
+  }
+
+  readonly #begin = (): void => {
+    this.#stopping = this.#stop();
+  };
+
+  async #stop(): Promise<void> {
     const until = performance.now() + longestStop;
-    while (!over.signal.aborted) {
+    while (!this.#over.signal.aborted) {
       const left = until - performance.now();
-      if (left > 0 && (await cancel(config, pid, left))) await delay(100);
+      if (left > 0 && (await cancel(this.#config, this.#pid, left))) await delay(100);
       else {
-        streamOf(client).destroy();
+        streamOf(this.#client).destroy();
         return;
       }
     }
-  };
-  const begin = (): void => {
-    stopping = stop();
-  };
-  return {
-    watch: async () => {
-      if (signal === undefined) return;
-      const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
-      pid = rows[0]?.pid ?? 0;
-      signal.throwIfAborted();
-      signal.addEventListener("abort", begin, { once: true });
-    },
-    end: async () => {
-      over.abort();
-      signal?.removeEventListener("abort", begin);
-      await stopping;
-    },
-  };
+  }
 }
 
 /** How long a statement may take to stop, in milliseconds. Less than the worker waits before it is killed. */

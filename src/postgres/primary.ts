@@ -10,29 +10,6 @@ export interface Reached {
   readonly config: ClientConfig;
 }
 
-/** The server that writes, whichever of the hosts it is. */
-export interface Primary {
-  /**
-   * A connection, which the caller gives back with `release`. Tries each host once.
-   * @throws what `meaningOf` says
-   */
-  connect(): Promise<Reached>;
-  /**
-   * Runs `attempt` until the server answers: a server that was there is waited for, for half a minute from the moment on that it
-   * was missed.
-   * @param mayRepeat whether another attempt cannot do anything twice; called when one has failed because the server is away
-   * @throws what `meaningOf` says; the signal's reason
-   */
-  patiently<Result>(
-    attempt: () => Promise<Result>,
-    mayRepeat?: (error: unknown) => boolean,
-    signal?: AbortSignal,
-  ): Promise<Result>;
-  /** Breaks every connection: what is under way fails, and what comes next opens others. */
-  disconnect(): void;
-  close(): Promise<void>;
-}
-
 export interface PrimaryOptions {
   /** One for each host, in the order in which they are tried. */
   readonly configs: readonly ClientConfig[];
@@ -74,27 +51,109 @@ interface Host {
   failures: number;
 }
 
-export function openPrimary({ configs, poolSize, place, waiting }: PrimaryOptions): Primary {
-  const { isExpected = false, patience = 30_000, watchInterval = 5_000 } = waiting;
-  const hosts = configs.map((config) => openHost(config, poolSize));
-  const checked = new WeakSet<ClientBase>();
-  let current = 0;
+/** The server that writes, whichever of the hosts it is. */
+export class Primary {
+  readonly #hosts: readonly Host[];
+  readonly #place: string;
+  readonly #patience: number;
+  readonly #watchInterval: number;
+  readonly #timer: NodeJS.Timeout;
+  readonly #checked = new WeakSet<ClientBase>();
+  #current = 0;
   /** When it was missed first, on the clock of `performance`; undefined: it is there. */
-  let missed: number | undefined;
-  let wasThere = isExpected;
+  #missed: number | undefined;
+  #wasThere: boolean;
 
-  async function connectTo(host: Host): Promise<Reached> {
+  constructor({ configs, poolSize, place, waiting }: PrimaryOptions) {
+    this.#hosts = configs.map((config) => openHost(config, poolSize));
+    this.#place = place;
+    this.#wasThere = waiting.isExpected ?? false;
+    this.#patience = waiting.patience ?? 30_000;
+    this.#watchInterval = waiting.watchInterval ?? 5_000;
+    this.#timer = setInterval(() => {
+      for (const host of this.#hosts) void this.#watch(host);
+    }, this.#watchInterval);
+    this.#timer.unref();
+  }
+
+  /**
+   * A connection, which the caller gives back with `release`. Tries each host once.
+   * @throws what `meaningOf` says
+   */
+  async connect(): Promise<Reached> {
+    let problem: unknown;
+    for (const host of inTurn(this.#hosts, this.#current)) {
+      try {
+        const reached = await this.#connectTo(host);
+        this.#current = this.#hosts.indexOf(host);
+        return reached;
+      } catch (error) {
+        problem = meaningOf(error, this.#place);
+        if (!isAway(problem)) break;
+      }
+    }
+    throw problem;
+  }
+
+  /**
+   * Runs `attempt` until the server answers: a server that was there is waited for, for half a minute from the moment on that it
+   * was missed.
+   * @param mayRepeat whether another attempt cannot do anything twice; called when one has failed because the server is away
+   * @throws what `meaningOf` says; the signal's reason
+   */
+  async patiently<Result>(
+    attempt: () => Promise<Result>,
+    mayRepeat: (error: unknown) => boolean = () => true,
+    signal?: AbortSignal,
+  ): Promise<Result> {
+    let failed: number | undefined;
+    for (;;) {
+      try {
+        const result = await attempt();
+        this.#missed = undefined;
+        return result;
+      } catch (error) {
+        const meaning = meaningOf(error, this.#place);
+        const now = performance.now();
+        failed ??= now;
+        if (isAway(meaning)) {
+          this.#missed ??= now;
+          // It is there, and going down, or not yet up.
+          this.#wasThere ||= isGoing(meaning);
+          // Others may find it there while this never works.
+          const isOver = now - Math.min(this.#missed, failed) > this.#patience;
+          if (!this.#wasThere || isOver || !mayRepeat(meaning)) throw meaning;
+        } else if (!isCrowded(meaning) || now - failed > this.#patience) {
+          // Those who have the connections may be waiting for a server that is lost, until somebody notices.
+          throw meaning;
+        }
+      }
+      await delay(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
+    }
+  }
+
+  /** Breaks every connection: what is under way fails, and what comes next opens others. */
+  disconnect(): void {
+    for (const { clients } of this.#hosts) for (const each of clients) streamOf(each).destroy();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await Promise.all(this.#hosts.map(({ pool }) => pool.end()));
+  }
+
+  async #connectTo(host: Host): Promise<Reached> {
     const client = await host.pool.connect();
     host.inUse.set(client, performance.now());
-    if (checked.has(client)) return { client, config: host.config };
+    if (this.#checked.has(client)) return { client, config: host.config };
     try {
       // A server becomes a standby only by a restart, which ends its connections.
       const { rows } = await client.query<{ standby: boolean }>(
         Object.assign({ text: "SELECT pg_is_in_recovery() AS standby", values: [] }, { query_timeout: connectTimeout }),
       );
       if (rows[0]?.standby === true) throw new StandbyError();
-      checked.add(client);
-      wasThere = true;
+      this.#checked.add(client);
+      this.#wasThere = true;
       return { client, config: host.config };
     } catch (error) {
       client.release(true);
@@ -102,65 +161,10 @@ export function openPrimary({ configs, poolSize, place, waiting }: PrimaryOption
     }
   }
 
-  async function connect(): Promise<Reached> {
-    let problem: unknown;
-    for (const host of inTurn(hosts, current)) {
-      try {
-        const reached = await connectTo(host);
-        current = hosts.indexOf(host);
-        return reached;
-      } catch (error) {
-        problem = meaningOf(error, place);
-        if (!isAway(problem)) break;
-      }
-    }
-    throw problem;
+  async #watch(host: Host): Promise<void> {
+    const isLost = await giveUpLost(host, this.#watchInterval);
+    if (isLost && this.#hosts[this.#current] === host) this.#current = (this.#current + 1) % this.#hosts.length;
   }
-
-  const watch = async (host: Host): Promise<void> => {
-    const isLost = await giveUpLost(host, watchInterval);
-    if (isLost && hosts[current] === host) current = (current + 1) % hosts.length;
-  };
-  const timer = setInterval(() => {
-    for (const host of hosts) void watch(host);
-  }, watchInterval);
-  timer.unref();
-
-  return {
-    connect,
-    patiently: async (attempt, mayRepeat = () => true, signal) => {
-      let failed: number | undefined;
-      for (;;) {
-        try {
-          const result = await attempt();
-          missed = undefined;
-          return result;
-        } catch (error) {
-          const meaning = meaningOf(error, place);
-          const now = performance.now();
-          failed ??= now;
-          if (isAway(meaning)) {
-            missed ??= now;
-            // It is there, and going down, or not yet up.
-            wasThere ||= isGoing(meaning);
-            // Others may find it there while this never works.
-            if (!wasThere || now - Math.min(missed, failed) > patience || !mayRepeat(meaning)) throw meaning;
-          } else if (!isCrowded(meaning) || now - failed > patience) {
-            // Those who have the connections may be waiting for a server that is lost, until somebody notices.
-            throw meaning;
-          }
-        }
-        await delay(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
-      }
-    },
-    disconnect: () => {
-      for (const { clients } of hosts) for (const each of clients) streamOf(each).destroy();
-    },
-    close: async () => {
-      clearInterval(timer);
-      await Promise.all(hosts.map(({ pool }) => pool.end()));
-    },
-  };
 }
 
 /**

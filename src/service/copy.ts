@@ -5,8 +5,8 @@ import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
 import { emptyFolder } from "#files/disk.ts";
-import { openPostgres } from "#postgres/database.ts";
-import type { Postgres, Transaction } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
+import type { Transaction } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
@@ -106,7 +106,7 @@ export async function copyToPostgres(options: CopyOptions): Promise<void> {
   // Creates what an older data folder does not have yet.
   await (await openEmbeddedStore(database)).close();
 
-  const postgres = await openPostgres(options.postgres);
+  const postgres = await Postgres.open(options.postgres);
   opening.defer(() => postgres.close());
   await migrate(postgres, [directorySchema, recordsSchema]);
   await refuseUsed(postgres, postgres.place);

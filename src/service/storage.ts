@@ -90,12 +90,12 @@ export async function openStores(
     };
   }
   // Its driver is only loaded where it is used.
-  const [{ openPostgres }, { migrate }, { joinNodes, nodesSchema }] = await Promise.all([
+  const [{ Postgres: Connected }, { migrate }, { joinNodes, nodesSchema }] = await Promise.all([
     import("#postgres/database.ts"),
     import("#postgres/migrations.ts"),
     import("#service/loads/nodes.ts"),
   ]);
-  const postgres = await openPostgres(engine);
+  const postgres = await Connected.open(engine);
   try {
     await migrate(postgres, [directorySchema, recordsSchema, throttleSchema, nodesSchema]);
     await refuseOtherEngine(database, postgres);

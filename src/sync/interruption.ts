@@ -2,8 +2,7 @@ import { join } from "node:path";
 import { command } from "#commands.ts";
 import { UnavailableError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
-import type { Workbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import type { StateFiles } from "#state/store.ts";
 
 /**
@@ -68,7 +67,7 @@ export async function inWorkbench<Result>(
   options: { readonly files: Pick<StateFiles, "folder">; readonly memory: number; readonly interruption: Interruption },
   work: (workbench: Workbench, watching: Watch) => Promise<Result>,
 ): Promise<Result> {
-  const workbench = await openWorkbench({ folder: join(options.files.folder, "work"), memory: options.memory });
+  const workbench = await Workbench.open({ folder: join(options.files.folder, "work"), memory: options.memory });
   const watching = new Watch(workbench.connection, options.interruption);
   try {
     return await work(workbench, watching);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { parseArgs } from "node:util";
 import { openDatabase } from "#duckdb/database.ts";
-import { openPostgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
@@ -149,7 +149,7 @@ async function embedded(database: Parameters<typeof openEmbeddedStore>[0]): Prom
 }
 
 async function inPostgres(url: string, folder: string): Promise<OpenedStore> {
-  const postgres = await openPostgres({ postgres: url, poolSize: 4, statementTimeout: 600_000 });
+  const postgres = await Postgres.open({ postgres: url, poolSize: 4, statementTimeout: 600_000 });
   await migrate(postgres, [directorySchema]);
   return { store: new PostgresStore(postgres, folder), end: () => postgres.close() };
 }

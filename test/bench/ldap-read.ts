@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import ldap from "#connectors/ldap/index.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 
@@ -77,7 +77,7 @@ async function read(): Promise<Counts> {
 
 async function toPrincipals(memory: number): Promise<Counts> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
-  const { connection, close } = await openWorkbench({ folder, memory });
+  const { connection, close } = await Workbench.open({ folder, memory });
   try {
     const sources = [{ name: "bench", records: source.read(context) }];
     await assemble(connection, sources, rules, { signal: context.signal });

@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Engine } from "#service/engine/engine.ts";
 import { openPostgresEngine } from "#service/engine/postgres/postgres.ts";
-import { openPostgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { postgres as options } from "#postgres/options.ts";
 import { loadRows, pageOf, rowsPerLoad, stageOf } from "../contract/engine/stage.ts";
 import { startPostgres } from "../support/postgres.ts";
@@ -69,7 +69,7 @@ test("every value of every type arrives as DuckDB has it", async () => {
     `CREATE SCHEMA IF NOT EXISTS shop; CREATE TABLE IF NOT EXISTS shop.types (n integer, ${list})`,
     "t.sql",
   );
-  const pool = await openPostgres(options.parse({ postgres: url }));
+  const pool = await Postgres.open(options.parse({ postgres: url }));
   const row = fc.record(Object.fromEntries(names.map((name) => [name, fc.option(columns[name][1], { freq: 4 })])));
   let loads = 0;
   await fc.assert(

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "#service/engine/engine.ts";
 import { openPostgresEngine } from "#service/engine/postgres/postgres.ts";
-import { openPostgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { postgres as options } from "#postgres/options.ts";
 import { postgresDialect } from "../contract/engine/postgres-dialect.ts";
 import { engineSuite } from "../contract/engine/suite.ts";
@@ -38,7 +38,7 @@ describe.skipIf(absent !== undefined)(`behind pgbouncer (${absent ?? "transactio
 
   test("a connection is as it was after every transaction", async () => {
     const url = await server.createDatabase();
-    const pool = await openPostgres(options.parse({ postgres: bouncer.through(url) }));
+    const pool = await Postgres.open(options.parse({ postgres: bouncer.through(url) }));
     const states = async (): Promise<unknown> =>
       Promise.all(
         Array.from({ length: 8 }, () =>
@@ -64,7 +64,7 @@ describe.skipIf(absent !== undefined)(`behind pgbouncer (${absent ?? "transactio
 
   test("statements are stopped also when every connection of pgbouncer is taken", async () => {
     const url = await server.createDatabase();
-    const pool = await openPostgres(options.parse({ postgres: bouncer.through(url) }));
+    const pool = await Postgres.open(options.parse({ postgres: bouncer.through(url) }));
     const stop = new AbortController();
     const reason = new Error("the service stops");
     const sleeping = Array.from({ length: 6 }, () =>

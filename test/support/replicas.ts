@@ -12,8 +12,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { request } from "undici";
 import { openDatabase } from "#duckdb/database.ts";
-import { openPostgres } from "#postgres/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -226,7 +225,7 @@ export async function startReplicas({
   const server = await startPostgres();
   const url = await server.createDatabase();
   const settings = { postgres: url, poolSize: 3, statementTimeout: 0 };
-  const postgres = await openPostgres(settings);
+  const postgres = await Postgres.open(settings);
   const [target, told] = [await startTarget(), await startTold()];
   const versions = new Map<string, number>();
   const versionNow = (sync: string): Record<string, string> => versionOf(sync, versions.get(sync) ?? 0);

@@ -233,8 +233,8 @@ async function formatFor(
     throw new InputError("--guess needs a file: standard input and pipes can be read only once");
   }
   const { guessFormat } = await import("#exports/format/guess.ts");
-  const { openWorkbench } = await import("#duckdb/workbench.ts");
-  const workbench = await openWorkbench({
+  const { Workbench } = await import("#duckdb/workbench.ts");
+  const workbench = await Workbench.open({
     folder: await workFolder(configuration),
     memory: configuration.memory,
   });

@@ -203,13 +203,13 @@ async function guessFormat(
   configuration: Configuration,
   ...[sample, columns, called]: Parameters<GuessFormat>
 ): Promise<FormatGuess> {
-  const [{ guessFormat: guess }, { loadFormatOf }, { openWorkbench }] = await Promise.all([
+  const [{ guessFormat: guess }, { loadFormatOf }, { Workbench }] = await Promise.all([
     import("#exports/format/guess.ts"),
     import("#exports/format/options.ts"),
     import("#duckdb/workbench.ts"),
   ]);
   const folder = join(daemonFolder(configuration), "work");
-  const workbench = await openWorkbench({ folder, memory: configuration.memory });
+  const workbench = await Workbench.open({ folder, memory: configuration.memory });
   try {
     const { options, header, notes, doubts } = await guess(workbench, sample, columns, {}, called);
     return { format: loadFormatOf(options).format, header, notes, doubts };

@@ -1,6 +1,6 @@
 import { createMetrics } from "#control/metrics/metrics.ts";
 import { addMetricsRoute } from "#control/metrics/route.ts";
-import { startAnnounced, openEmbedded } from "#daemon/embedded.ts";
+import { EmbeddedService, startAnnounced } from "#daemon/embedded.ts";
 import { Signals } from "#daemon/signals.ts";
 import { Greeting } from "./greeting.ts";
 import { Option } from "commander";
@@ -68,7 +68,11 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     };
     let daemon: Daemon | undefined;
     const probes = [() => daemon?.problem()];
-    const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
+    const embedded = new EmbeddedService(configuration, composition, {
+      log,
+      mayStart: false,
+      announcePassword: () => {},
+    });
 
     // The data folder, whose lock a daemon holds, and the process of the databases, which takes longest.
     if (only !== "service") started.adopt(await holdLock(configuration), (lock) => lock.release());

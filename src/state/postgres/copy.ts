@@ -1,6 +1,6 @@
 import { InputError } from "#errors.ts";
-import { openPostgres } from "#postgres/database.ts";
-import type { Postgres, Transaction } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
+import type { Transaction } from "#postgres/database.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import { breakWords } from "#state/audit/words.ts";
@@ -19,7 +19,7 @@ export function copyableDatabase(settings: PostgresSettings, signal: AbortSignal
   const inTransaction = async <Result>(
     work: (transaction: Transaction, place: string) => Promise<Result>,
   ): Promise<Result> => {
-    const postgres = await openPostgres(settings);
+    const postgres = await Postgres.open(settings);
     try {
       await migrateState(postgres);
       return await postgres.transaction(

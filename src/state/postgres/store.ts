@@ -2,8 +2,7 @@ import { dirname, join } from "node:path";
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
-import { openPostgres } from "#postgres/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { hasRuns } from "#state/folder/journal.ts";
@@ -55,8 +54,8 @@ export class PostgresStore implements Store {
   ): Promise<PostgresStore> {
     await makeFolder(folder, "the daemon's folder");
     // Without an answer for that long, the lease is lost, and others do what was to be done.
-    const postgres = await openPostgres(settings, { patience: lease });
-    const renewals = await openPostgres({ ...settings, poolSize: 1 }, { patience: lease });
+    const postgres = await Postgres.open(settings, { patience: lease });
+    const renewals = await Postgres.open({ ...settings, poolSize: 1 }, { patience: lease });
     const closePools = async (): Promise<void> => {
       await postgres.close();
       await renewals.close();
@@ -91,7 +90,7 @@ export class PostgresStore implements Store {
  * @throws {UnavailableError} when PostgreSQL does not answer
  */
 export async function openPostgresReader(settings: PostgresSettings, folder: string): Promise<Reader> {
-  const postgres = await openPostgres(settings);
+  const postgres = await Postgres.open(settings);
   try {
     await migrateState(postgres);
     const copies = join(folder, "copies");
@@ -130,7 +129,7 @@ async function refuseOtherState(folder: string, { place }: Postgres): Promise<vo
  * @throws {UnavailableError} when PostgreSQL does not answer
  */
 export async function describeShared(settings: PostgresSettings, lease: number): Promise<readonly string[]> {
-  const postgres = await openPostgres(settings);
+  const postgres = await Postgres.open(settings);
   try {
     const [server] = await postgres.rows<{ version: string; user: string; encrypted: boolean; ready: boolean }>(
       `SELECT current_setting('server_version') AS version, current_user::text AS user,

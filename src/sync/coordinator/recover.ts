@@ -1,6 +1,5 @@
 import { join } from "node:path";
-import { openWorkbench } from "#duckdb/workbench.ts";
-import type { Workbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { changes } from "#plan/change.ts";
@@ -135,7 +134,7 @@ async function outcomeOf(
 ): Promise<Outcome> {
   // Changes count from the moment the list was sent.
   const sentAt = run.sentAt === undefined ? now() : Date.parse(run.sentAt);
-  const workbench = await openWorkbench({ folder: join(files.folder, "work"), memory });
+  const workbench = await Workbench.open({ folder: join(files.folder, "work"), memory });
   const { connection } = workbench;
   try {
     const ledger = await openLedger(connection, {

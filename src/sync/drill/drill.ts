@@ -3,8 +3,7 @@ import { join } from "node:path";
 import type { ReadContext, SourceRecord } from "#connector.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
-import type { Workbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import { RollcallError } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import { limitOf, overridable } from "#plan/limits.ts";
@@ -61,7 +60,7 @@ export interface Drill {
  * @throws what `run` throws, where not even today's plan can be made
  */
 export async function drill(sync: Sync, options: DrillOptions): Promise<Drill> {
-  const workbench = await openWorkbench({ folder: join(options.files.folder, "work"), memory: options.memory });
+  const workbench = await Workbench.open({ folder: join(options.files.folder, "work"), memory: options.memory });
   let spool: Spool | undefined;
   try {
     spool = await Spool.open(workbench);

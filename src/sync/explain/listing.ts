@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
-import type { Workbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import { UnavailableError } from "#errors.ts";
 import { readPrincipals } from "#plan/lists.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -183,7 +182,7 @@ function retire(stored: Stored): void {
 
 async function store(name: string, options: ListingsOptions, signal: AbortSignal): Promise<Stored> {
   const { folder, memory, open, inTurn } = options;
-  const workbench = await openWorkbench({ folder: join(folder, "work"), memory });
+  const workbench = await Workbench.open({ folder: join(folder, "work"), memory });
   const { connection } = workbench;
   let target: Target | undefined;
   try {

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { openWorkbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { Change, Counts, Part } from "#plan/change.ts";
@@ -76,7 +76,7 @@ export async function explainTwice(
   wanted: string,
   { begin, ...options }: ExplainOptions & Steps,
 ): Promise<ExplainedTwice> {
-  const workbench = await openWorkbench({ folder: join(options.state.files.folder, "work"), memory: options.memory });
+  const workbench = await Workbench.open({ folder: join(options.state.files.folder, "work"), memory: options.memory });
   try {
     const [first, second] = readOnce(before, after, workbench, leavesOut(before));
     const one = async (side: Side, sync: Sync): Promise<Explanation> => {

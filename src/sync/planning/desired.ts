@@ -208,7 +208,8 @@ function listBeside(sync: Sync, workbench: Workbench, { signal, unchanged }: Rea
   const either = AbortSignal.any([signal, stopping.signal]);
   const list = async (): Promise<void> => {
     const connection = await workbench.connect();
-    const listNow = () => listTarget(sync.target, { ...workbench, connection }, "actual", either);
+    const listNow = () =>
+      listTarget(sync.target, { file: (name) => workbench.file(name), connection }, "actual", either);
     try {
       await interruptible(connection, either, async () => {
         await (unchanged === undefined ? listNow() : unchanged.list(connection, listNow));
@@ -231,7 +232,7 @@ function listBeside(sync: Sync, workbench: Workbench, { signal, unchanged }: Rea
 /** Lists the target into a table. @returns the list's entity tag; undefined where the target gives none */
 export async function listTarget(
   target: Target,
-  workbench: Workbench,
+  workbench: Pick<Workbench, "connection" | "file">,
   table: "actual" | "arrived",
   signal: AbortSignal,
 ): Promise<string | undefined> {

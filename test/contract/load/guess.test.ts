@@ -5,14 +5,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { guessFormat } from "#exports/format/guess.ts";
 import type { Guess } from "#exports/format/guess.ts";
 import type { FormatOptions } from "#exports/format/options.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
-import type { Workbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 
 let folder: string;
 let workbench: Workbench;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-guess-"));
-  workbench = await openWorkbench({ folder: join(folder, "work"), memory: 2 ** 28 });
+  workbench = await Workbench.open({ folder: join(folder, "work"), memory: 2 ** 28 });
 });
 afterAll(async () => {
   await workbench.close();

@@ -6,8 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openPostgres } from "#postgres/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { inputError } from "#postgres/errors.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { Schema } from "#postgres/migrations.ts";
@@ -32,7 +31,7 @@ afterAll(async () => {
 });
 
 const open = async (postgres: string, more: object = {}): Promise<Postgres> =>
-  openPostgres(options.parse({ postgres, ...more }));
+  Postgres.open(options.parse({ postgres, ...more }));
 
 const thrown = async (work: Promise<unknown>): Promise<Error> =>
   work.then(
@@ -313,7 +312,7 @@ describe("a server that is away, or refuses", () => {
   });
 
   test("a server that was there is waited for, and found again", async () => {
-    const [patient, hasty] = [await open(url), await openPostgres(options.parse({ postgres: url }), { patience: 0 })];
+    const [patient, hasty] = [await open(url), await Postgres.open(options.parse({ postgres: url }), { patience: 0 })];
     for (const each of [patient, hasty]) expect(await each.rows("SELECT 1 AS one")).toEqual([{ one: 1 }]);
     await server.halt();
     expect(await thrown(hasty.rows("SELECT 1"))).toMatchObject({ name: "UnavailableError" });
@@ -354,7 +353,7 @@ describe("a server that is away, or refuses", () => {
       before: () => (isStalled ? new Promise(() => undefined) : Promise.resolve()),
     });
     const at = url.replace("@127.0.0.1:", `@${new URL(proxy.url).host},127.0.0.1:`);
-    const both = await openPostgres(options.parse({ postgres: at }), { watchInterval: 100 });
+    const both = await Postgres.open(options.parse({ postgres: at }), { watchInterval: 100 });
     const hosts = "SELECT count(*) AS n FROM pg_stat_activity WHERE pid = pg_backend_pid()";
     expect(await both.rows(hosts)).toEqual([{ n: 1n }]);
     const stalled = both.transaction(async (transaction) => {

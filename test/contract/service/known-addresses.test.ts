@@ -2,8 +2,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
-import { openPostgres } from "#postgres/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { openEmbeddedRecords, openPostgresRecords, recordsSchema } from "#service/records.ts";
 import type { Records } from "#service/records.ts";
@@ -18,7 +17,7 @@ let postgres: Postgres;
 let database: Database;
 beforeAll(async () => {
   server = await startPostgres();
-  postgres = await openPostgres({ postgres: await server.createDatabase(), poolSize: 4, statementTimeout: 60_000 });
+  postgres = await Postgres.open({ postgres: await server.createDatabase(), poolSize: 4, statementTimeout: 60_000 });
   await migrate(postgres, [recordsSchema]);
   database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: "" });
 });

@@ -1,7 +1,6 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { openPostgres } from "#postgres/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { openPostgresRecords, recordsSchema } from "#service/records.ts";
 import type { Records } from "#service/records.ts";
@@ -20,7 +19,7 @@ let records: Records;
 
 beforeAll(async () => {
   server = await startPostgres();
-  postgres = await openPostgres({ postgres: await server.createDatabase(), poolSize: 4, statementTimeout: minute });
+  postgres = await Postgres.open({ postgres: await server.createDatabase(), poolSize: 4, statementTimeout: minute });
   await migrate(postgres, [recordsSchema]);
   records = { ...(await openPostgresRecords(postgres)), now: () => clock.time };
 });

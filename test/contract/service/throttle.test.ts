@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { Throttle } from "#http/throttle.ts";
 import type { ThrottleOptions } from "#http/throttle.ts";
-import { openPostgres } from "#postgres/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { openPostgresRecords, recordsSchema } from "#service/records.ts";
 import type { Records } from "#service/records.ts";
@@ -19,7 +18,7 @@ let postgres: Postgres;
 let records: Records;
 beforeAll(async () => {
   server = await startPostgres();
-  postgres = await openPostgres({ postgres: await server.createDatabase(), poolSize: 6, statementTimeout: minute });
+  postgres = await Postgres.open({ postgres: await server.createDatabase(), poolSize: 6, statementTimeout: minute });
   await migrate(postgres, [recordsSchema, throttleSchema]);
   records = await openPostgresRecords(postgres);
 });

@@ -2,8 +2,7 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { openWorkbench } from "#duckdb/workbench.ts";
-import type { Workbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import { filesIn } from "#state/folder/store.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import type { Ledger, LedgerOptions } from "#state/ledger/ledger.ts";
@@ -24,7 +23,7 @@ afterEach(async () => {
 
 /** A run of its own that is about to own many users. */
 async function open(mode: LedgerOptions["mode"]): Promise<Ledger> {
-  workbench = await openWorkbench({ folder: join(folder, "work"), memory: 2 ** 30 });
+  workbench = await Workbench.open({ folder: join(folder, "work"), memory: 2 ** 30 });
   const { signal } = new AbortController();
   await workbench.connection.run(`
     CREATE TABLE assembled AS

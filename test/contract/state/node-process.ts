@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { openPostgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { postgres as options } from "#postgres/options.ts";
 import { openNode } from "#state/postgres/nodes.ts";
 
 /** Has a claim and checks its lease, as a run does right before it sends something, until it has lost it. */
-const postgres = await openPostgres(options.parse({ postgres: process.argv[2] }));
+const postgres = await Postgres.open(options.parse({ postgres: process.argv[2] }));
 const node = await openNode(postgres, 1_000);
 const say = (text: string): boolean => process.stdout.write(`${text}\n`);
 if (await node.claim("target")) say("claimed");

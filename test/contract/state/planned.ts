@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import { tables } from "#plan/tables.ts";
 import { openLedger } from "#state/ledger/ledger.ts";
 import type { PlanToStore } from "#state/plans.ts";
@@ -14,7 +14,7 @@ export async function withPlan<Result>(
   users: readonly string[],
   work: (connection: Connection) => Promise<Result>,
 ): Promise<Result> {
-  const workbench = await openWorkbench({ folder: join(folder, "work"), memory: 2 ** 28 });
+  const workbench = await Workbench.open({ folder: join(folder, "work"), memory: 2 ** 28 });
   const { connection } = workbench;
   try {
     for (const [table, columns] of Object.entries(tables))

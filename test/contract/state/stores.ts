@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
-import { openPostgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { postgres } from "#postgres/options.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
@@ -64,7 +64,7 @@ export function storeOfEachTest(kind: (typeof kinds)[number]): Stores {
       return reader;
     },
     endLeases: async () => {
-      const database = await openPostgres(postgres.parse({ postgres: url }));
+      const database = await Postgres.open(postgres.parse({ postgres: url }));
       await database.rows("UPDATE rollcall.nodes SET expires = clock_timestamp() - interval '1 second'");
       await database.close();
     },

@@ -2,8 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
-import { openPostgres } from "#postgres/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { postgres as options } from "#postgres/options.ts";
 import { openNode } from "#state/postgres/nodes.ts";
 import type { Node } from "#state/postgres/nodes.ts";
@@ -34,7 +33,7 @@ export function sharedDatabaseOfEachTest(): SharedDatabase {
   afterAll(() => server.stop());
   beforeEach(async () => {
     url = await server.createDatabase();
-    postgres = await openPostgres(options.parse({ postgres: url }));
+    postgres = await Postgres.open(options.parse({ postgres: url }));
     await migrateState(postgres);
     ends = [() => postgres.close()];
   });
@@ -50,7 +49,7 @@ export function sharedDatabaseOfEachTest(): SharedDatabase {
     },
     createDatabase: () => server.createDatabase(),
     node: async (lease = 60_000) => {
-      const own = await openPostgres(options.parse({ postgres: url }));
+      const own = await Postgres.open(options.parse({ postgres: url }));
       const node = await openNode(own, lease);
       ends.push(async () => {
         await node.close();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openTarget } from "#client/target.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 import { RehearsalTarget } from "#sync/drill/target.ts";
 import type { Target } from "#sync/ports.ts";
 import { syncResult } from "#wire/administration.ts";
@@ -63,7 +63,7 @@ async function listWith(
 }
 
 test("the target of a rehearsal previews and applies what the service does", async () => {
-  const workbench = await openWorkbench({ folder: join(folder, "work"), memory: 256 * 2 ** 20 });
+  const workbench = await Workbench.open({ folder: join(folder, "work"), memory: 256 * 2 ** 20 });
   const real = openTarget({ name: "analytics", url: service.url, prefix: "", credentials });
   const file = (name: string): string => join(folder, name);
   const answerOf = async (path: string): Promise<unknown> => {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
-import { openPostgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { postgres } from "#postgres/options.ts";
 import { loadStarted, loadStatus } from "#wire/loads.ts";
 import type { LoadStatus } from "#wire/loads.ts";
@@ -192,7 +192,7 @@ async function readRows(data: string, sql: string): Promise<readonly object[]> {
 }
 
 async function readFromPostgres(url: string, sql: string): Promise<readonly object[]> {
-  const pool = await openPostgres(postgres.parse({ postgres: url }));
+  const pool = await Postgres.open(postgres.parse({ postgres: url }));
   try {
     return await pool.transaction((transaction) => transaction.rows(sql.replace(/^FROM/, "SELECT * FROM")), {
       settings: { search_path: "d" },

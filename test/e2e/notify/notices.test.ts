@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { expect, test } from "vitest";
-import { openNotifications } from "#daemon/notifications.ts";
+import { Notifications } from "#daemon/notifications.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { literal } from "#duckdb/database.ts";
 import { openMemory } from "../../support/duckdb.ts";
@@ -20,7 +20,7 @@ test("another configuration takes over: nothing that happens meanwhile is lost o
     await writeFile(file, `service:\nnotifications:\n  hook: { ${channel}, events: [held, applied] }\n`);
     return loadConfiguration(file, { connectors: [] });
   };
-  const notices = await openNotifications(await configured("old"), pino({ level: "silent" }));
+  const notices = await Notifications.open(await configured("old"), pino({ level: "silent" }));
   try {
     notices.listener({ type: "run", run: heldRun });
     await expect.poll(() => web.to("old/hook").length).toBe(1);
@@ -48,7 +48,7 @@ test("a channel with names: true is told some of who is in a plan, those to be d
   await writeFile(file, `service:\nnotifications:\n  hook: { ${channel} }\n`);
   const configuration = await loadConfiguration(file, { connectors: [] });
   await keepChanges(join(configuration.data, "daemon", "runs", heldRun.id));
-  const notices = await openNotifications(configuration, pino({ level: "silent" }));
+  const notices = await Notifications.open(configuration, pino({ level: "silent" }));
   try {
     notices.listener({ type: "run", run: heldRun });
     // What is no longer kept keeps no notice back.

@@ -5,7 +5,7 @@ import { Writable } from "node:stream";
 import pino from "pino";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import type { Channel } from "#notify/options.ts";
-import { openHeartbeat } from "#notify/heartbeat.ts";
+import { Heartbeat } from "#notify/heartbeat.ts";
 import { Notifier } from "#notify/notifier.ts";
 import type { NotifierOptions } from "#notify/notifier.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
@@ -264,7 +264,7 @@ test("a heartbeat follows each success, is tried again, and gives up quietly", a
     "beat/T0PSECRET": [answer(500), answer(200), answer(500)],
     "slow/beat": unread(() => undefined),
   });
-  const heartbeat = openHeartbeat(
+  const heartbeat = new Heartbeat(
     { staff: `${url}/beat/T0PSECRET?msg=OK`, slow: `${url}/slow/beat` },
     { log, pause: 5, timeouts: { connect: 1_000, whole: 60_000 } },
   );

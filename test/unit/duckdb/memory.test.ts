@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
-import { openWorkbench } from "#duckdb/workbench.ts";
+import { Workbench } from "#duckdb/workbench.ts";
 
 const mebibyte = 2 ** 20;
 
 test("a workbench moves its tables to disk for what needs the memory, and they come back as they are read", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-workbench-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const { connection, makeRoom, close } = await openWorkbench({ folder, memory: 1024 * mebibyte });
+  const { connection, makeRoom, close } = await Workbench.open({ folder, memory: 1024 * mebibyte });
   onTestFinished(close);
   const read = async <Row extends object>(sql: string): Promise<Row | undefined> =>
     (await connection.rows<Row>(sql))[0];
@@ -77,7 +77,7 @@ test("a database that is trimmed has next to nothing in memory, and goes on as b
 test("what a database no longer uses goes back to the system", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-workbench-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const { connection, close } = await openWorkbench({ folder, memory: 1024 * mebibyte });
+  const { connection, close } = await Workbench.open({ folder, memory: 1024 * mebibyte });
   onTestFinished(close);
   const used = (): number => process.memoryUsage.rss();
   await connection.returnMemory();

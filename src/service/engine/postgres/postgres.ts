@@ -3,8 +3,8 @@ import { join, resolve } from "node:path";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
-import { identifier, openPostgres } from "#postgres/database.ts";
-import type { Postgres, Transaction } from "#postgres/database.ts";
+import { identifier, Postgres } from "#postgres/database.ts";
+import type { Transaction } from "#postgres/database.ts";
 import { inputError } from "#postgres/errors.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { Schema } from "#postgres/migrations.ts";
@@ -54,7 +54,7 @@ const schema: Schema = {
  *   does not let this user in
  */
 export async function openPostgresEngine(options: PostgresEngineOptions): Promise<Engine> {
-  const postgres = await openPostgres(options.postgres, { isExpected: options.isExpected });
+  const postgres = await Postgres.open(options.postgres, { isExpected: options.isExpected });
   try {
     await migrate(postgres, [schema]);
     await postgres.rows("DELETE FROM rollcall.loads WHERE written_at < now() - INTERVAL '60 days'", [], {

@@ -8,7 +8,7 @@ import { json } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
-import { openPostgres } from "#postgres/database.ts";
+import { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
@@ -30,7 +30,7 @@ afterAll(() => server.stop());
 const engines = {
   embedded: async (database: Database) => ({ open: () => openEmbeddedStore(database), close: async () => {} }),
   PostgreSQL: async (_: Database, folder: string) => {
-    const postgres = await openPostgres({
+    const postgres = await Postgres.open({
       postgres: await server.createDatabase(),
       poolSize: 4,
       statementTimeout: 60_000,
@@ -307,7 +307,7 @@ test("a call whose commit was written and not answered says what it changed, and
   }).listen(0, "127.0.0.1");
   await once(cutter, "listening");
   const through = url.replace(`:${server.port}/`, `:${(cutter.address() as AddressInfo).port}/`);
-  const postgres = await openPostgres({ postgres: through, poolSize: 3, statementTimeout: 60_000 });
+  const postgres = await Postgres.open({ postgres: through, poolSize: 3, statementTimeout: 60_000 });
   await migrate(postgres, [directorySchema]);
   const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(folder, "spill") });
   const store = new PostgresStore(postgres, folder);
@@ -332,7 +332,7 @@ test("calls of several processes at once are as if one came after the other", as
   const nodes = await Promise.all(
     [1, 2, 3].map(async (node) => {
       const place = join(folder, String(node));
-      const postgres = await openPostgres({ postgres: url, poolSize: 3, statementTimeout: 60_000 });
+      const postgres = await Postgres.open({ postgres: url, poolSize: 3, statementTimeout: 60_000 });
       await migrate(postgres, [directorySchema]);
       const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(place, "spill") });
       const store = new PostgresStore(postgres, place);
