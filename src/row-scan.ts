@@ -108,14 +108,11 @@ export abstract class RowScanner {
     const { separator, enclosing, escape } = this.#syntax;
     const [separatorByte, enclosingByte, escapeByte] = [separator[0], enclosing[0], escape[0]];
     // Locals and inner loops make this several times faster.
-    const outside = this.#outside;
-    const inside = this.#inside;
+    const [outside, inside] = [this.#outside, this.#inside];
     let state = this.#state;
     let at = 0;
     /** The content that has not been told, and its kinds. */
-    let from = 0;
-    let to = 0;
-    let kinds = 0;
+    let [from, to, kinds] = [0, 0, 0];
     while (at < end) {
       if (state === atField && (outside[bytes[at] as number] as number) < special && bytes[at] !== enclosingByte)
         state = inText;
@@ -187,9 +184,13 @@ export abstract class RowScanner {
     }
     this.#state = state;
     this.#offset += end;
+    this.#endBlock(bytes, from, to, kinds, isLast);
+  }
+
+  #endBlock(bytes: Uint8Array, from: number, to: number, kinds: number, isLast: boolean): void {
     if (isLast && this.#offset > this.rowFrom) {
       this.rowTo = this.#offset;
-      this.row(bytes, from, to, kinds, state);
+      this.row(bytes, from, to, kinds, this.#state);
     } else if (from < to) this.part(bytes, from, to, kinds, unfinished);
   }
 

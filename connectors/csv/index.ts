@@ -2,8 +2,8 @@ import { inBatches } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, Rehearsed, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Checks } from "#files/settle.ts";
-import type { OpenFile, OpenFiles } from "#files/source-file.ts";
-import { digestOf, openFiles } from "#files/source-file.ts";
+import type { OpenFile } from "#files/source-file.ts";
+import { digestOf, OpenFiles } from "#files/source-file.ts";
 import type { Kind } from "#principals/principal.ts";
 import { nfc } from "#text.ts";
 import { textOf } from "./decode.ts";
@@ -64,7 +64,7 @@ export async function* read(
   try {
     signal.throwIfAborted();
     for (const part of partsOf(options, context)) {
-      opened.push({ part, set: await openFiles(part.names, open, part.checks, signal) });
+      opened.push({ part, set: await OpenFiles.open(part.names, open, part.checks, signal) });
     }
     for (const { part, set } of opened) yield* readPart(part, set.files, context);
     for (const { set } of opened) await set.assertUnchanged();

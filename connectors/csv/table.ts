@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { InputError, messageOf } from "#errors.ts";
-import { openFiles } from "#files/source-file.ts";
+import { OpenFiles } from "#files/source-file.ts";
 import type { OpenFile } from "#files/source-file.ts";
 import { lookupKey } from "#principals/lookup.ts";
 import type { LookupTable } from "#principals/lookup.ts";
@@ -22,7 +22,7 @@ const most = { fields: 10_000_000, characters: 64 * 1024 * 1024 };
  * @throws {InputError} it is malformed, or two rows have one key; the message names the line
  */
 export async function readTable(name: string, folder: string, signal: AbortSignal): Promise<LookupTable> {
-  const opened = await openFiles([name], { folder }, {}, signal);
+  const opened = await OpenFiles.open([name], { folder }, {}, signal);
   try {
     const [file, ...more] = opened.files;
     if (file === undefined || more.length > 0) throw new InputError(`${name}: one file is one table; name it as it is`);

@@ -1,8 +1,8 @@
 import type { OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
-import type { OpenFile, OpenFiles } from "#files/source-file.ts";
+import type { OpenFile } from "#files/source-file.ts";
 import type { Checks } from "#files/settle.ts";
-import { contentOf, openFiles } from "#files/source-file.ts";
+import { contentOf, OpenFiles } from "#files/source-file.ts";
 import type { Kind } from "#principals/principal.ts";
 import { itemsOf, JsonError } from "./json.ts";
 import { envelopeOf } from "./list.ts";
@@ -48,7 +48,7 @@ export async function* readFiles(
   try {
     signal.throwIfAborted();
     for (const { content, names, checks } of partsOf(options.files))
-      opened.push({ content, set: await openFiles(names, open, checks, signal) });
+      opened.push({ content, set: await OpenFiles.open(names, open, checks, signal) });
     for (const { content, set } of opened) {
       for (const file of set.files) {
         try {

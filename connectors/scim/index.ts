@@ -1,6 +1,6 @@
 import { inBatches } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
-import { digestOf, openFiles } from "#files/source-file.ts";
+import { digestOf, OpenFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
 import { authorizationOf, openServer } from "./client.ts";
 import type { Authorization, ServerOptions } from "./client.ts";
@@ -159,7 +159,7 @@ async function describeFiles(
     ["users and groups", files.mixed],
   ] as const) {
     if (names === undefined) continue;
-    const set = await openFiles([names].flat(), open, files, signal);
+    const set = await OpenFiles.open([names].flat(), open, files, signal);
     await set.close();
     lines.push(`${content} in ${set.files.map((file) => file.name).join(", ")}`);
   }

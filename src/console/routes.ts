@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { createEventStreams } from "#control/events.ts";
+import { EventStreams } from "#control/events.ts";
 import { findRun, listRuns } from "#control/routes.ts";
 import { read, runsQuery } from "#control/requests.ts";
 import { standingsOf } from "#state/record.ts";
@@ -113,7 +113,7 @@ function follow(
   scope: FastifyInstance,
   { control, connections, loads, accounts }: AppOptions,
 ): ReadonlyMap<string, number> {
-  const streams = createEventStreams();
+  const streams = new EventStreams();
   const progress = new Map<string, number>();
   let unsubscribe: (() => void) | undefined;
   let unsubscribeChecks: (() => void) | undefined;

@@ -9,7 +9,8 @@ import { controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { Connection, NoDaemonError } from "./connection.ts";
 import { readDaemonPresence } from "./presence.ts";
-import type { RunList, RunUnderWay, Status } from "./routes.ts";
+import type { RunUnderWay } from "./control.ts";
+import type { RunList, Status } from "./routes.ts";
 
 /** A daemon that answers. */
 export interface FoundDaemon {

@@ -1,92 +1,102 @@
-import type { FastifyInstance } from "fastify";
+import type { Logger } from "pino";
 import { UnavailableError } from "#errors.ts";
-import type { Begun } from "#sync/coordinator/coordinator.ts";
+import type { Change } from "#plan/change.ts";
+import type { Filter } from "#plan/stored.ts";
+import type { ReadAudit } from "#state/audit/list.ts";
 import { eventDocument, runDocument } from "#state/record.ts";
-import type { RunRecord } from "#state/record.ts";
-import type { Host } from "./access.ts";
-import { createEventStreams } from "./events.ts";
-import { addControlRoutes } from "./routes.ts";
-import type { ControlContext, ControlOptions, Daemon, RunUnderWay } from "./routes.ts";
+import type { Actor, RunDocument, RunRecord, Stage } from "#state/record.ts";
+import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
+import { EventStreams } from "./events.ts";
 
-/** The daemon's own API. */
-export interface Control extends Pick<ControlContext, "daemon" | "track" | "isStopping"> {
-  /** Adds the API's routes to a server. They answer 503 until a daemon is attached. */
-  readonly routes: (app: FastifyInstance, host: Host) => void;
-  attach(daemon: Daemon): void;
-  /** From now on, refuses requests that start or decide anything. Runs under way can still be followed. */
-  beginStopping(): void;
+export interface ControlOptions {
+  /** Proves that a command may read the data folder. */
+  readonly token: string;
+  readonly version: string;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly log: Logger;
 }
 
-export function createControl(options: ControlOptions): Control {
-  const events = createEventStreams();
-  const outcomes = createOutcomes((id, run) => {
-    events.publish("ended", { id, run: runDocument(run) });
-  });
-  /** Of the runs under way. */
-  const progress = new Map<string, RunUnderWay["progress"]>();
-  let daemon: Daemon | undefined;
-  let isStopping = false;
-  const context: ControlContext = {
-    ...options,
-    events,
-    daemon: () => {
-      if (daemon === undefined) throw new UnavailableError("the daemon is starting");
-      return daemon;
-    },
-    isStopping: () => isStopping,
-    track: (beginning) => {
-      void outcomes.track(beginning);
-      return beginning.run;
-    },
-    outcomeOf: (id) => outcomes.of(id),
-    progressOf: (id) => progress.get(id),
-  };
-  return {
-    daemon: context.daemon,
-    track: context.track,
-    isStopping: context.isStopping,
-    routes: (app, host) => {
-      addControlRoutes(app, host, context);
-    },
-    attach: (attached) => {
-      daemon = attached;
-      attached.coordinator.subscribe((event) => {
-        if (event.type === "stage") progress.set(event.id, { stage: event.stage, records: event.records });
-        if (event.type === "run" && event.run.state !== "running") progress.delete(event.run.id);
-        events.publish(event.type, eventDocument(event));
-      });
-    },
-    beginStopping: () => {
-      isStopping = true;
-    },
-  };
+/** What the API needs of the daemon. */
+export interface Daemon {
+  readonly coordinator: Coordinator;
+  /** The configuration in force. Two processes have the same one if their digests are equal. */
+  readonly configuration: () => { readonly file: string; readonly digest: string };
+  /** The changes a run planned, as far as they match the filter. */
+  readonly changes: (run: RunRecord, filter: Filter) => AsyncIterable<Change>;
+  readonly audit: ReadAudit;
+  /** Reloads the configuration, all of it or nothing. @throws {InputError} when it is not valid */
+  readonly reload: (by: Actor) => Promise<unknown>;
 }
 
-interface Outcomes {
-  /** Resolves when the run has ended. */
-  track(begun: Begun): Promise<void>;
-  of(id: string): RunRecord | "under way" | undefined;
+/** What `GET /runs/:id/end` answers with 202. */
+export interface RunUnderWay extends RunDocument {
+  /** The stage that it is in, and how many records were read in it; absent: in none yet. */
+  readonly progress?: { readonly stage: Stage; readonly records?: number | undefined } | undefined;
 }
 
 /** How many outcomes are remembered. */
 const capacity = 200;
 
-/**
- * Outcomes of the runs that were started over the API. The journal is no substitute: a run may be recorded as ended
- * before everything that belongs to it is done.
- */
-function createOutcomes(onEnd: (id: string, run: RunRecord) => void): Outcomes {
-  const outcomes = new Map<string, RunRecord | "under way">();
-  return {
-    track: async ({ run: { id }, ended }) => {
-      outcomes.delete(id);
-      outcomes.set(id, "under way");
-      const [oldest] = outcomes.keys();
-      if (outcomes.size > capacity && oldest !== undefined) outcomes.delete(oldest);
-      const run = await ended;
-      if (outcomes.has(id)) outcomes.set(id, run);
-      onEnd(id, run);
-    },
-    of: (id) => outcomes.get(id),
+/** What the routes of the daemon's API share. They answer 503 until a daemon is attached. */
+export class Control {
+  readonly options: ControlOptions;
+  readonly events = new EventStreams();
+  /**
+   * Outcomes of the runs that were started over the API. The journal is no substitute: a run may be recorded as ended
+   * before everything that belongs to it is done.
+   */
+  readonly #outcomes = new Map<string, RunRecord | "under way">();
+  /** Of the runs under way. */
+  readonly #progress = new Map<string, RunUnderWay["progress"]>();
+  #daemon: Daemon | undefined;
+  #isStopping = false;
+
+  constructor(options: ControlOptions) {
+    this.options = options;
+  }
+
+  attach(daemon: Daemon): void {
+    this.#daemon = daemon;
+    daemon.coordinator.subscribe((event) => {
+      if (event.type === "stage") this.#progress.set(event.id, { stage: event.stage, records: event.records });
+      if (event.type === "run" && event.run.state !== "running") this.#progress.delete(event.run.id);
+      this.events.publish(event.type, eventDocument(event));
+    });
+  }
+
+  /** From now on, refuses requests that start or decide anything. Runs under way can still be followed. */
+  beginStopping(): void {
+    this.#isStopping = true;
+  }
+
+  readonly isStopping = (): boolean => this.#isStopping;
+
+  /** @throws {UnavailableError} while the daemon is starting */
+  readonly daemon = (): Daemon => {
+    if (this.#daemon === undefined) throw new UnavailableError("the daemon is starting");
+    return this.#daemon;
   };
+
+  /** Tracks a run that was started over the API, so that its outcome can be asked for. @returns the run as it began */
+  readonly track = (beginning: Begun): RunRecord => {
+    void this.#awaitEnd(beginning);
+    return beginning.run;
+  };
+
+  /** The outcome of a run that was started over the API. */
+  readonly outcomeOf = (id: string): RunRecord | "under way" | undefined => this.#outcomes.get(id);
+
+  /** How far a run under way is. */
+  readonly progressOf = (id: string): RunUnderWay["progress"] => this.#progress.get(id);
+
+  async #awaitEnd({ run: { id }, ended }: Begun): Promise<void> {
+    this.#outcomes.delete(id);
+    this.#outcomes.set(id, "under way");
+    const [oldest] = this.#outcomes.keys();
+    if (this.#outcomes.size > capacity && oldest !== undefined) this.#outcomes.delete(oldest);
+    const run = await ended;
+    if (this.#outcomes.has(id)) this.#outcomes.set(id, run);
+    this.events.publish("ended", { id, run: runDocument(run) });
+  }
 }

@@ -23,21 +23,6 @@ export interface Listening {
   readonly isAllowed: () => Promise<boolean>;
 }
 
-/** Events for clients that listen over HTTP (server-sent events). */
-export interface EventStreams {
-  /**
-   * A stream of the events since `lastId` and from now on. If some of them are forgotten, it starts with `missed`. It ends when
-   * its session does: nothing is sent that happened after that.
-   * @param listening absent: a command on this machine
-   * @throws {Refusal} 503 when too many clients listen already, of this account or altogether
-   */
-  open(lastId: string | undefined, listening?: Listening): Readable;
-  /** Sends an event to every client that listens. */
-  publish(type: string, data: object): void;
-  /** Ends every stream, and opens no more. */
-  close(): void;
-}
-
 /** A client, and what it is sent once it is certain that it still may have it. */
 class Listener {
   readonly account: string | undefined;
@@ -91,71 +76,83 @@ class Listener {
   }
 }
 
-export function createEventStreams(): EventStreams {
+/** Events for clients that listen over HTTP (server-sent events). */
+export class EventStreams {
   // Ids of an earlier process mean nothing to this one.
-  const era = Date.now().toString(36);
-  const remembered: { readonly id: number; readonly text: string }[] = [];
-  const listeners = new Set<Listener>();
-  let characters = 0;
-  let last = 0;
-  let closed = false;
+  readonly #era = Date.now().toString(36);
+  readonly #remembered: { readonly id: number; readonly text: string }[] = [];
+  readonly #listeners = new Set<Listener>();
+  readonly #timers: readonly NodeJS.Timeout[];
+  #characters = 0;
+  #last = 0;
+  #closed = false;
 
-  const keepAlive = setInterval(() => {
-    for (const listener of listeners) listener.send(":\n\n");
-  }, heartbeat);
-  keepAlive.unref();
-  const looking = setInterval(() => {
-    for (const listener of listeners) if (listener.account !== undefined) listener.look();
-  }, lookInterval);
-  looking.unref();
-
-  /** The events since; undefined when some are forgotten. */
-  function since(lastId: string): readonly string[] | undefined {
-    const [, from, number] = /^(\w+)-(\d{1,15})$/.exec(lastId) ?? [];
-    const id = Number(number);
-    if (from !== era || id > last || id < (remembered[0]?.id ?? last + 1) - 1) return undefined;
-    return remembered.filter((each) => each.id > id).map((each) => each.text);
+  constructor() {
+    const keepAlive = setInterval(() => {
+      for (const listener of this.#listeners) listener.send(":\n\n");
+    }, heartbeat);
+    const looking = setInterval(() => {
+      for (const listener of this.#listeners) if (listener.account !== undefined) listener.look();
+    }, lookInterval);
+    this.#timers = [keepAlive.unref(), looking.unref()];
   }
 
-  return {
-    open: (lastId, listening) => {
-      if (closed) throw new Refusal(503, "the daemon is stopping");
-      const own = [...listeners].filter(({ account }) => account === listening?.account).length;
-      const later = { headers: { "retry-after": "10" } };
-      if (listening !== undefined && own >= mostListeners.ofOne)
-        throw new Refusal(503, `${own} clients listen already with the account ${listening.account}`, later);
-      if (listeners.size >= mostListeners.all)
-        throw new Refusal(503, `${mostListeners.all} clients listen already`, later);
-      const listener = new Listener(listening);
-      const { stream } = listener;
-      listeners.add(listener);
-      stream.once("close", () => listeners.delete(listener));
-      const missed = lastId === undefined ? [] : since(lastId);
-      // The first event gives the client an id to reconnect with, before anything has happened.
-      send(
-        stream,
-        message(`${era}-${last - (missed?.length ?? 0)}`, missed === undefined ? "missed" : "listening", {}),
-      );
-      for (const text of missed ?? []) send(stream, text);
-      return stream;
-    },
-    publish: (type, data) => {
-      last++;
-      const text = message(`${era}-${last}`, type, data);
-      remembered.push({ id: last, text });
-      characters += text.length;
-      while (remembered.length > recent.events || (characters > recent.characters && remembered.length > 1)) {
-        characters -= remembered.shift()?.text.length ?? 0;
-      }
-      for (const listener of listeners) listener.send(text);
-    },
-    close: () => {
-      closed = true;
-      clearInterval(keepAlive);
-      clearInterval(looking);
-      for (const listener of listeners) listener.end();
-    },
-  };
+  /**
+   * A stream of the events since `lastId` and from now on. If some of them are forgotten, it starts with `missed`. It ends when
+   * its session does: nothing is sent that happened after that.
+   * @param listening absent: a command on this machine
+   * @throws {Refusal} 503 when too many clients listen already, of this account or altogether
+   */
+  open(lastId: string | undefined, listening?: Listening): Readable {
+    if (this.#closed) throw new Refusal(503, "the daemon is stopping");
+    const own = [...this.#listeners].filter(({ account }) => account === listening?.account).length;
+    const later = { headers: { "retry-after": "10" } };
+    if (listening !== undefined && own >= mostListeners.ofOne)
+      throw new Refusal(503, `${own} clients listen already with the account ${listening.account}`, later);
+    if (this.#listeners.size >= mostListeners.all)
+      throw new Refusal(503, `${mostListeners.all} clients listen already`, later);
+    const listener = new Listener(listening);
+    const { stream } = listener;
+    this.#listeners.add(listener);
+    stream.once("close", () => this.#listeners.delete(listener));
+    const missed = lastId === undefined ? [] : this.#since(lastId);
+    // The first event gives the client an id to reconnect with, before anything has happened.
+    const first = `${this.#era}-${this.#last - (missed?.length ?? 0)}`;
+    send(stream, message(first, missed === undefined ? "missed" : "listening", {}));
+    for (const text of missed ?? []) send(stream, text);
+    return stream;
+  }
+
+  /** Sends an event to every client that listens. */
+  publish(type: string, data: object): void {
+    this.#last++;
+    const text = message(`${this.#era}-${this.#last}`, type, data);
+    this.#remembered.push({ id: this.#last, text });
+    this.#characters += text.length;
+    while (
+      this.#remembered.length > recent.events ||
+      (this.#characters > recent.characters && this.#remembered.length > 1)
+    ) {
+      this.#characters -= this.#remembered.shift()?.text.length ?? 0;
+    }
+    for (const listener of this.#listeners) listener.send(text);
+  }
+
+  /** Ends every stream, and opens no more. */
+  close(): void {
+    this.#closed = true;
+    for (const timer of this.#timers) clearInterval(timer);
+    for (const listener of this.#listeners) listener.end();
+  }
+
+  /** The events since; undefined when some are forgotten. */
+  #since(lastId: string): readonly string[] | undefined {
+    const [, from, number] = /^(\w+)-(\d{1,15})$/.exec(lastId) ?? [];
+    const id = Number(number);
+    const oldest = this.#remembered[0]?.id ?? this.#last + 1;
+    if (from !== this.#era || id > this.#last || id < oldest - 1) return undefined;
+    return this.#remembered.filter((each) => each.id > id).map((each) => each.text);
+  }
 }
 
 /** Disconnects a client that has too much to read. */

@@ -1,20 +1,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { messageOf } from "#errors.ts";
-import type { Logger } from "pino";
 import type { Action, Role } from "#roles.ts";
-import type { Change } from "#plan/change.ts";
-import type { Filter } from "#plan/stored.ts";
-import type { ReadAudit } from "#state/audit/list.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
 import { runDocument, stateName } from "#state/record.ts";
-import type { Actor, RunDocument, RunRecord, Stage, SyncStatus } from "#state/record.ts";
+import type { Actor, RunDocument, RunRecord, SyncStatus } from "#state/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { authenticate, checkMay, listeningOf } from "./access.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf, orConflict } from "./answers.ts";
 import { changesAsJson } from "./answers.ts";
-import type { EventStreams } from "./events.ts";
+import type { Control, RunUnderWay } from "./control.ts";
 import { approveBody, changesQuery, emptyBody, read, rejectBody, runBody, runsQuery } from "./requests.ts";
 import type { RunsQuery } from "./requests.ts";
 
@@ -25,41 +21,6 @@ declare module "fastify" {
     /** What they may do. */
     role: Role;
   }
-}
-
-export interface ControlOptions {
-  /** Proves that a command may read the data folder. */
-  readonly token: string;
-  readonly version: string;
-  /** ISO 8601. */
-  readonly startedAt: string;
-  readonly log: Logger;
-}
-
-/** What the API needs of the daemon. */
-export interface Daemon {
-  readonly coordinator: Coordinator;
-  /** The configuration in force. Two processes have the same one if their digests are equal. */
-  readonly configuration: () => { readonly file: string; readonly digest: string };
-  /** The changes a run planned, as far as they match the filter. */
-  readonly changes: (run: RunRecord, filter: Filter) => AsyncIterable<Change>;
-  readonly audit: ReadAudit;
-  /** Reloads the configuration, all of it or nothing. @throws {InputError} when it is not valid */
-  readonly reload: (by: Actor) => Promise<unknown>;
-}
-
-/** What the routes share. */
-export interface ControlContext extends ControlOptions {
-  readonly events: EventStreams;
-  /** @throws {UnavailableError} while the daemon is starting */
-  readonly daemon: () => Daemon;
-  readonly isStopping: () => boolean;
-  /** Tracks a run that was started over the API, so that its outcome can be asked for. @returns the run as it began */
-  readonly track: (beginning: Begun) => RunRecord;
-  /** The outcome of a run that was started over the API. */
-  readonly outcomeOf: (id: string) => RunRecord | "under way" | undefined;
-  /** How far a run under way is. */
-  readonly progressOf: (id: string) => RunUnderWay["progress"];
 }
 
 /** What `GET /status` answers. */
@@ -75,18 +36,18 @@ export interface Status {
 const bodyLimit = 64 * 1024;
 
 /** Adds the routes of the daemon's API, below `controlRoot`. */
-export function addControlRoutes(app: FastifyInstance, host: Host, context: ControlContext): void {
+export function addControlRoutes(app: FastifyInstance, host: Host, control: Control): void {
   const routes = (scope: FastifyInstance, _: unknown, done: () => void): void => {
-    prepare(scope, host, context);
-    addQueries(scope, host, context);
-    addCommands(scope, context);
+    prepare(scope, host, control);
+    addQueries(scope, host, control);
+    addCommands(scope, control);
     done();
   };
   app.register(routes, { prefix: controlRoot });
 }
 
 /** What all routes share: authentication, JSON bodies and error answers. */
-function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events, log }: ControlContext): void {
+function prepare(scope: FastifyInstance, host: Host, { options: { token, log }, isStopping, events }: Control): void {
   scope.decorateRequest("actor");
   scope.decorateRequest("role");
   scope.removeAllContentTypeParsers();
@@ -114,7 +75,7 @@ function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events
 function addQueries(
   scope: FastifyInstance,
   host: Host,
-  { version, startedAt, daemon, events, outcomeOf, progressOf }: ControlContext,
+  { options: { version, startedAt }, daemon, events, outcomeOf, progressOf }: Control,
 ): void {
   add(scope, controlRoutes.status, (): Status => {
     const { configuration, coordinator } = daemon();
@@ -159,7 +120,7 @@ function addQueries(
 }
 
 /** What starts a run answers 202 with the run as it began; `/events` and `/runs/:id/end` report its outcome. */
-function addCommands(scope: FastifyInstance, { daemon, track }: ControlContext): void {
+function addCommands(scope: FastifyInstance, { daemon, track }: Control): void {
   const accepted = async (reply: FastifyReply, beginning: Promise<Begun>): Promise<RunDocument> => {
     const run = track(await orConflict(beginning));
     reply.code(202);
@@ -237,12 +198,6 @@ export function findRun(coordinator: Coordinator, id: string): RunRecord {
 export interface RunList<Run = RunDocument> {
   readonly runs: readonly Run[];
   readonly more: boolean;
-}
-
-/** What `GET /runs/:id/end` answers with 202. */
-export interface RunUnderWay extends RunDocument {
-  /** The stage that it is in, and how many records were read in it; absent: in none yet. */
-  readonly progress?: { readonly stage: Stage; readonly records?: number | undefined } | undefined;
 }
 
 /** A page of the runs, newest first. */

@@ -3,8 +3,7 @@ import { InputError } from "#errors.ts";
 import type { Plan, Change } from "#plan/change.ts";
 import { comparePlans, storedChanges, withExcerpts, withStoredPlan } from "#plan/stored.ts";
 import type { Excerpts, Filter, PlanDifferences } from "#plan/stored.ts";
-import { quarantinedRecords } from "#state/quarantined.ts";
-import type { QuarantinedRecords } from "#state/quarantined.ts";
+import { QuarantinedRecords } from "#state/quarantined.ts";
 import type { Plans } from "#state/plans.ts";
 import type { RunRecord } from "#state/record.ts";
 
@@ -53,7 +52,7 @@ export class RunPlans {
       if (each === undefined) continue;
       await this.#store.fetch([each]);
       const file = this.#store.file(each, "quarantined");
-      if (await exists(file)) return quarantinedRecords(file, this.#spill);
+      if (await exists(file)) return new QuarantinedRecords(file, this.#spill);
     }
     return undefined;
   }

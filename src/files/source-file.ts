@@ -16,72 +16,110 @@ const chunkSize = 32 * 1024;
 /** In bytes: how much is read at a time, since each read has to wait for the system. */
 const readSize = 8 * chunkSize;
 
+type Expected = Parameters<typeof checked>[1];
+
 /** A file that is open for one read. */
-export interface OpenFile {
+export class OpenFile {
   /** As in the configuration. */
   readonly name: string;
+  readonly #path: string;
+  readonly #where: FilesPlace;
+  readonly #handle: FileHandle;
+  readonly #before: BigIntStats;
+  readonly #checksum: Expected | undefined;
+
+  /**
+   * Opens a file for one read.
+   * @throws {IncompleteReadError} the file does not exist, cannot be read, or keeps changing
+   * @throws {UnavailableError} any other error of the system
+   */
+  static async open(
+    name: string,
+    where: FilesPlace,
+    { settled, checksum: algorithm }: Checks,
+    signal: AbortSignal,
+  ): Promise<OpenFile> {
+    const path = resolve(where.folder, name);
+    const status = (): Promise<BigIntStats> => orUnreadable(name, where, () => stat(path, { bigint: true }));
+    // Before opening: opening a pipe would wait for its writer.
+    if (!(await status()).isFile()) throw new IncompleteReadError(`${name} is not a file`);
+    if (settled !== undefined) await settle(name, settled, status, signal);
+    const checksum =
+      algorithm === undefined
+        ? undefined
+        : { name, algorithm, expected: await expectedChecksum(name, where.folder, algorithm) };
+    const handle = await orUnreadable(name, where, () => open(path));
+    try {
+      const before = await orUnreadable(name, where, () => handle.stat({ bigint: true }));
+      return new OpenFile(name, path, where, handle, before, checksum);
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  }
+
+  private constructor(
+    name: string,
+    path: string,
+    where: FilesPlace,
+    handle: FileHandle,
+    before: BigIntStats,
+    checksum: Expected | undefined,
+  ) {
+    this.name = name;
+    this.#path = path;
+    this.#where = where;
+    this.#handle = handle;
+    this.#before = before;
+    this.#checksum = checksum;
+  }
+
   /** Its first bytes: `length`, or fewer when the file is shorter. */
-  head(length: number): Promise<Buffer>;
+  head(length: number): Promise<Buffer> {
+    return this.#read(0, length);
+  }
+
   /**
    * Its bytes, from the start. Throws the signal's reason when aborted.
    * @throws {IncompleteReadError} at the end, when the checksum does not match
    */
-  bytes(signal: AbortSignal): AsyncGenerator<Buffer>;
+  bytes(signal: AbortSignal): AsyncGenerator<Buffer> {
+    const bytes = bytesOf((position) => this.#read(position, readSize), signal);
+    return this.#checksum === undefined ? bytes : checked(bytes, this.#checksum);
+  }
+
   /** @throws {IncompleteReadError} the file has changed since it was opened */
-  assertUnchanged(): Promise<void>;
-  close(): Promise<void>;
+  async assertUnchanged(): Promise<void> {
+    // The path too: replacing a file does not change the open one.
+    const after = await orUnreadable(this.name, this.#where, () =>
+      Promise.all([this.#handle.stat({ bigint: true }), stat(this.#path, { bigint: true })]),
+    );
+    if (after.every((now) => isSame(this.#before, now))) return;
+    throw new IncompleteReadError(
+      `${this.name} changed while it was being read; read it again when nothing writes to it ` +
+        "(an export should be written under another name and then renamed)",
+      { transient: true },
+    );
+  }
+
+  close(): Promise<void> {
+    return this.#handle.close();
+  }
+
+  #read(position: number, length: number): Promise<Buffer> {
+    return orUnreadable(this.name, this.#where, async () => {
+      const { bytesRead, buffer } = await this.#handle.read(Buffer.allocUnsafe(length), 0, length, position);
+      return buffer.subarray(0, bytesRead);
+    });
+  }
 }
 
-/**
- * Opens a file for one read.
- * @throws {IncompleteReadError} the file does not exist, cannot be read, or keeps changing
- * @throws {UnavailableError} any other error of the system
- */
-async function openFile(
-  name: string,
-  where: FilesPlace,
-  { settled, checksum }: Checks,
-  signal: AbortSignal,
-): Promise<OpenFile> {
-  const { folder } = where;
-  const path = resolve(folder, name);
-  const attempt = async <T>(action: () => Promise<T>): Promise<T> => {
-    try {
-      return await action();
-    } catch (error) {
-      throw unreadable(name, where, error);
-    }
-  };
-  // Before opening: opening a pipe would wait for its writer.
-  if (!(await attempt(() => stat(path))).isFile()) throw new IncompleteReadError(`${name} is not a file`);
-  if (settled !== undefined) await settle(name, settled, () => attempt(() => stat(path, { bigint: true })), signal);
-  const expected = checksum === undefined ? undefined : await expectedChecksum(name, folder, checksum);
-  const handle = await attempt(() => open(path));
-  const before = await attempt(() => handle.stat({ bigint: true })).catch(async (error: unknown) => {
-    await handle.close();
-    throw error;
-  });
-
-  return {
-    name,
-    head: (length) => attempt(() => readAt(handle, 0, length)),
-    bytes(signal) {
-      const bytes = bytesOf((position) => attempt(() => readAt(handle, position, readSize)), signal);
-      if (checksum === undefined || expected === undefined) return bytes;
-      return checked(bytes, { name, algorithm: checksum, expected });
-    },
-    async assertUnchanged() {
-      // The path too: replacing a file does not change the open one.
-      const after = await attempt(() => Promise.all([handle.stat({ bigint: true }), stat(path, { bigint: true })]));
-      if (after.every((now) => isSame(before, now))) return;
-      throw new IncompleteReadError(
-        `${name} changed while it was being read; read it again when nothing writes to it ` +
-          "(an export should be written under another name and then renamed)",
-        { transient: true },
-      );
-    },
-    close: () => handle.close(),
-  };
+async function orUnreadable<T>(name: string, where: FilesPlace, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    throw unreadable(name, where, error);
+  }
 }
 
 async function* bytesOf(read: (position: number) => Promise<Buffer>, signal: AbortSignal): AsyncGenerator<Buffer> {
@@ -92,11 +130,6 @@ async function* bytesOf(read: (position: number) => Promise<Buffer>, signal: Abo
     position += block.length;
     for (let from = 0; from < block.length; from += chunkSize) yield block.subarray(from, from + chunkSize);
   }
-}
-
-async function readAt(handle: FileHandle, position: number, length: number): Promise<Buffer> {
-  const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(length), 0, length, position);
-  return buffer.subarray(0, bytesRead);
 }
 
 function isSame(before: BigIntStats, now: BigIntStats): boolean {
@@ -133,49 +166,53 @@ function unreadable(name: string, where: FilesPlace, cause: unknown): RollcallEr
 }
 
 /** The files of one or several patterns, open for one read. */
-export interface OpenFiles {
+export class OpenFiles {
   readonly files: readonly OpenFile[];
-  /** @throws {IncompleteReadError} a file has changed, or the patterns match other files */
-  assertUnchanged(): Promise<void>;
-  close(): Promise<void>;
-}
+  /** The names that match now. */
+  readonly #matching: () => Promise<readonly string[]>;
 
-/**
- * Opens files for one read. A name with `*`, `?`, `[…]` or `{…}` is a pattern: all files that match it, sorted by name.
- * @throws {IncompleteReadError} a name matches nothing, or what `openFile` says
- */
-export async function openFiles(
-  names: readonly string[],
-  where: FilesPlace,
-  checks: Checks,
-  signal: AbortSignal,
-): Promise<OpenFiles> {
-  const matching = () => matches(names, where, checks);
-  const found = await matching();
-  const files: OpenFile[] = [];
-  const close = async (): Promise<void> => {
-    await Promise.all(files.map((file) => file.close()));
-  };
-  try {
-    for (const name of found) files.push(await openFile(name, where, checks, signal));
-  } catch (error) {
-    await close();
-    throw error;
+  /**
+   * Opens files for one read. A name with `*`, `?`, `[…]` or `{…}` is a pattern: all files that match it, sorted by name.
+   * @throws {IncompleteReadError} a name matches nothing, or what `OpenFile.open` says
+   */
+  static async open(
+    names: readonly string[],
+    where: FilesPlace,
+    checks: Checks,
+    signal: AbortSignal,
+  ): Promise<OpenFiles> {
+    const matching = () => matches(names, where, checks);
+    const files: OpenFile[] = [];
+    try {
+      for (const name of await matching()) files.push(await OpenFile.open(name, where, checks, signal));
+      return new OpenFiles(files, matching);
+    } catch (error) {
+      await Promise.all(files.map((file) => file.close()));
+      throw error;
+    }
   }
-  return {
-    files,
-    async assertUnchanged() {
-      for (const file of files) await file.assertUnchanged();
-      const now = await matching();
-      if (now.length === found.length && now.every((name, index) => name === found[index])) return;
-      const news = now.find((name) => !found.includes(name)) ?? "a file";
-      throw new IncompleteReadError(
-        `${news} appeared while the others were being read; read again when nothing writes there`,
-        { transient: true },
-      );
-    },
-    close,
-  };
+
+  private constructor(files: readonly OpenFile[], matching: () => Promise<readonly string[]>) {
+    this.files = files;
+    this.#matching = matching;
+  }
+
+  /** @throws {IncompleteReadError} a file has changed, or the patterns match other files */
+  async assertUnchanged(): Promise<void> {
+    for (const file of this.files) await file.assertUnchanged();
+    const found = this.files.map(({ name }) => name);
+    const now = await this.#matching();
+    if (now.length === found.length && now.every((name, index) => name === found[index])) return;
+    const news = now.find((name) => !found.includes(name)) ?? "a file";
+    throw new IncompleteReadError(
+      `${news} appeared while the others were being read; read again when nothing writes there`,
+      { transient: true },
+    );
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.files.map((file) => file.close()));
+  }
 }
 
 /**
@@ -190,7 +227,7 @@ export async function digestOf(
   const hash = createHash("sha256");
   const opened: OpenFiles[] = [];
   try {
-    for (const { names, checks } of some) opened.push(await openFiles(names, where, checks, signal));
+    for (const { names, checks } of some) opened.push(await OpenFiles.open(names, where, checks, signal));
     for (const { files } of opened) {
       hash.update(`${files.length}\n`);
       for (const file of files) {

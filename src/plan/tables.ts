@@ -11,14 +11,14 @@ const side = `STRUCT("name" VARCHAR, display_name VARCHAR, description VARCHAR, 
  * principals/tables.ts. A test holds them to these columns.
  */
 export const tables = {
-  /** What the sync owns in the target, by the records' ids. Made by `openLedger`, read by every step of planning. */
+  /** What the sync owns in the target, by the records' ids. Made by `Ledger.open`, read by every step of planning. */
   ledger: origin,
-  /** Who has been gone from the sources, since when (epoch milliseconds). Made by `openLedger`, read by `depart`. */
+  /** Who has been gone from the sources, since when (epoch milliseconds). Made by `Ledger.open`, read by `depart`. */
   leaving_since: `${identity}, since BIGINT`,
 
-  /** Memberships that the last applied run left, and that the sync has not given. Made by `openLedger`, read by `findByHand`. */
+  /** Memberships that the last applied run left, and that the sync has not given. Made by `Ledger.open`, read by `findByHand`. */
   by_hand: `${identity}, grp VARCHAR`,
-  /** How many members each group has lost in the last 24 hours. Made by `openLedger`, read by `measure`. */
+  /** How many members each group has lost in the last 24 hours. Made by `Ledger.open`, read by `measure`. */
   lost_recently: "name VARCHAR, lost BIGINT",
 
   // Made by `assemble`, read by every step of planning and by the ledger.

@@ -20,11 +20,7 @@ const costs = { error: 100, logical: 10, timeInZone: 1000 };
 const longestDuration = 100;
 
 /** A text in which what has to be counted is wrapped. */
-export interface Metered {
-  readonly text: string;
-  /** The place in the original text of one in this text. */
-  back(place: number): number;
-}
+export type Metered = ReturnType<typeof insert>;
 
 interface Insertion {
   readonly at: number;
@@ -161,7 +157,7 @@ function costOfNode(node: ASTNode): number {
   return isInZone ? costs.timeInZone : 1;
 }
 
-function insert(text: string, insertions: readonly Insertion[]): Metered {
+function insert(text: string, insertions: readonly Insertion[]) {
   const sorted = insertions.toSorted((one, other) => one.at - other.at);
   let result = "";
   let done = 0;
@@ -173,6 +169,8 @@ function insert(text: string, insertions: readonly Insertion[]): Metered {
   }
   return {
     text: result + text.slice(done),
-    back: (place) => ends.reduce((found, { end, length }) => (end <= place ? found - length : found), place),
+    /** The place in the original text of one in this text. */
+    back: (place: number): number =>
+      ends.reduce((found, { end, length }) => (end <= place ? found - length : found), place),
   };
 }

@@ -6,6 +6,7 @@ import type { EndedRequest } from "#http/server.ts";
 import type { LoginResult } from "#service/session/login.ts";
 import type { EndedLoad } from "#service/loads/ended.ts";
 
+export type { EndedLoad } from "#service/loads/ended.ts";
 export type { ListedTable as HostedTable, TableName } from "#service/engine/engine.ts";
 export type { Preview, PreviewRow } from "#service/loads/preview.ts";
 export type { ChartOptions, PinboardData } from "#service/pinboards/pinboards.ts";

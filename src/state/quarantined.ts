@@ -25,26 +25,28 @@ export function storedRecords(connection: Connection, file: string): AsyncIterab
 }
 
 /** The quarantined records of a run. */
-export interface QuarantinedRecords {
-  /** @param reasons the most reasons that are named. @param records the most records of each */
-  summary(most: { readonly reasons: number; readonly records: number }): Promise<Quarantined>;
-  all(): AsyncIterable<StoredRecord[]>;
-}
+export class QuarantinedRecords {
+  readonly #file: string;
+  readonly #spill: string;
 
-/** @param spill a folder where DuckDB may spill what does not fit into memory */
-export function quarantinedRecords(file: string, spill: string): QuarantinedRecords {
-  return {
-    summary: async (most) => {
-      await using opened = await openReader(spill);
-      const { connection } = opened;
-      await connection.run(`CREATE TEMP TABLE quarantined AS FROM read_parquet(${literal(file)})`);
-      return await summarizeQuarantined(connection, most);
-    },
-    all: async function* all() {
-      await using opened = await openReader(spill);
-      yield* storedRecords(opened.connection, file);
-    },
-  };
+  /** @param spill a folder where DuckDB may spill what does not fit into memory */
+  constructor(file: string, spill: string) {
+    this.#file = file;
+    this.#spill = spill;
+  }
+
+  /** @param most.reasons the most reasons that are named. @param most.records the most records of each */
+  async summary(most: { readonly reasons: number; readonly records: number }): Promise<Quarantined> {
+    await using opened = await openReader(this.#spill);
+    const { connection } = opened;
+    await connection.run(`CREATE TEMP TABLE quarantined AS FROM read_parquet(${literal(this.#file)})`);
+    return await summarizeQuarantined(connection, most);
+  }
+
+  async *all(): AsyncIterable<StoredRecord[]> {
+    await using opened = await openReader(this.#spill);
+    yield* storedRecords(opened.connection, this.#file);
+  }
 }
 
 /** The columns of quarantined records as CSV. */

@@ -6,8 +6,7 @@ import { redact } from "#redact.ts";
 import type { Stage } from "#state/record.ts";
 import type { StateFiles } from "#state/store.ts";
 import type { Interruption, Watch } from "./interruption.ts";
-import { openLedger } from "#state/ledger/ledger.ts";
-import type { Ledger } from "#state/ledger/ledger.ts";
+import { Ledger } from "#state/ledger/ledger.ts";
 import type { Planned } from "#sync/planning/limits.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { Sync } from "./sync.ts";
@@ -111,7 +110,7 @@ export async function openRun(sync: Sync, options: RunOptions, workbench: Workbe
   const { apply, files, now = Date.now() } = options;
   const { folder } = files;
   const signal = watching.signal();
-  const ledger = await openLedger(connection, {
+  const ledger = await Ledger.open(connection, {
     files,
     place: sync.place,
     sync: sync.name,

@@ -2,8 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
-import { createControl } from "#control/control.ts";
-import type { Daemon } from "#control/routes.ts";
+import { Control } from "#control/control.ts";
+import type { Daemon } from "#control/control.ts";
+import { addControlRoutes } from "#control/routes.ts";
 import { startControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { createToken } from "#control/access.ts";
@@ -42,7 +43,7 @@ export async function startControl(
   const log = pino({ level: "trace" }, { write: (line: string) => lines.push(line) });
   let stopping = false;
   const configuration = { file: "/etc/rollcall/rollcall.yaml", digest: "d1" };
-  const control = createControl({ token, version: "1.2.3", startedAt, log });
+  const control = new Control({ token, version: "1.2.3", startedAt, log });
   const audit: Daemon["audit"] = (options) => verifyAudit(chainIn(data), options);
   if (coordinator !== undefined)
     control.attach({ coordinator, reload, changes, audit, configuration: () => configuration });
@@ -52,7 +53,7 @@ export async function startControl(
     probes: [],
     log,
     isStopping: () => stopping,
-    routes: control.routes,
+    routes: (app, host) => addControlRoutes(app, host, control),
   });
   await announceDaemon(data, { pid: process.pid, url: listener.url, startedAt, token });
   const request: ControlServer["request"] = (path, { headers, ...init } = {}) =>

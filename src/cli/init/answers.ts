@@ -1,28 +1,6 @@
 import { InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
 import { printable } from "#text.ts";
 
-/**
- * The answers to questions that depend on each other. When the work that needs them fails, the person says which of them
- * was wrong, and the work begins again: only that one is asked for once more.
- */
-export interface Answers {
-  /**
-   * Asks unless there is an answer.
-   * @param label what the answer is, for a list of all answers: `password`
-   * @param ask receives the answer that was wrong, as the default of the question
-   * @param show the answer in that list; absent: it is not shown
-   */
-  once<Value>(
-    key: string,
-    label: string,
-    ask: (before: Value | undefined) => Promise<Value>,
-    show?: (value: Value) => string,
-  ): Promise<Value>;
-  text(key: string, label: string, question: TextQuestion): Promise<string>;
-  /** Asks again when the answer is not among the choices any more. */
-  choice(key: string, label: string, question: ChoiceQuestion): Promise<string>;
-}
-
 export interface TextQuestion {
   readonly message: string;
   /** By default an answer is required. */
@@ -52,58 +30,83 @@ interface Given {
 }
 
 /**
- * Does the work with answers, until it succeeds.
- * @param refuse prints what is wrong; rethrows errors that no other answer would mend
+ * The answers to questions that depend on each other. When the work that needs them fails, the person says which of them
+ * was wrong, and the work begins again: only that one is asked for once more.
  */
-export async function untilAnswered<Result>(
-  refuse: (error: unknown) => void,
-  work: (answers: Answers) => Promise<Result>,
-): Promise<Result> {
-  const given = new Map<string, Given>();
-  const wrong = new Map<string, unknown>();
-  const once: Answers["once"] = async (key, label, ask, show) => {
-    const found = given.get(key);
-    if (found !== undefined) return found.value as Awaited<ReturnType<typeof ask>>;
-    const value = await ask(wrong.get(key) as Awaited<ReturnType<typeof ask>> | undefined);
-    given.set(key, { label, value, shown: show?.(value) });
-    return value;
-  };
-  const answers: Answers = {
-    once,
-    text: (key, label, { message, check = required, fallback = "" }) =>
-      once<string>(
-        key,
-        label,
-        async (before) => {
-          const { input } = await prompts();
-          return (await input({ message, default: before ?? fallback, validate: check })).trim();
-        },
-        (value) => (value === "" ? "(none)" : value),
-      ),
-    choice: (key, label, { message, choices, fallback }) => {
-      if (!choices.some(({ value }) => value === given.get(key)?.value)) given.delete(key);
-      return once<string>(
-        key,
-        label,
-        async (before) => {
-          const { select } = await prompts();
-          const offered = [before, fallback].find((value) => choices.some((choice) => choice.value === value));
-          return select({ message, choices, default: offered, pageSize, loop: false });
-        },
-        (value) => value,
-      );
-    },
-  };
-  for (;;) {
-    try {
-      return await work(answers);
-    } catch (error) {
-      refuse(error);
-      const key = await askWhich(given, error);
-      if (key === undefined) continue;
-      wrong.set(key, given.get(key)?.value);
-      given.delete(key);
+export class Answers {
+  readonly #given = new Map<string, Given>();
+  readonly #wrong = new Map<string, unknown>();
+
+  /**
+   * Does the work with answers, until it succeeds.
+   * @param refuse prints what is wrong; rethrows errors that no other answer would mend
+   */
+  static async until<Result>(
+    refuse: (error: unknown) => void,
+    work: (answers: Answers) => Promise<Result>,
+  ): Promise<Result> {
+    const answers = new Answers();
+    for (;;) {
+      try {
+        return await work(answers);
+      } catch (error) {
+        refuse(error);
+        await answers.#forgetWrong(error);
+      }
     }
+  }
+
+  /**
+   * Asks unless there is an answer.
+   * @param label what the answer is, for a list of all answers: `password`
+   * @param ask receives the answer that was wrong, as the default of the question
+   * @param show the answer in that list; absent: it is not shown
+   */
+  async once<Value>(
+    key: string,
+    label: string,
+    ask: (before: Value | undefined) => Promise<Value>,
+    show?: (value: Value) => string,
+  ): Promise<Value> {
+    const found = this.#given.get(key);
+    if (found !== undefined) return found.value as Value;
+    const value = await ask(this.#wrong.get(key) as Value | undefined);
+    this.#given.set(key, { label, value, shown: show?.(value) });
+    return value;
+  }
+
+  text(key: string, label: string, { message, check = required, fallback = "" }: TextQuestion): Promise<string> {
+    return this.once<string>(
+      key,
+      label,
+      async (before) => {
+        const { input } = await prompts();
+        return (await input({ message, default: before ?? fallback, validate: check })).trim();
+      },
+      (value) => (value === "" ? "(none)" : value),
+    );
+  }
+
+  /** Asks again when the answer is not among the choices any more. */
+  choice(key: string, label: string, { message, choices, fallback }: ChoiceQuestion): Promise<string> {
+    const isOffered = (value: unknown): boolean => choices.some((choice) => choice.value === value);
+    if (!isOffered(this.#given.get(key)?.value)) this.#given.delete(key);
+    return this.once<string>(
+      key,
+      label,
+      async (before) => {
+        const { select } = await prompts();
+        return select({ message, choices, default: [before, fallback].find(isOffered), pageSize, loop: false });
+      },
+      (value) => value,
+    );
+  }
+
+  async #forgetWrong(error: unknown): Promise<void> {
+    const key = await askWhich(this.#given, error);
+    if (key === undefined) return;
+    this.#wrong.set(key, this.#given.get(key)?.value);
+    this.#given.delete(key);
   }
 }
 

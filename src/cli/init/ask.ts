@@ -1,7 +1,7 @@
 import type { BuiltInConnector } from "#connector.ts";
 import { formatName, printable } from "#text.ts";
-import type { Answers } from "./answers.ts";
-import { must, optional, prompts, required, untilAnswered } from "./answers.ts";
+
+import { Answers, must, optional, prompts, required } from "./answers.ts";
 import { columnsOf, describeDialect, separatorIn } from "./csv-file.ts";
 import type { Columns } from "./csv-file.ts";
 import type { Approval, Draft, DraftRule, DraftRules, DraftSource, Secret } from "./draft.ts";
@@ -36,7 +36,7 @@ export async function askSource<Result>(
     ],
   });
   const asking = { csv: askCsv, ldap: askLdap, scim: askScim }[connector] ?? askCsv;
-  return untilAnswered(setting.refuse, async (answers) => {
+  return Answers.until(setting.refuse, async (answers) => {
     const source = await asking(setting, answers);
     return { source, found: await read(source) };
   });
@@ -284,7 +284,7 @@ export async function askTarget(
     ],
   });
   if (kind === "embedded") return "embedded";
-  return untilAnswered(setting.refuse, async (answers) => {
+  return Answers.until(setting.refuse, async (answers) => {
     const url = await answers.text("url", "address", { message: "Address of the service (https://HOST):" });
     const username = await answers.text("username", "user", {
       message: "A user with the administration privilege:",

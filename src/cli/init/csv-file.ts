@@ -5,8 +5,7 @@ import { constants, gunzipSync } from "node:zlib";
 import { parse } from "csv-parse/sync";
 import { InputError } from "#errors.ts";
 import { unreadable } from "#files/disk.ts";
-import { createExamples } from "./examples.ts";
-import type { Examples } from "./examples.ts";
+import { Examples } from "./examples.ts";
 
 /** The columns of a CSV file, and the options to read it with. */
 export interface Columns {
@@ -51,7 +50,7 @@ export async function columnsOf(file: string, folder: string): Promise<Columns> 
   const header = first.map((name) => name.trim());
   const names = header.filter((name) => name !== "");
   if (names.length === 0) throw new InputError(`${file} is empty: it has no header line`);
-  const examples = createExamples();
+  const examples = new Examples();
   for (const row of rows) for (const [index, value] of row.entries()) examples.add(header[index] ?? "", value);
   return {
     names,

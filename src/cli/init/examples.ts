@@ -1,36 +1,35 @@
 import { visible } from "#text.ts";
 
-/** The first different values of attributes, for a person who has to choose one of them. */
-export interface Examples {
-  add(attribute: string, value: string | number | boolean | null | undefined): void;
-  names(): readonly string[];
-  of(attribute: string): readonly string[];
-  /** Choices for a question: `login   ada, grace, linus`. */
-  choices(attributes: readonly string[]): { readonly name: string; readonly value: string }[];
-}
-
 /** How many values of an attribute are shown, and how much of each, in characters. */
 const shown = { values: 3, length: 24 } as const;
 
-export function createExamples(): Examples {
-  const values = new Map<string, string[]>();
-  return {
-    add: (attribute, value) => {
-      const found = values.get(attribute) ?? [];
-      values.set(attribute, found);
-      const text = String(value ?? "").trim();
-      if (text !== "" && found.length < shown.values && !found.includes(text)) found.push(text);
-    },
-    names: () => [...values.keys()],
-    of: (attribute) => values.get(attribute) ?? [],
-    choices: (attributes) => {
-      const width = Math.min(32, Math.max(0, ...attributes.map((name) => Array.from(visible(name)).length)));
-      return attributes.map((value) => {
-        const examples = (values.get(value) ?? []).map((text) => shortened(visible(text)));
-        return { name: `${visible(value).padEnd(width)}   ${examples.join(", ")}`.trimEnd(), value };
-      });
-    },
-  };
+/** The first different values of attributes, for a person who has to choose one of them. */
+export class Examples {
+  readonly #values = new Map<string, string[]>();
+
+  add(attribute: string, value: string | number | boolean | null | undefined): void {
+    const found = this.#values.get(attribute) ?? [];
+    this.#values.set(attribute, found);
+    const text = String(value ?? "").trim();
+    if (text !== "" && found.length < shown.values && !found.includes(text)) found.push(text);
+  }
+
+  names(): readonly string[] {
+    return [...this.#values.keys()];
+  }
+
+  of(attribute: string): readonly string[] {
+    return this.#values.get(attribute) ?? [];
+  }
+
+  /** Choices for a question: `login   ada, grace, linus`. */
+  choices(attributes: readonly string[]): { readonly name: string; readonly value: string }[] {
+    const width = Math.min(32, Math.max(0, ...attributes.map((name) => Array.from(visible(name)).length)));
+    return attributes.map((value) => {
+      const examples = this.of(value).map((text) => shortened(visible(text)));
+      return { name: `${visible(value).padEnd(width)}   ${examples.join(", ")}`.trimEnd(), value };
+    });
+  }
 }
 
 function shortened(text: string): string {

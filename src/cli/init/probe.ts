@@ -4,7 +4,7 @@ import { formatName } from "#text.ts";
 import { checkRules, compileRules } from "#principals/compile.ts";
 import type { DraftRules, DraftSource, Seen } from "./draft.ts";
 import { withSecrets } from "./draft.ts";
-import { createExamples } from "./examples.ts";
+import { Examples } from "./examples.ts";
 import { renderTable } from "#cli/format.ts";
 
 /** What reading a new source showed. */
@@ -47,7 +47,7 @@ export async function openDraft(
 export async function probe(source: Source, context: ReadContext, progress: (records: number) => void): Promise<Found> {
   const reached = (await source.describe?.(context)) ?? [];
   const counts = { user: 0, group: 0 };
-  const seen = { user: createExamples(), group: createExamples() };
+  const seen = { user: new Examples(), group: new Examples() };
   const ids = new Map<string, string>();
   const samples: Entry[] = [];
   for await (const batch of source.read(context)) {

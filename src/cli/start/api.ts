@@ -1,4 +1,5 @@
-import { createControl } from "#control/control.ts";
+import { Control } from "#control/control.ts";
+import { addControlRoutes } from "#control/routes.ts";
 import { createToken } from "#control/access.ts";
 import { RunPlans } from "#daemon/plans.ts";
 import { Plans } from "#state/plans.ts";
@@ -19,7 +20,6 @@ import type { Embedded } from "#daemon/embedded.ts";
 import { verifyAccount } from "#daemon/wiring.ts";
 import type { addConsole, ConsoleOptions } from "#console/app.ts";
 import type { Reader } from "#state/store.ts";
-import type { Control } from "#control/control.ts";
 import { Connections } from "#daemon/connections.ts";
 import { People } from "#daemon/people.ts";
 import { Trials } from "#daemon/trials.ts";
@@ -82,7 +82,7 @@ export class DaemonApi {
     this.#state = state;
     this.#addConsole = addConsole;
     this.#plans = new RunPlans(new Plans(state.files), join(daemonFolder(configuration), "work", "spill"));
-    this.#control = createControl({ token: this.#token, version, startedAt: this.#startedAt, log });
+    this.#control = new Control({ token: this.#token, version, startedAt: this.#startedAt, log });
     this.#people = new People({
       current,
       embedded,
@@ -98,7 +98,7 @@ export class DaemonApi {
 
   /** Adds its routes to a listener: those of the API and, unless it is turned off, those of the console. */
   readonly routes: AddRoutes = (app, host) => {
-    this.#control.routes(app, host);
+    addControlRoutes(app, host, this.#control);
     this.#addConsole?.(app, host, this.#consoleOptions());
   };
 

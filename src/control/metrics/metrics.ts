@@ -1,21 +1,19 @@
 import { performance } from "node:perf_hooks";
 import prometheus from "prom-client";
-import type { Registry, Registry as Registered } from "prom-client";
+import type { Registry } from "prom-client";
 import type { Attempt } from "#client/request.ts";
 import { countRuns } from "./runs.ts";
-import type { Observed } from "./runs.ts";
+import type { EndedRequest } from "#http/server.ts";
+import type { EndedLoad, Figures } from "#service/host.ts";
 
-/** Everything that this process counts. Names, units and labels are those of docs/operations/monitoring.md. */
-export interface Metrics extends Serving, Requests {
-  readonly registry: Registered;
-  /** Counts a notification that was delivered to a channel, or was given up. */
-  readonly notified: (channel: string, delivered: boolean) => void;
-  /** Counts the coordinator's runs and reports the status of its syncs. Returns a function that stops it. */
-  readonly follow: (coordinator: Observed) => () => void;
-}
+/** Everything that this process counts. */
+export type Metrics = ReturnType<typeof createMetrics>;
 
-/** @param version Rollcall's */
-export function createMetrics(version: string): Metrics {
+/**
+ * Counts everything. Names, units and labels are those of docs/operations/monitoring.md.
+ * @param version Rollcall's
+ */
+export function createMetrics(version: string) {
   const registry = new prometheus.Registry();
   const registers = [registry];
   new prometheus.Gauge({
@@ -35,32 +33,20 @@ export function createMetrics(version: string): Metrics {
     registry,
     ...countRequests(registry),
     ...countServing(registry),
-    notified: (channel, delivered) => {
+    /** Counts a notification that was delivered to a channel, or was given up. */
+    notified: (channel: string, delivered: boolean): void => {
       notifications.inc({ channel, outcome: delivered ? "delivered" : "failed" });
     },
+    /** Counts the coordinator's runs and reports the status of its syncs. Returns a function that stops it. */
     follow: countRuns(registry),
   };
-}
-
-/** A request to this process that is over. */
-interface Served {
-  readonly method: string;
-  /** The template of its path; absent where no route has the path. */
-  readonly route?: string;
-  readonly status?: number;
-  readonly seconds: number;
-}
-
-/** Counts requests, sent and served. No label holds anything a client chose. */
-export interface Requests {
-  readonly client: (attempt: Attempt) => void;
-  readonly request: (served: Served) => void;
 }
 
 /** In seconds. */
 const buckets = [0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600];
 
-function countRequests(registry: Registry): Requests {
+/** Counts requests, sent and served. No label holds anything a client chose. */
+function countRequests(registry: Registry) {
   const registers = [registry];
   const served = new prometheus.Counter({
     name: "rollcall_http_requests_total",
@@ -89,37 +75,21 @@ function countRequests(registry: Registry): Requests {
     registers,
   });
   return {
-    request: ({ method, route = "none", status = "none", seconds }) => {
-      served.inc({ route, method, status });
+    request: ({ method, route = "none", status, seconds }: EndedRequest): void => {
+      served.inc({ route, method, status: status ?? "none" });
       serving.observe({ route, method }, seconds);
     },
-    client: ({ target, operation, status, seconds }) => {
+    client: ({ target, operation, status, seconds }: Attempt): void => {
       made.inc({ target, operation, status: status === undefined ? "none" : `${Math.floor(status / 100)}xx` });
       asking.observe({ target, operation }, seconds);
     },
   };
 }
 
-/** A load cycle that is over. */
-interface EndedLoad {
-  readonly database: string;
-  readonly code: "OK" | "LOAD_FAILED" | "CANCELLED" | "EXPIRED";
-  readonly rowsWritten: number;
-  readonly ignoredRows: number;
-  readonly bytes: number;
-  readonly seconds: number;
-}
-
-/** What the service reports besides its requests. */
-export interface Serving {
-  load(ended: EndedLoad): void;
-  /** Reads the service's current figures whenever the metrics are read. */
-  watch(figures: () => { readonly sessions: number; readonly cycles: number }): void;
-}
-
 const outcomes = { OK: "loaded", LOAD_FAILED: "failed", CANCELLED: "cancelled", EXPIRED: "expired" } as const;
 
-function countServing(registry: Registry): Serving {
+/** Counts what the service does besides answering requests. */
+function countServing(registry: Registry) {
   const registers = [registry];
   const loads = new prometheus.Counter({
     name: "rollcall_loads_total",
@@ -147,7 +117,7 @@ function countServing(registry: Registry): Serving {
   });
   for (const outcome of Object.values(outcomes)) loads.inc({ outcome }, 0);
   return {
-    load: (ended) => {
+    load: (ended: EndedLoad): void => {
       const { database, rowsWritten, ignoredRows } = ended;
       const outcome = outcomes[ended.code];
       loads.inc({ outcome });
@@ -157,8 +127,9 @@ function countServing(registry: Registry): Serving {
       if (rowsWritten > 0) rows.inc({ database, outcome: "written" }, rowsWritten);
       if (ignoredRows > 0) rows.inc({ database, outcome: "ignored" }, ignoredRows);
     },
-    watch: (figures) => {
-      const gauge = (name: string, help: string, read: keyof ReturnType<typeof figures>): void => {
+    /** Reads the service's current figures whenever the metrics are read. */
+    watch: (figures: () => Figures): void => {
+      const gauge = (name: string, help: string, read: keyof Figures): void => {
         const shown = new prometheus.Gauge({
           name,
           help,

@@ -23,7 +23,7 @@ const remembered = 1000;
 
 /** Counts runs and reports the status of syncs. Labels are names from the configuration or fixed words. */
 export function countRuns(registry: Registry): (coordinator: Observed) => () => void {
-  const counters = createCounters(registry);
+  const counters = new RunCounters(registry);
   let observed: Observed | undefined;
   addSyncStatus(registry, () => observed);
   return (coordinator) => {
@@ -40,81 +40,71 @@ export function countRuns(registry: Registry): (coordinator: Observed) => () => 
   };
 }
 
-interface Counters {
+class RunCounters {
+  readonly #runs: Counter;
+  readonly #limits: Counter;
+  readonly #skipped: Counter;
+  readonly #retries: Counter;
+  readonly #givenUp: Counter;
+  readonly #stages: Histogram;
+  readonly #known = new Map<string, Known>();
+
+  constructor(registry: Registry) {
+    const registers = [registry];
+    const counter = (name: string, help: string, ...labelNames: string[]): Counter =>
+      new prometheus.Counter({ name, help, labelNames: ["sync", ...labelNames], registers });
+    this.#runs = counter(
+      "rollcall_runs_total",
+      "Runs by outcome. A pending run may get another outcome later.",
+      "outcome",
+    );
+    this.#limits = counter("rollcall_limits_tripped_total", "Runs in which a limit was tripped.", "limit");
+    this.#skipped = counter("rollcall_slots_skipped_total", "Scheduled slots that were skipped.");
+    this.#retries = counter("rollcall_retries_total", "Failed runs that were or will be retried.");
+    this.#givenUp = counter(
+      "rollcall_retries_exhausted_total",
+      "Failed runs that will not be retried before the next slot.",
+    );
+    this.#stages = new prometheus.Histogram({
+      name: "rollcall_run_stage_duration_seconds",
+      help: "How long the stages of runs took.",
+      labelNames: ["sync", "stage"],
+      buckets: [0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 1800],
+      registers,
+    });
+  }
+
   /** Creates every series of a sync with 0: a series that appears only with its first event has no rate. */
-  begin(sync: string): void;
-  take(event: SyncEvent): void;
-}
+  begin(sync: string): void {
+    for (const outcome of Object.values(outcomes)) this.#runs.inc({ sync, outcome }, 0);
+    for (const each of [this.#skipped, this.#retries, this.#givenUp]) each.inc({ sync }, 0);
+  }
 
-function createCounters(registry: Registry): Counters {
-  const registers = [registry];
-  const counter = (name: string, help: string, ...labelNames: string[]): Counter =>
-    new prometheus.Counter({ name, help, labelNames: ["sync", ...labelNames], registers });
-  const runs = counter(
-    "rollcall_runs_total",
-    "Runs by outcome. A pending run may get another outcome later.",
-    "outcome",
-  );
-  const limits = counter("rollcall_limits_tripped_total", "Runs in which a limit was tripped.", "limit");
-  const skipped = counter("rollcall_slots_skipped_total", "Scheduled slots that were skipped.");
-  const retries = counter("rollcall_retries_total", "Failed runs that were or will be retried.");
-  const givenUp = counter(
-    "rollcall_retries_exhausted_total",
-    "Failed runs that will not be retried before the next slot.",
-  );
-  const stages: Histogram = new prometheus.Histogram({
-    name: "rollcall_run_stage_duration_seconds",
-    help: "How long the stages of runs took.",
-    labelNames: ["sync", "stage"],
-    buckets: [0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 1800],
-    registers,
-  });
-  const known = new Map<string, Known>();
+  take(event: SyncEvent): void {
+    if (event.type === "run") this.#count(event.run);
+    else if (event.type === "skipped") this.#skipped.inc({ sync: event.sync });
+    else if (event.type === "retry") this.#retries.inc({ sync: event.sync });
+    else if (event.type === "gave up") this.#givenUp.inc({ sync: event.sync });
+  }
 
-  const count = (run: RunRecord): void => {
+  #count(run: RunRecord): void {
     const { id, sync } = run;
     const state = stateName(run);
-    const before: Known = known.get(id) ?? { state: "running", stages: 0, limits: new Set() };
+    const before: Known = this.#known.get(id) ?? { state: "running", stages: 0, limits: new Set() };
     const timed = run.stages.filter((stage) => stage.milliseconds !== undefined);
     for (const { stage, milliseconds = 0 } of timed.slice(before.stages)) {
-      stages.observe({ sync, stage }, milliseconds / 1000);
+      this.#stages.observe({ sync, stage }, milliseconds / 1000);
     }
     const tripped = new Set(run.limits.flatMap(({ limit, tripped }) => (tripped ? [limit] : [])));
-    for (const limit of tripped.difference(before.limits)) limits.inc({ sync, limit });
-    if (state !== before.state && state !== "running") runs.inc({ sync, outcome: outcomes[state] });
-    known.delete(id);
-    known.set(id, { state, stages: timed.length, limits: tripped.union(before.limits) });
-    for (const oldest of known.keys()) {
-      if (known.size <= remembered) break;
-      known.delete(oldest);
+    for (const limit of tripped.difference(before.limits)) this.#limits.inc({ sync, limit });
+    if (state !== before.state && state !== "running") this.#runs.inc({ sync, outcome: outcomes[state] });
+    this.#known.delete(id);
+    this.#known.set(id, { state, stages: timed.length, limits: tripped.union(before.limits) });
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= remembered) break;
+      this.#known.delete(oldest);
     }
-  };
-
-  return {
-    begin: (sync) => {
-      for (const outcome of Object.values(outcomes)) runs.inc({ sync, outcome }, 0);
-      for (const each of [skipped, retries, givenUp]) each.inc({ sync }, 0);
-    },
-    take: (event) => {
-      switch (event.type) {
-        case "run":
-          count(event.run);
-          break;
-        case "skipped":
-          skipped.inc({ sync: event.sync });
-          break;
-        case "retry":
-          retries.inc({ sync: event.sync });
-          break;
-        case "gave up":
-          givenUp.inc({ sync: event.sync });
-          break;
-        case "stage":
-        case "overdue":
-          break;
-      }
-    },
-  };
+  }
 }
 
 /** What has been counted of a run. */
@@ -130,152 +120,149 @@ export type Observed = Pick<Coordinator, "runs" | "syncs" | "subscribe">;
 const kinds = ["user", "group"] as const;
 const actions = ["create", "update", "delete"] as const;
 
-/** The status of syncs, read whenever the metrics are. */
+/** The status of syncs and what their last runs say, read whenever the metrics are. */
 function addSyncStatus(registry: Registry, observed: () => Observed | undefined): void {
-  const registers = [registry];
-  const perSync = (name: string, help: string, read: (status: SyncStatus) => number | undefined): void => {
-    const gauge = new prometheus.Gauge({
-      name,
-      help,
-      labelNames: ["sync"],
-      registers,
-      collect: () => {
-        gauge.reset();
-        for (const status of observed()?.syncs() ?? []) {
-          const value = read(status);
-          if (value !== undefined) gauge.set({ sync: status.sync }, value);
-        }
-      },
+  for (const [name, help, read] of statusFigures)
+    addGauge(registry, name, help, [], () =>
+      syncsOf(observed).map((status) => ({ labels: { sync: status.sync }, value: read(status) })),
+    );
+  for (const [name, help, labels, read] of runFigures)
+    addGauge(registry, name, help, labels, () => {
+      const runs = observed()?.runs() ?? [];
+      return syncsOf(observed).flatMap((status) =>
+        read(
+          runs.filter((run) => run.sync === status.sync),
+          status,
+        ).map(({ labels, value }) => ({ labels: { sync: status.sync, ...labels }, value })),
+      );
     });
-  };
-  perSync(
+}
+
+function syncsOf(observed: () => Observed | undefined): readonly SyncStatus[] {
+  return observed()?.syncs() ?? [];
+}
+
+/** One series of a figure. Without a value, there is none. */
+interface Sample {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly value: number | undefined;
+}
+
+function addGauge(
+  registry: Registry,
+  name: string,
+  help: string,
+  labels: readonly string[],
+  read: () => readonly Sample[],
+): void {
+  const gauge = new prometheus.Gauge({
+    name,
+    help,
+    labelNames: ["sync", ...labels],
+    registers: [registry],
+    collect: () => {
+      gauge.reset();
+      for (const { labels = {}, value } of read()) if (value !== undefined) gauge.inc(labels, value);
+    },
+  });
+}
+
+const statusFigures: readonly (readonly [string, string, (status: SyncStatus) => number | undefined])[] = [
+  [
     "rollcall_sync_last_success_timestamp_seconds",
     "When the sync last succeeded, in seconds since 1970. Absent: never.",
     (status) => seconds(status.lastSuccessAt),
-  );
-  perSync(
+  ],
+  [
     "rollcall_sync_last_success_age_seconds",
     "How long ago the sync last succeeded. Absent: never.",
     (status) => {
       const at = seconds(status.lastSuccessAt);
       return at === undefined ? undefined : Math.max(0, Date.now() / 1000 - at);
     },
-  );
-  perSync("rollcall_sync_overdue", "1: the sync has not succeeded for longer than `overdueAfter` allows.", (status) =>
-    Number(status.overdue),
-  );
-  perSync(
-    "rollcall_sync_failures_in_a_row",
-    "Failed runs since the last success.",
-    (status) => status.failures?.count ?? 0,
-  );
-  perSync("rollcall_sync_running", "1: a run of the sync is under way.", (status) =>
-    Number(status.running !== undefined),
-  );
-  perSync(
-    "rollcall_sync_approvals_missing",
-    "How many people have yet to approve the sync's waiting plan; 0: none waits.",
-    ({ pending }) => {
-      const run =
-        pending === undefined
-          ? undefined
-          : observed()
-              ?.runs()
-              .find(({ id }) => id === pending);
-      if (run === undefined) return 0;
-      const { given, needed } = approvalsOf(run) ?? { given: 0, needed: 1 };
-      return needed - given;
-    },
-  );
-  perSync(
+  ],
+  [
+    "rollcall_sync_overdue",
+    "1: the sync has not succeeded for longer than `overdueAfter` allows.",
+    (status) => Number(status.overdue),
+  ],
+  ["rollcall_sync_failures_in_a_row", "Failed runs since the last success.", (status) => status.failures?.count ?? 0],
+  ["rollcall_sync_running", "1: a run of the sync is under way.", (status) => Number(status.running !== undefined)],
+  [
     "rollcall_sync_next_slot_timestamp_seconds",
     "When the next scheduled run begins, in seconds since 1970. Absent: the sync has no schedule.",
     (status) => seconds(status.nextSlotAt),
-  );
+  ],
+];
 
-  const explained = new prometheus.Gauge({
-    name: "rollcall_plan_changes",
-    help: "Users and groups that the sync's last plan changes, by the kind of cause. One with several causes counts at each.",
-    labelNames: ["sync", "cause"],
-    registers,
-    collect: () => {
-      explained.reset();
-      const coordinator = observed();
-      const runs = coordinator?.runs() ?? [];
-      for (const { sync } of coordinator?.syncs() ?? []) {
-        const causes = runs.find(
-          (each) => each.sync === sync && each.causes !== undefined && each.for === undefined,
-        )?.causes;
-        if (causes === undefined) continue;
-        for (const kind of causeKinds) explained.set({ sync, cause: kind.replaceAll(" ", "_") }, 0);
-        for (const { kind, users, groups } of causes)
-          explained.inc({ sync, cause: kind.replaceAll(" ", "_") }, users + groups);
-      }
+/** Of the runs of a sync, newest first. */
+type ReadRuns = (runs: readonly RunRecord[], status: SyncStatus) => readonly Sample[];
+
+const runFigures: readonly (readonly [string, string, readonly string[], ReadRuns])[] = [
+  [
+    "rollcall_plan_changes",
+    "Users and groups that the sync's last plan changes, by the kind of cause. One with several causes counts at each.",
+    ["cause"],
+    (runs) => {
+      const causes = runs.find((run) => run.causes !== undefined && run.for === undefined)?.causes;
+      if (causes === undefined) return [];
+      const none = causeKinds.map((kind) => ({ kind, users: 0, groups: 0 }));
+      return [...none, ...causes].map(({ kind, users, groups }) => ({
+        labels: { cause: kind.replaceAll(" ", "_") },
+        value: users + groups,
+      }));
     },
-  });
-  const violations = new prometheus.Gauge({
-    name: "rollcall_expectation_violations",
-    help: "Users and groups that break an expectation once the sync's last plan is applied: new ones, and those that do already.",
-    labelNames: ["sync", "expectation", "state"],
-    registers,
-    collect: () => {
-      violations.reset();
-      const coordinator = observed();
-      const runs = coordinator?.runs() ?? [];
-      for (const { sync } of coordinator?.syncs() ?? []) {
-        const last = runs.find((run) => run.sync === sync && run.expectations !== undefined);
-        for (const { name: expectation, violations: all, already, state } of last?.expectations ?? []) {
-          if (state === "unknown") continue;
-          violations.set({ sync, expectation, state: "new" }, all - already);
-          violations.set({ sync, expectation, state: "already" }, already);
-        }
-      }
+  ],
+  [
+    "rollcall_expectation_violations",
+    "Users and groups that break an expectation once the sync's last plan is applied: new ones, and those that do already.",
+    ["expectation", "state"],
+    (runs) =>
+      (runs.find((run) => run.expectations !== undefined)?.expectations ?? [])
+        .filter(({ state }) => state !== "unknown")
+        .flatMap(({ name: expectation, violations, already }) => [
+          { labels: { expectation, state: "new" }, value: violations - already },
+          { labels: { expectation, state: "already" }, value: already },
+        ]),
+  ],
+  [
+    "rollcall_principals",
+    "Users and groups in a sync's target, as of its last run that listed them.",
+    ["kind"],
+    (runs) => {
+      const run = runs.find(({ counts }) => counts !== undefined);
+      const side = run?.state === "applied" ? "after" : "before";
+      return kinds.map((kind) => ({ labels: { kind }, value: run?.counts?.[`${kind}s`][side] }));
     },
-  });
-  const principals = new prometheus.Gauge({
-    name: "rollcall_principals",
-    help: "Users and groups in a sync's target, as of its last run that listed them.",
-    labelNames: ["sync", "kind"],
-    registers,
-    collect: () => {
-      principals.reset();
-      const coordinator = observed();
-      if (coordinator === undefined) return;
-      const runs = coordinator.runs();
-      for (const { sync } of coordinator.syncs()) {
-        const run = runs.find((each) => each.sync === sync && each.counts !== undefined);
-        if (run?.counts === undefined) continue;
-        const side = run.state === "applied" ? "after" : "before";
-        for (const kind of kinds) principals.set({ sync, kind }, run.counts[`${kind}s`][side]);
-      }
-    },
-  });
-  perSync(
+  ],
+  [
     "rollcall_quarantined_records",
     "Records in doubt in a sync's last run that read the sources: what the target has of them stays as it is.",
-    ({ sync }) =>
-      observed()
-        ?.runs()
-        .find((run) => run.sync === sync && run.quarantined !== undefined)?.quarantined,
-  );
-  const pending = new prometheus.Gauge({
-    name: "rollcall_pending_changes",
-    help: "Users and groups that pending runs would change.",
-    labelNames: ["sync", "action", "kind"],
-    registers,
-    collect: () => {
-      pending.reset();
-      const coordinator = observed();
-      for (const status of coordinator?.syncs() ?? []) {
-        const { sync } = status;
-        const run =
-          status.pending === undefined ? undefined : coordinator?.runs().find(({ id }) => id === status.pending);
-        for (const kind of kinds)
-          for (const action of actions) pending.set({ sync, action, kind }, run?.counts?.[`${kind}s`][action] ?? 0);
-      }
+    [],
+    (runs) => [{ value: runs.find(({ quarantined }) => quarantined !== undefined)?.quarantined }],
+  ],
+  [
+    "rollcall_sync_approvals_missing",
+    "How many people have yet to approve the sync's waiting plan; 0: none waits.",
+    [],
+    (runs, { pending }) => {
+      const run = runs.find(({ id }) => id === pending);
+      const { given, needed } = (run && approvalsOf(run)) ?? { given: 0, needed: run === undefined ? 0 : 1 };
+      return [{ value: needed - given }];
     },
-  });
-}
+  ],
+  [
+    "rollcall_pending_changes",
+    "Users and groups that pending runs would change.",
+    ["action", "kind"],
+    (runs, { pending }) => {
+      const counts = runs.find(({ id }) => id === pending)?.counts;
+      return kinds.flatMap((kind) =>
+        actions.map((action) => ({ labels: { action, kind }, value: counts?.[`${kind}s`][action] ?? 0 })),
+      );
+    },
+  ],
+];
 
 /** Of a time in ISO 8601, since 1970. */
 function seconds(time: string | undefined): number | undefined {

@@ -43,7 +43,7 @@ const examples = 3;
  * @throws {InputError} when they are not UTF-8, or no rows
  */
 export async function guessFormat(
-  { connection, file }: Workbench,
+  workbench: Workbench,
   { name, sample, isWhole }: { readonly name: string; readonly sample: Buffer; readonly isWhole: boolean },
   table: readonly TableColumn[] | undefined,
   given: Partial<FormatOptions>,
@@ -57,9 +57,9 @@ export async function guessFormat(
     throw new InputError(`${name} is not UTF-8; convert it, for instance: iconv -f ${encoding} -t utf-8`);
   }
   const { field_separator: separator, enclosing_character: enclosing } = given;
-  const path = file("sample.csv");
+  const path = workbench.file("sample.csv");
   await writeFile(path, whole, { mode: 0o600 });
-  const sniffed = await sniff(connection, path, separator, enclosing);
+  const sniffed = await sniff(workbench.connection, path, separator, enclosing);
   const delimiter = separator ?? sniffed?.delimiter ?? ",";
   const quoting = enclosing ?? sniffed?.quoting ?? '"';
   const sampled = sampleOf(name, whole, isWhole, { delimiter, quoting }, given, table);

@@ -25,7 +25,7 @@ export async function writeRejects(
   signal: AbortSignal,
 ): Promise<void> {
   const batches = rejected[Symbol.asyncIterator]();
-  const target = createWriter(await open(path, "w"));
+  const target = new Writer(await open(path, "w"));
   let batch: readonly number[] = [];
   let at = 0;
   let isOver = false;
@@ -68,34 +68,33 @@ export async function writeRejects(
 }
 
 /** A buffered writer. It copies what it is given. */
-interface Writer {
-  write(bytes: Uint8Array): Promise<void>;
-  flush(): Promise<void>;
-  close(): Promise<void>;
-}
+class Writer {
+  readonly #file: FileHandle;
+  readonly #buffer = Buffer.allocUnsafe(bufferSize);
+  #length = 0;
 
-function createWriter(file: FileHandle): Writer {
-  const buffer = Buffer.allocUnsafe(bufferSize);
-  let length = 0;
-  const flush = async () => {
-    await file.writeFile(buffer.subarray(0, length));
-    length = 0;
-  };
-  return {
-    write: async (bytes) => {
-      if (length + bytes.length > buffer.length) await flush();
-      if (bytes.length > buffer.length) {
-        await file.writeFile(bytes);
-        return;
-      }
-      buffer.set(bytes, length);
-      length += bytes.length;
-    },
-    flush,
-    close: async () => {
-      await file.close();
-    },
-  };
+  constructor(file: FileHandle) {
+    this.#file = file;
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    if (this.#length + bytes.length > this.#buffer.length) await this.flush();
+    if (bytes.length > this.#buffer.length) {
+      await this.#file.writeFile(bytes);
+      return;
+    }
+    this.#buffer.set(bytes, this.#length);
+    this.#length += bytes.length;
+  }
+
+  async flush(): Promise<void> {
+    await this.#file.writeFile(this.#buffer.subarray(0, this.#length));
+    this.#length = 0;
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
 }
 
 type Read = (from: number, to: number) => Promise<Buffer>;

@@ -15,32 +15,6 @@ import type { StateFiles } from "#state/store.ts";
 import { addHistory, createHistory, noHistory, readHistory } from "./history.ts";
 import type { Addition } from "./history.ts";
 
-/**
- * What syncs own in one target: the principals they created or adopted, with the source and the immutable id of every
- * record they came from; and the memberships that somebody added to these by hand and that stay. A DuckDB file for each target. The run that applies to the target holds the file's lock: two runs
- * at once would delete what the other has just created.
- */
-export interface Ledger {
-  /** What limits need to know of earlier runs. */
-  readonly history: History;
-  /** The last run of the sync that was settled. */
-  readonly settled?: string;
-  /** What the last settled run kept for the next one, as it was given to `settle`. */
-  readonly kept?: string | undefined;
-  /** Adds, before anything is applied, what the run is about to own. */
-  claim(): Promise<void>;
-  /**
-   * Writes, after the target was verified, what the sync owns now, and what the run adds to the history: in one
-   * transaction, once for each run.
-   * @param addition.keep a text for the next run; absent: there is none
-   */
-  settle(addition: Addition & { readonly run?: string; readonly keep?: string | undefined }): Promise<void>;
-  /** Keeps another text for the next run, where nothing else has changed. */
-  keep(content: string): Promise<void>;
-  /** Releases the lock. */
-  close(): Promise<void>;
-}
-
 export interface LedgerOptions {
   /** Of the state that has the ledger. */
   readonly files: StateFiles;
@@ -69,118 +43,191 @@ const origins = `
 const patience = { limit: 5000, pause: 200 };
 
 /**
- * Opens the ledger and makes the tables `ledger`, `by_hand`, `leaving_since` and `lost_recently` of the workbench from it. `claim` and `settle`
- * read what planning made.
- * @throws {UnavailableError} when another process is applying to the same target
- * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
+ * What syncs own in one target: the principals they created or adopted, with the source and the immutable id of every
+ * record they came from; and the memberships that somebody added to these by hand and that stay. A DuckDB file for each
+ * target. The run that applies to the target holds the file's lock: two runs at once would delete what the other has just
+ * created.
  */
-export async function openLedger(connection: Connection, options: LedgerOptions): Promise<Ledger> {
-  const { files, place, mode } = options;
-  await files.fetch(paths.ledger(place));
-  const file = ledgerFile(options);
-  const sync = literal(options.sync);
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
-    CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
-    CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand});
-    CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently})`);
-  const closed: Ledger = { history: noHistory, claim: refuse, settle: refuse, keep: refuse, close: async () => {} };
-  if (mode === "read" && !(await exists(file))) return closed;
-  await makeFolder(dirname(file), "the folder of the ledgers");
-  await attach(connection, file, options);
-  let history = noHistory;
-  let settled: string | undefined;
-  let kept: string | undefined;
-  try {
-    if (mode === "write") {
-      await writing(connection, async () => {
-        await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (sync VARCHAR NOT NULL, ${columns})`);
-        await createHistory(connection);
-        await connection.run(`CREATE TABLE IF NOT EXISTS owned.by_hand (sync VARCHAR NOT NULL, ${membershipColumns})`);
-        await connection.run("CREATE TABLE IF NOT EXISTS owned.settled (sync VARCHAR NOT NULL, run VARCHAR NOT NULL)");
-        await connection.run("CREATE TABLE IF NOT EXISTS owned.kept (sync VARCHAR NOT NULL, content VARCHAR NOT NULL)");
-      });
-      const [last] = await connection.rows<{ run: string }>(`SELECT run FROM owned.settled WHERE sync = ${sync}`);
-      settled = last?.run;
-      const [found] = await connection.rows<{ content: string }>(`SELECT content FROM owned.kept WHERE sync = ${sync}`);
-      kept = found?.content;
-    }
-    await connection.run(
-      `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${sync}`,
-    );
-    if (await hasTable(connection, "by_hand"))
-      await connection.run(`INSERT INTO by_hand SELECT kind, name, grp FROM owned.by_hand WHERE sync = ${sync}`);
-    history = await readHistory(connection, options.sync, options.now ?? Date.now());
-    if (mode === "read") await connection.run("DETACH owned");
-  } catch (error) {
-    throw unusable(file, error);
-  }
-  if (mode === "read") return { ...closed, history };
-  /** Where the file is a copy, others get what was written. Nobody may have it open meanwhile. */
-  const share = async (): Promise<void> => {
-    if (!files.isCopy) return;
-    await detach(connection);
-    await files.save(paths.ledger(place));
+export class Ledger {
+  readonly #connection: Connection;
+  readonly #options: LedgerOptions;
+  readonly #file: string;
+  /** The name of the sync, as a literal. */
+  readonly #sync: string;
+  #history = noHistory;
+  #settled: string | undefined;
+  #kept: string | undefined;
+
+  /**
+   * Opens the ledger and makes the tables `ledger`, `by_hand`, `leaving_since` and `lost_recently` of the workbench from it.
+   * `claim` and `settle` read what planning made.
+   * @throws {UnavailableError} when another process is applying to the same target
+   * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
+   */
+  static async open(connection: Connection, options: LedgerOptions): Promise<Ledger> {
+    const { files, place, mode } = options;
+    await files.fetch(paths.ledger(place));
+    await connection.run(`
+      CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
+      CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
+      CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand});
+      CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently})`);
+    const ledger = new Ledger(connection, options);
+    const file = ledgerFile(options);
+    if (mode === "read" && !(await exists(file))) return ledger;
+    await makeFolder(dirname(file), "the folder of the ledgers");
     await attach(connection, file, options);
-  };
-  const replaceKept = async (content: string | undefined): Promise<void> => {
-    await connection.run(`DELETE FROM owned.kept WHERE sync = ${sync}`);
-    if (content !== undefined) await connection.run(`INSERT INTO owned.kept VALUES (${sync}, ${literal(content)})`);
-  };
-  const inTransaction = (work: () => Promise<void>): Promise<void> =>
-    writing(connection, () => connection.transaction(work));
-  return {
-    history,
-    settled,
-    kept,
-    claim: async () => {
-      await writing(connection, () =>
-        connection.run(`
+    try {
+      if (mode === "write") await ledger.#prepare();
+      await ledger.#read();
+      if (mode === "read") await connection.run("DETACH owned");
+    } catch (error) {
+      throw unusable(file, error);
+    }
+    return ledger;
+  }
+
+  private constructor(connection: Connection, options: LedgerOptions) {
+    this.#connection = connection;
+    this.#options = options;
+    this.#file = ledgerFile(options);
+    this.#sync = literal(options.sync);
+  }
+
+  /** What limits need to know of earlier runs. */
+  get history(): History {
+    return this.#history;
+  }
+
+  /** The last run of the sync that was settled. */
+  get settled(): string | undefined {
+    return this.#settled;
+  }
+
+  /** What the last settled run kept for the next one, as it was given to `settle`. */
+  get kept(): string | undefined {
+    return this.#kept;
+  }
+
+  /** Adds, before anything is applied, what the run is about to own. */
+  async claim(): Promise<void> {
+    const sync = this.#sync;
+    await this.#write(() =>
+      this.#connection.run(`
         DELETE FROM owned.kept WHERE sync = ${sync};
         INSERT INTO owned.principal
         SELECT ${sync}, s.* FROM (${origins}) s ANTI JOIN ledger USING (kind, name) SEMI JOIN managed USING (kind, name);
         INSERT INTO owned.by_hand SELECT ${sync}, k.* FROM kept_by_hand k ANTI JOIN by_hand USING (kind, name, grp)`),
-      );
-      // DuckDB syncs its files, but not the folder with a new one.
-      await syncFolder(dirname(file));
-      await share();
-    },
-    settle: async ({ run, keep, ...addition }) => {
-      await inTransaction(async () => {
-        // Rows that stay are not written again: most runs change little or nothing.
-        await connection.run(`
-          CREATE OR REPLACE TEMP TABLE ledger_change AS
-          WITH owns AS (
-            SELECT s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name)
-            UNION ALL
-            SELECT l.* FROM ledger l ANTI JOIN managed USING (kind, name) SEMI JOIN desired USING (kind, name))
-          SELECT kind, name, source, source_id, o.is_owned IS NOT NULL AS is_new
-          FROM (SELECT *, true AS is_owned FROM owns) o
-          FULL JOIN (SELECT * EXCLUDE (sync), true AS was_owned FROM owned.principal WHERE sync = ${sync}) p
-            USING (kind, name, source, source_id)
-          WHERE is_owned IS NULL OR was_owned IS NULL;
-          DELETE FROM owned.principal p WHERE sync = ${sync} AND EXISTS (
-            FROM ledger_change c WHERE NOT c.is_new
-              AND c.kind = p.kind AND c.name = p.name AND c.source = p.source AND c.source_id = p.source_id);
-          INSERT INTO owned.principal SELECT ${sync}, kind, name, source, source_id FROM ledger_change WHERE is_new`);
-        await connection.run(`
-          DELETE FROM owned.by_hand WHERE sync = ${sync};
-          INSERT INTO owned.by_hand
-          SELECT ${sync}, k.* FROM kept_by_hand k JOIN desired d ON d.kind = k.kind AND d.name = k.name
-          WHERE list_contains(d.group_names, k.grp)`);
-        await addHistory(connection, options.sync, addition);
-        await connection.run(`DELETE FROM owned.settled WHERE sync = ${sync}`);
-        if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
-        await replaceKept(keep);
-      });
-      await share();
-    },
-    keep: async (content) => {
-      await inTransaction(() => replaceKept(content));
-      await share();
-    },
-    close: () => detach(connection),
-  };
+    );
+    // DuckDB syncs its files, but not the folder with a new one.
+    await syncFolder(dirname(this.#file));
+    await this.#share();
+  }
+
+  /**
+   * Writes, after the target was verified, what the sync owns now, and what the run adds to the history: in one
+   * transaction, once for each run.
+   * @param addition.keep a text for the next run; absent: there is none
+   */
+  async settle({
+    run,
+    keep,
+    ...addition
+  }: Addition & { readonly run?: string; readonly keep?: string | undefined }): Promise<void> {
+    const sync = this.#sync;
+    const connection = this.#connection;
+    await this.#writeTransaction(async () => {
+      // Rows that stay are not written again: most runs change little or nothing.
+      await connection.run(`
+        CREATE OR REPLACE TEMP TABLE ledger_change AS
+        WITH owns AS (
+          SELECT s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name)
+          UNION ALL
+          SELECT l.* FROM ledger l ANTI JOIN managed USING (kind, name) SEMI JOIN desired USING (kind, name))
+        SELECT kind, name, source, source_id, o.is_owned IS NOT NULL AS is_new
+        FROM (SELECT *, true AS is_owned FROM owns) o
+        FULL JOIN (SELECT * EXCLUDE (sync), true AS was_owned FROM owned.principal WHERE sync = ${sync}) p
+          USING (kind, name, source, source_id)
+        WHERE is_owned IS NULL OR was_owned IS NULL;
+        DELETE FROM owned.principal p WHERE sync = ${sync} AND EXISTS (
+          FROM ledger_change c WHERE NOT c.is_new
+            AND c.kind = p.kind AND c.name = p.name AND c.source = p.source AND c.source_id = p.source_id);
+        INSERT INTO owned.principal SELECT ${sync}, kind, name, source, source_id FROM ledger_change WHERE is_new`);
+      await connection.run(`
+        DELETE FROM owned.by_hand WHERE sync = ${sync};
+        INSERT INTO owned.by_hand
+        SELECT ${sync}, k.* FROM kept_by_hand k JOIN desired d ON d.kind = k.kind AND d.name = k.name
+        WHERE list_contains(d.group_names, k.grp)`);
+      await addHistory(connection, this.#options.sync, addition);
+      await connection.run(`DELETE FROM owned.settled WHERE sync = ${sync}`);
+      if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
+      await this.#replaceKept(keep);
+    });
+    await this.#share();
+  }
+
+  /** Keeps another text for the next run, where nothing else has changed. */
+  async keep(content: string): Promise<void> {
+    await this.#writeTransaction(() => this.#replaceKept(content));
+    await this.#share();
+  }
+
+  /** Releases the lock. */
+  async close(): Promise<void> {
+    if (this.#options.mode === "write") await detach(this.#connection);
+  }
+
+  /** Creates missing tables, and reads what only a run that applies needs. */
+  async #prepare(): Promise<void> {
+    const connection = this.#connection;
+    await this.#write(async () => {
+      await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (sync VARCHAR NOT NULL, ${columns})`);
+      await createHistory(connection);
+      await connection.run(`CREATE TABLE IF NOT EXISTS owned.by_hand (sync VARCHAR NOT NULL, ${membershipColumns})`);
+      await connection.run("CREATE TABLE IF NOT EXISTS owned.settled (sync VARCHAR NOT NULL, run VARCHAR NOT NULL)");
+      await connection.run("CREATE TABLE IF NOT EXISTS owned.kept (sync VARCHAR NOT NULL, content VARCHAR NOT NULL)");
+    });
+    const ofSync = `WHERE sync = ${this.#sync}`;
+    const [last] = await connection.rows<{ run: string }>(`SELECT run FROM owned.settled ${ofSync}`);
+    this.#settled = last?.run;
+    const [found] = await connection.rows<{ content: string }>(`SELECT content FROM owned.kept ${ofSync}`);
+    this.#kept = found?.content;
+  }
+
+  async #read(): Promise<void> {
+    const connection = this.#connection;
+    const { sync, now = Date.now() } = this.#options;
+    await connection.run(
+      `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${this.#sync}`,
+    );
+    if (await hasTable(connection, "by_hand"))
+      await connection.run(`INSERT INTO by_hand SELECT kind, name, grp FROM owned.by_hand WHERE sync = ${this.#sync}`);
+    this.#history = await readHistory(connection, sync, now);
+  }
+
+  async #replaceKept(content: string | undefined): Promise<void> {
+    await this.#connection.run(`DELETE FROM owned.kept WHERE sync = ${this.#sync}`);
+    if (content !== undefined)
+      await this.#connection.run(`INSERT INTO owned.kept VALUES (${this.#sync}, ${literal(content)})`);
+  }
+
+  /** Where the file is a copy, others get what was written. Nobody may have it open meanwhile. */
+  async #share(): Promise<void> {
+    const { files, place } = this.#options;
+    if (!files.isCopy) return;
+    await detach(this.#connection);
+    await files.save(paths.ledger(place));
+    await attach(this.#connection, this.#file, this.#options);
+  }
+
+  async #write(work: () => Promise<void>): Promise<void> {
+    if (this.#options.mode === "read") throw new Error("a dry run does not write the ledger");
+    await writing(this.#connection, work);
+  }
+
+  async #writeTransaction(work: () => Promise<void>): Promise<void> {
+    await this.#write(() => this.#connection.transaction(work));
+  }
 }
 
 /** Closes the file. Where its log cannot be moved into it, that lies beside it, and is part of it. */
@@ -211,7 +258,7 @@ function ledgerFile({ files, place }: Pick<LedgerOptions, "files" | "place">): s
 
 /**
  * Copies the ledger of a target, where there is one, for a rehearsal.
- * @throws what `openLedger` throws
+ * @throws what `Ledger.open` throws
  */
 export async function copyLedger(
   connection: Connection,
@@ -253,7 +300,7 @@ async function hasTable(connection: Connection, table: string): Promise<boolean>
 
 /**
  * Makes the table `owned_by_others (kind, name)` of the workbench: what other syncs own in the target.
- * @throws as `openLedger` does
+ * @throws as `Ledger.open` does
  */
 export async function readOthers(connection: Connection, options: LedgerOptions): Promise<void> {
   await options.files.fetch(paths.ledger(options.place));
@@ -307,10 +354,6 @@ function unusable(file: string, error: unknown): RollcallError {
       "Without it the syncs own only what they find in their sources again; who has left since must then be deleted by hand",
     { cause: error },
   );
-}
-
-async function refuse(): Promise<never> {
-  throw new Error("a dry run does not write the ledger");
 }
 
 /** In bytes: a name for each sync is all that is asked for. */

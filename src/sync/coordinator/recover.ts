@@ -7,7 +7,7 @@ import { writePrincipals } from "#plan/lists.ts";
 import { createPlan } from "#plan/diff.ts";
 import { adoptNames } from "#plan/renames.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
-import { openLedger } from "#state/ledger/ledger.ts";
+import { Ledger } from "#state/ledger/ledger.ts";
 import { forgetBaseline } from "#sync/planning/baseline.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { partOf } from "#state/plans.ts";
@@ -137,7 +137,7 @@ async function outcomeOf(
   const workbench = await Workbench.open({ folder: join(files.folder, "work"), memory });
   const { connection } = workbench;
   try {
-    const ledger = await openLedger(connection, {
+    const ledger = await Ledger.open(connection, {
       files,
       place: sync.place,
       sync: sync.name,

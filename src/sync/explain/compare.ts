@@ -12,7 +12,7 @@ import { makeDesired } from "#sync/planning/desired.ts";
 import type { Desired } from "#sync/planning/desired.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import { openLedger } from "#state/ledger/ledger.ts";
+import { Ledger } from "#state/ledger/ledger.ts";
 import type { StateFiles } from "#state/store.ts";
 import type { Target } from "#sync/ports.ts";
 import type { Sync } from "#sync/sync.ts";
@@ -46,7 +46,7 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     const { connection } = workbench;
     const signal = watching.signal();
     const { place, name } = after;
-    await openLedger(connection, { files: options.files, place, sync: name, mode: "read", signal });
+    await Ledger.open(connection, { files: options.files, place, sync: name, mode: "read", signal });
     const baseline = after.causes ? await loadBaseline(connection, options.files, name) : undefined;
     const [first, second] = readOnce(before, after, workbench);
     await makeDesired(first, workbench, { ...options, baseline, signal });

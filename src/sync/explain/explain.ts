@@ -15,7 +15,7 @@ import { makeDesired } from "#sync/planning/desired.ts";
 import { isOpen } from "#state/record.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import { openLedger } from "#state/ledger/ledger.ts";
+import { Ledger } from "#state/ledger/ledger.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
 import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { folded, nearestNames, recordsCalled } from "#sync/planning/people.ts";
@@ -84,7 +84,7 @@ const limit = 20;
 export async function explain(sync: Sync, wanted: string, options: ExplainOptions): Promise<Explanation> {
   const { files } = options.state;
   return inWorkbench({ ...options, files }, async (workbench, watching) => {
-    const { history } = await openLedger(workbench.connection, {
+    const { history } = await Ledger.open(workbench.connection, {
       files,
       place: sync.place,
       sync: sync.name,

@@ -9,7 +9,7 @@ import { readPrincipals } from "#plan/lists.ts";
 import type { Kind } from "#principals/principal.ts";
 import { createQueue } from "#queue.ts";
 import { pathsToGroups } from "#sync/explain/outcome.ts";
-import { openLedger } from "#state/ledger/ledger.ts";
+import { Ledger } from "#state/ledger/ledger.ts";
 import type { Reader } from "#state/store.ts";
 import { folded } from "#sync/planning/people.ts";
 import type { Target } from "#sync/ports.ts";
@@ -197,7 +197,7 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
     const readLedger = async (): Promise<void> => {
       await using state = await options.state();
       for (const sync of syncs) {
-        await openLedger(connection, { files: state.files, place, sync, mode: "read", signal });
+        await Ledger.open(connection, { files: state.files, place, sync, mode: "read", signal });
         await connection.run(`INSERT INTO record SELECT ${literal(sync)}, kind, name, source, source_id FROM ledger`);
       }
     };
@@ -224,10 +224,11 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
  * - `grp (id, name)`, `nesting (child, parent)`: a number for each group that somebody is in, and which is in which.
  * - `membership (grp, place)`: the direct ones, by group.
  */
-async function storeList({ connection, file }: Workbench): Promise<void> {
+async function storeList(workbench: Workbench): Promise<void> {
+  const { connection } = workbench;
   const sought = folded("concat_ws(chr(10), name, display_name, mail, ids)");
   const write = async (view: string, query: string): Promise<void> => {
-    const stored = literal(file(`${view}.parquet`));
+    const stored = literal(workbench.file(`${view}.parquet`));
     await connection.run(`COPY (${query}) TO ${stored} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)`);
     await connection.run(
       `CREATE VIEW ${view} AS SELECT *, file_row_number AS place FROM read_parquet(${stored}, file_row_number = true)`,

@@ -11,7 +11,7 @@ import type { Note } from "#plan/note.ts";
 import { isCredential } from "#principals/credentials.ts";
 import type { Kind } from "#principals/principal.ts";
 import { inWorkbench } from "#sync/interruption.ts";
-import { openLedger } from "#state/ledger/ledger.ts";
+import { Ledger } from "#state/ledger/ledger.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import { beyondLimits } from "#sync/planning/limits.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
@@ -108,7 +108,7 @@ export async function planTwice(
     const { connection } = workbench;
     const signal = watching.signal();
     const { place, name } = after;
-    const { history } = await openLedger(connection, {
+    const { history } = await Ledger.open(connection, {
       files: options.files,
       place,
       sync: name,

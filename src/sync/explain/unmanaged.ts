@@ -3,7 +3,7 @@ import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import { openLedger, readOthers } from "#state/ledger/ledger.ts";
+import { Ledger, readOthers } from "#state/ledger/ledger.ts";
 import type { StateFiles } from "#state/store.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import type { Sync } from "#sync/sync.ts";
@@ -86,7 +86,7 @@ export async function listUnmanaged<Result>(
       signal: watching.signal(),
       now,
     } as const;
-    await openLedger(connection, ledger);
+    await Ledger.open(connection, ledger);
     await readOthers(connection, ledger);
     await makeDesired(sync, workbench, { ...options, signal: watching.signal(), now });
     const leftOut = await findUnmanaged(connection, sync.departures.after);

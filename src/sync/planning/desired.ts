@@ -81,7 +81,7 @@ export interface Desired {
   readonly counts: readonly SourceCounts[];
 }
 
-/** Reads the sources, unless they report no changes, and begins to list the target. Runs after `openLedger`. */
+/** Reads the sources, unless they report no changes, and begins to list the target. Runs after `Ledger.open`. */
 export async function read(sync: Sync, workbench: Workbench, options: ReadOptions): Promise<Reading> {
   const { connection } = workbench;
   const { progress, mustRead = false, unchanged } = options;
@@ -197,13 +197,10 @@ function passing(rules: DepartureRules, overrides: readonly Overridable[]): Depa
 }
 
 /** A target that is being listed. An error shows in `done` alone. */
-export interface Listing {
-  readonly done: Promise<void>;
-  stop(): Promise<void>;
-}
+type Listing = ReturnType<typeof listBeside>;
 
 /** Makes `actual` with a connection of its own, while something else uses the workbench's: neither waits for the other. */
-function listBeside(sync: Sync, workbench: Workbench, { signal, unchanged }: ReadOptions): Listing {
+function listBeside(sync: Sync, workbench: Workbench, { signal, unchanged }: ReadOptions) {
   const stopping = new AbortController();
   const either = AbortSignal.any([signal, stopping.signal]);
   const list = async (): Promise<void> => {

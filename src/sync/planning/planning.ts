@@ -20,7 +20,7 @@ import { adoptedNotes, detailsAbout, notesForSome, notesOf } from "./notes.ts";
 import { People, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
 
-/** Makes a plan in a workbench, with all the tables that applying it and writing the ledger need. Runs after `openLedger`. */
+/** Makes a plan in a workbench, with all the tables that applying it and writing the ledger need. Runs after `Ledger.open`. */
 export interface Planner<Read = unknown> {
   /** Reads what the plan is made of. */
   read(sync: Sync, workbench: Workbench, options: PlanningOptions): Promise<Read>;

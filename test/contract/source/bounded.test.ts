@@ -8,7 +8,7 @@ import { createGzip } from "node:zlib";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import csv from "#connectors/csv/index.ts";
 import scim from "#connectors/scim/index.ts";
-import { contentOf, openFiles } from "#files/source-file.ts";
+import { contentOf, OpenFiles } from "#files/source-file.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import { paged, records, small } from "./scim-reading.ts";
 
@@ -49,14 +49,15 @@ test.each([
 test("a gzip that grows beyond measure is not read to the end", async () => {
   await pack("zeros.gz", "");
   const { signal } = new AbortController();
-  const { files, close } = await openFiles(["zeros.gz"], { folder }, {}, signal);
+  const opened = await OpenFiles.open(["zeros.gz"], { folder }, {}, signal);
   let size = 0;
   const reading = async (): Promise<void> => {
-    for (const file of files) for await (const chunk of contentOf(file, () => file.name, signal)) size += chunk.length;
+    for (const file of opened.files)
+      for await (const chunk of contentOf(file, () => file.name, signal)) size += chunk.length;
   };
   await expect(reading()).rejects.toThrow(/^zeros\.gz: the compressed data grows to more than 200 times its size/);
   expect(size).toBeLessThan(20 * 1024 * 1024);
-  await close();
+  await opened.close();
 });
 
 test("many blank lines in a file are not read to the end", async () => {

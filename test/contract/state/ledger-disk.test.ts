@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Workbench } from "#duckdb/workbench.ts";
 import { filesIn } from "#state/folder/store.ts";
-import { openLedger } from "#state/ledger/ledger.ts";
-import type { Ledger, LedgerOptions } from "#state/ledger/ledger.ts";
+import { Ledger } from "#state/ledger/ledger.ts";
+import type { LedgerOptions } from "#state/ledger/ledger.ts";
 import { limitFiles } from "../../support/file-size.ts";
 
 const count = 100_000;
@@ -32,7 +32,7 @@ async function open(mode: LedgerOptions["mode"]): Promise<Ledger> {
     CREATE TABLE contributor AS FROM assembled WHERE false;
     CREATE TABLE managed AS SELECT kind, name FROM assembled;
     CREATE TABLE kept_by_hand (kind VARCHAR, name VARCHAR, grp VARCHAR)`);
-  return openLedger(workbench.connection, { files: filesIn(folder), place: "p", sync: "s", mode, signal });
+  return Ledger.open(workbench.connection, { files: filesIn(folder), place: "p", sync: "s", mode, signal });
 }
 
 async function owned(): Promise<unknown> {

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { tables } from "#plan/tables.ts";
-import { openLedger } from "#state/ledger/ledger.ts";
+import { Ledger } from "#state/ledger/ledger.ts";
 import type { PlanToStore } from "#state/plans.ts";
 import type { Opened, OpenedReader } from "./opened.ts";
 
@@ -68,7 +68,7 @@ export async function ownInLedger(
   run: string,
 ): Promise<void> {
   await withPlan(files.folder, users, async (connection) => {
-    const ledger = await openLedger(connection, {
+    const ledger = await Ledger.open(connection, {
       files,
       place,
       sync,
@@ -87,7 +87,7 @@ export async function ownInLedger(
 /** The users that a sync owns, for a reader. */
 export async function ownedIn({ files }: OpenedReader, sync: string): Promise<string[]> {
   return withPlan(files.folder, [], async (connection) => {
-    await openLedger(connection, { files, place, sync, mode: "read", signal: never });
+    await Ledger.open(connection, { files, place, sync, mode: "read", signal: never });
     const rows = await connection.rows<{ name: string }>("SELECT name FROM ledger ORDER BY name");
     return rows.map(({ name }) => name);
   });

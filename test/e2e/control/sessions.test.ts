@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createControl } from "#control/control.ts";
+import { Control } from "#control/control.ts";
+import { addControlRoutes } from "#control/routes.ts";
 import { createToken } from "#control/access.ts";
 import { startService } from "#service/service.ts";
 import type { Service } from "#service/service.ts";
@@ -27,7 +28,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-control-"));
   coordinator = openManualCoordinator([pendingRun(pending)]);
   const log = pino({ level: "trace" }, { write: (line: string) => lines.push(line) });
-  const control = createControl({ token, version: "1.2.3", startedAt: new Date().toISOString(), log });
+  const control = new Control({ token, version: "1.2.3", startedAt: new Date().toISOString(), log });
   control.attach({
     coordinator,
     configuration: () => ({ file: "rollcall.yaml", digest: "d1" }),
@@ -59,7 +60,7 @@ beforeAll(async () => {
       minFreeDisk: 0,
     },
     queries: { timeout: 60_000, maxRows: 100 },
-    routes: control.routes,
+    routes: (app, host) => addControlRoutes(app, host, control),
   });
   admin = await login(service.url);
   await sync(service.url, admin, [user("ada")]);

@@ -1,13 +1,12 @@
 import { text } from "node:stream/consumers";
 import type { Readable } from "node:stream";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createEventStreams } from "#control/events.ts";
-import type { EventStreams } from "#control/events.ts";
+import { EventStreams } from "#control/events.ts";
 
 let streams: EventStreams;
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-  streams = createEventStreams();
+  streams = new EventStreams();
 });
 afterEach(() => {
   streams.close();

@@ -88,16 +88,8 @@ function* rowsOf(chunk: DuckDBDataChunk, columns: readonly Column[]): Generator<
 }
 
 /** The fields of a column in one chunk. */
-interface Fields {
-  /** The size that each of them has. */
-  readonly least: number;
-  /** Adds to the size of each row what its field has beyond that. */
-  readonly measure: (sizes: Float64Array) => void;
-  /** Writes those of some rows at `places`, and moves these behind them. */
-  readonly write: (output: Output, places: Float64Array, from: number, to: number) => void;
-}
 
-function fieldsOf(chunk: DuckDBDataChunk, index: number, column: Column): Fields {
+function fieldsOf(chunk: DuckDBDataChunk, index: number, column: Column) {
   const vector = bindings.data_chunk_get_vector(chunk.chunk, index);
   const rows = chunk.rowCount;
   const mask = bindings.vector_get_validity(vector, Math.ceil(rows / 64) * 8);
@@ -109,14 +101,17 @@ function fieldsOf(chunk: DuckDBDataChunk, index: number, column: Column): Fields
   });
   const isFixed = typeof size === "number";
   return {
+    /** The size that each of them has. */
     least: isFixed && validity === undefined ? 4 + size : 4,
-    measure: (sizes) => {
+    /** Adds to the size of each row what its field has beyond that. */
+    measure: (sizes: Float64Array): void => {
       if (isFixed && validity === undefined) return;
       for (let row = 0; row < rows; row++) {
         if (!isNull(validity, row)) sizes[row] = (sizes[row] ?? 0) + (isFixed ? size : size(row));
       }
     },
-    write: (output, places, from, to) => {
+    /** Writes those of some rows at `places`, and moves these behind them. */
+    write: (output: Output, places: Float64Array, from: number, to: number): void => {
       const { view } = output;
       for (let row = from; row < to; row++) {
         const at = places[row] ?? 0;

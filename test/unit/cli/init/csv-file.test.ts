@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { columnsOf, separatorIn } from "#cli/init/csv-file.ts";
 import { likelyLogin, likelyMemberOf } from "#cli/init/draft.ts";
-import { createExamples } from "#cli/init/examples.ts";
+import { Examples } from "#cli/init/examples.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -55,8 +55,8 @@ describe("how a CSV file is written", () => {
   });
 });
 
-function examplesOf(values: Readonly<Record<string, readonly string[]>>): ReturnType<typeof createExamples> {
-  const examples = createExamples();
+function examplesOf(values: Readonly<Record<string, readonly string[]>>): Examples {
+  const examples = new Examples();
   for (const [name, found] of Object.entries(values)) for (const value of found) examples.add(name, value);
   return examples;
 }
