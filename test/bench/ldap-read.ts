@@ -77,7 +77,8 @@ async function read(): Promise<Counts> {
 
 async function toPrincipals(memory: number): Promise<Counts> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
-  const { connection, close } = await Workbench.open({ folder, memory });
+  const workbench = await Workbench.open({ folder, memory });
+  const { connection } = workbench;
   try {
     const sources = [{ name: "bench", records: source.read(context) }];
     await assemble(connection, sources, rules, { signal: context.signal });
@@ -86,7 +87,7 @@ async function toPrincipals(memory: number): Promise<Counts> {
         sum(len(group_names))::INTEGER AS memberships FROM assembled`);
     return { users: row?.users ?? 0, groups: row?.groups ?? 0, memberships: row?.memberships ?? 0 };
   } finally {
-    await close();
+    await workbench.close();
     await rm(folder, { recursive: true });
   }
 }

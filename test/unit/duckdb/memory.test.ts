@@ -10,8 +10,9 @@ const mebibyte = 2 ** 20;
 test("a workbench moves its tables to disk for what needs the memory, and they come back as they are read", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-workbench-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const { connection, makeRoom, close } = await Workbench.open({ folder, memory: 1024 * mebibyte });
-  onTestFinished(close);
+  const workbench = await Workbench.open({ folder, memory: 1024 * mebibyte });
+  onTestFinished(() => workbench.close());
+  const { connection } = workbench;
   const read = async <Row extends object>(sql: string): Promise<Row | undefined> =>
     (await connection.rows<Row>(sql))[0];
   const used = async (): Promise<number> =>
@@ -20,7 +21,7 @@ test("a workbench moves its tables to disk for what needs the memory, and they c
 
   await connection.run("CREATE TEMP TABLE few AS SELECT range AS n FROM range(1000)");
   const before = await used();
-  await makeRoom();
+  await workbench.makeRoom();
   expect(await used()).toBe(before);
 
   const limited = await limit();
@@ -28,7 +29,7 @@ test("a workbench moves its tables to disk for what needs the memory, and they c
     "CREATE TEMP TABLE many AS SELECT range AS n, hash(range) AS h, hash(range + 1) AS g FROM range(8_000_000)",
   );
   expect(await used()).toBeGreaterThan(150 * mebibyte);
-  await makeRoom();
+  await workbench.makeRoom();
   expect(await used()).toBeLessThan(50 * mebibyte);
   expect(await limit()).toEqual(limited);
   expect(
@@ -77,8 +78,9 @@ test("a database that is trimmed has next to nothing in memory, and goes on as b
 test("what a database no longer uses goes back to the system", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-workbench-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const { connection, close } = await Workbench.open({ folder, memory: 1024 * mebibyte });
-  onTestFinished(close);
+  const workbench = await Workbench.open({ folder, memory: 1024 * mebibyte });
+  onTestFinished(() => workbench.close());
+  const { connection } = workbench;
   const used = (): number => process.memoryUsage.rss();
   await connection.returnMemory();
   const before = used();
