@@ -17,8 +17,8 @@ import type { Overridable } from "#plan/limits.ts";
 export function declare(command: Command, runner: Runner): void {
   withNotify(withFor(withLimit(common(command).argument("[sync]", allSyncs))))
     .option("-y, --yes", "do not ask at a terminal")
-    .option("--digest <digest>", "apply the plan whose digest this is, or begins with, or nothing", parseDigest)
-    .option("--override <limits>", "ignore these limits, like deletes,updates, for that plan only", parseLimits);
+    .option("--digest <digest>", "apply only the plan with this digest (or its first digits)", parseDigest)
+    .option("--override <limits>", "ignore these limits for that plan only, like deletes,updates", parseLimits);
   help(command, {
     examples: [
       "rollcall apply",
@@ -28,7 +28,7 @@ export function declare(command: Command, runner: Runner): void {
     ],
     exits: {
       0: "applied and verified, or nothing to do",
-      3: "a limit held the run or a part of it, it waits for approval, or the plan is not the one of --digest",
+      3: "held by a limit, waiting for approval, or not the plan of --digest",
     },
   }).action((sync: string | undefined, flags: ApplyFlags) =>
     runner.runWithContext(flags, (context) => {

@@ -33,7 +33,7 @@ export function declare(command: Command, runner: Runner): void {
     .option("--except <principal>", "leave out this user, or group:NAME; may be repeated", parsePrincipals)
     .option("--only-cause <causes>", "apply only what these causes explain, like c1,c3", parseCauses)
     .option("--except-cause <causes>", "leave out what these causes change", parseCauses)
-    .option("--override <limits>", "ignore these limits, which held it, for this plan only", parseLimits)
+    .option("--override <limits>", "ignore these limits for this plan only", parseLimits)
     .option("--reason <text>", "why");
   help(command, {
     examples: [
@@ -43,7 +43,7 @@ export function declare(command: Command, runner: Runner): void {
     ],
     exits: {
       0: "applied and verified",
-      3: "the changes are no longer those of the plan, or a limit holds them",
+      3: "the plan has changed, or a limit holds it",
     },
   }).action((run: string, flags: ApproveFlags) =>
     runner.runWithContext(flags, (context) => {

@@ -23,22 +23,22 @@ import type { ExitCode, Output } from "#daemon/output.ts";
 export function declare(command: Command, runner: Runner): void {
   common(command)
     .enablePositionalOptions()
-    .option("--since <time>", "only since then: a date, a time, or 7d for a week ago", parseMoment)
+    .option("--since <time>", "only entries since then: a date, a time, or 7d for a week ago", parseMoment)
     .option("--run <run>", "only entries about this run")
-    .option("--from <number>", "only from this entry on, whatever precedes it", atLeastOne);
+    .option("--from <number>", "start at this entry", atLeastOne);
   help(command, {
     examples: ["rollcall audit --since 7d", "rollcall audit --run 20261121-0800 --json"],
-    exits: { 1: "failed, or an entry is not as it was written" },
+    exits: { 1: "failed, or an entry has changed" },
   }).action((options: CommonOptions & AuditOptions) =>
     runner.run(options, async (file, { output }) => audit(await loadState(file), output, options)),
   );
   const verifying = common(command.command("verify"))
-    .description("check that every entry of the audit log is as it was written")
-    .option("--head <number:hash>", "the last entry, if you know it from elsewhere than the journal", parseHead)
-    .option("--from <number>", "only from this entry on, whatever precedes it", atLeastOne);
+    .description("verify that no entry of the audit log has changed since it was written")
+    .option("--head <number:hash>", "the last entry, if you have it from another source than the journal", parseHead)
+    .option("--from <number>", "start at this entry", atLeastOne);
   help(verifying, {
     examples: ["rollcall audit verify", "rollcall audit verify --from 120"],
-    exits: { 0: "every entry is as it was written", 1: "failed, or an entry is not as it was written" },
+    exits: { 0: "no entry has changed", 1: "failed, or an entry has changed" },
   }).action((_, self: Command) => {
     const options = self.optsWithGlobals<CommonOptions & VerifyOptions>();
     return runner.run(options, async (file, { output }) => auditVerify(await loadState(file), output, options));
@@ -88,7 +88,7 @@ interface VerifyOptions {
   readonly from?: number;
 }
 
-/** `rollcall audit verify`: checks that every entry is as it was written. Only reads, also while a daemon runs. */
+/** `rollcall audit verify`: checks that no entry has changed. Only reads, also while a daemon runs. */
 export async function auditVerify(
   configuration: StateConfiguration,
   output: Output,
@@ -118,13 +118,11 @@ function verdict(
   for (const each of damages) lines.push(describeEntry(each).trimEnd());
   if (damages.length > 0) {
     const next = (damages.at(-1)?.sequence ?? 0) + 1;
-    lines.push(`Once somebody has looked into it, --from ${next} checks what was written since.`);
+    lines.push(`When this has been investigated, --from ${next} checks the entries since.`);
   }
   if (head.sequence > 0) lines.push(`The last good entry: ${head.sequence}:${head.hash}`);
   if (expected === undefined)
-    lines.push(
-      "Newer entries may have been cut off: neither the journal nor audit-head.json says which was the last one.",
-    );
+    lines.push("Newer entries may be missing: neither the journal nor audit-head.json says which was the last.");
   return lines.map((line) => `${line}\n`).join("");
 }
 

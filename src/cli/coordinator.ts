@@ -70,7 +70,7 @@ async function withDaemon<Result>(
   if (status.configuration.digest !== configurationDigest(configuration, token)) {
     output.say(
       `note: the daemon (process ${pid}) runs with another configuration than ${configuration.file} has now; ` +
-        `\`${command("reload")}\` makes it read ${status.configuration.file} again`,
+        `\`${command("reload")}\` reloads ${status.configuration.file}`,
     );
   }
   const leaving = new AbortController();

@@ -90,5 +90,5 @@ function textOf(
     .join("");
   if (changes.length === 0) return `${title}: no drift\n${rest}`;
   const lines = changes.map((change) => `  ${changeLine(change, paint, (output.width ?? 100) - 2)}\n`).join("");
-  return `${title}: ${pluralize(changes.length, "principal")} changed in the target by somebody else; ${willBe[policy]}\n${lines}${rest}`;
+  return `${title}: ${pluralize(changes.length, "principal")} changed in the target from outside; ${willBe[policy]}\n${lines}${rest}`;
 }

@@ -34,7 +34,7 @@ export function declare(command: Command, runner: Runner): void {
       "rollcall drill staff --only half-ou,stale-export",
       "rollcall drill --format markdown",
     ],
-    exits: { 0: "everything would be stopped or noticed", 2: "something would not be stopped" },
+    exits: { 0: "every incident would be stopped or noticed", 2: "an incident would not be stopped" },
   }).action((sync: string | undefined, options: CommonOptions & DrillOptions) =>
     runner.runWithContext(options, (context) => drillCommand(context, sync, options), interruptMessages.read),
   );

@@ -14,7 +14,7 @@ export function declare(command: Command, runner: Runner): void {
   const copy = common(command.command("copy"))
     .description("copy users, groups, sessions and tables into a PostgreSQL database, and compare what arrived")
     .requiredOption("--to <url>", "postgres://user@host/database; the password may be in PGPASSWORD")
-    .option("--sslrootcert <file>", "a PEM file with the authorities that may have issued the server's certificate");
+    .option("--sslrootcert <file>", "a PEM file with the certificate authorities to trust");
   help(copy, { examples: ["rollcall engine copy --to postgres://rollcall@db.example.com/rollcall"] }).action(
     (options: CommonOptions & EngineCopyOptions) =>
       runner.runWithContext(
@@ -59,8 +59,8 @@ export async function engineCopy(
   }
   const rows = parts.reduce((sum, part) => sum + part.rows, 0);
   await output.write(
-    `All ${formatNumber(rows)} rows arrived as they are here. Now set service.engine to { postgres: … } and start the service. ` +
-      "The data folder was only read: to go back, set service.engine to duckdb. What has changed meanwhile is then not there.\n",
+    `All ${formatNumber(rows)} rows arrived unchanged. Now set service.engine to { postgres: … } and start the service. ` +
+      "The data folder is as it was: to go back, set service.engine to duckdb. Changes made since the copy are lost then.\n",
   );
   return exitCodes.done;
 }

@@ -21,11 +21,11 @@ import type { ExitCode } from "#daemon/output.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
-    .argument("<name>", "a name, a mail address, or the id of a record")
+    .argument("<name>", "a name, mail address or record id")
     .option("--sync <sync>", "only this sync (default: all)");
   help(command, {
     examples: ["rollcall explain ada", "rollcall explain ada@example.com --sync staff"],
-    exits: { 1: "failed, or nothing has that name" },
+    exits: { 1: "failed, or no user or group matches" },
   }).action((wanted: string, options: CommonOptions & { readonly sync?: string }) =>
     runner.runWithContext(options, (context) => explain(context, wanted, options.sync), interruptMessages.read),
   );

@@ -17,8 +17,8 @@ import { placeOf } from "#daemon/wiring.ts";
 export function declare(command: Command, runner: Runner): void {
   common(command)
     .argument("[sync]", "the sync (default: all that have an `export:`)")
-    .option("--to <folder>", "write CSV files for people there, instead of loading tables")
-    .option("--raw", "with --to: values exactly as they are, even those a spreadsheet would run as formulas");
+    .option("--to <folder>", "write CSV files for spreadsheets to this folder instead of loading tables")
+    .option("--raw", "with --to: write values unchanged, even those a spreadsheet would run as formulas");
   help(command, {
     examples: ["rollcall export", "rollcall export staff --to reports"],
     exits: { 1: "failed, or a table did not arrive" },

@@ -23,7 +23,7 @@ export function common(command: Command): Command {
       "the configuration (default: $ROLLCALL_CONFIG, rollcall.yaml or config/rollcall.yaml)",
     )
     .option("--json", "one JSON document on standard output")
-    .option("-v, --verbose", "log every stage of a run, and what the embedded service does")
+    .option("-v, --verbose", "log every stage of a run and the requests of the embedded service")
     .option("--no-color", "no colours at a terminal");
 }
 
@@ -72,7 +72,7 @@ export interface NotifyOptions {
 
 /** For a command that does the work of a daemon where none is running. */
 export function withNotify(command: Command): Command {
-  return command.option("--no-notify", "send no notifications, if no daemon runs that sends them");
+  return command.option("--no-notify", "send no notifications (a running daemon still does)");
 }
 
 export interface OverrideOptions {

@@ -15,7 +15,7 @@ import { readPresence } from "#daemon/data-folder.ts";
 export function declare(command: Command, runner: Runner): void {
   help(common(command), {
     examples: ["rollcall health", "rollcall health --config /etc/rollcall/rollcall.yaml"],
-    exits: { 0: "ready", 1: "not ready, or nothing runs" },
+    exits: { 0: "ready", 1: "not ready, or not running" },
   }).action((options: CommonOptions) => runner.run(options, health));
 }
 

@@ -24,7 +24,7 @@ export function declare(command: Command, runner: Runner): void {
     .option("--sync <sync>", "only this sync (default: all)");
   help(command, {
     examples: ["rollcall history ada", "rollcall history 'ada*' --sync staff"],
-    exits: { 1: "failed, or nothing is known" },
+    exits: { 1: "failed, or nothing was found" },
   }).action((name: string, options: CommonOptions & { readonly sync?: string }) =>
     runner.runWithState(options, (context) => history(context, name, options.sync)),
   );
@@ -124,6 +124,6 @@ function linesOf({ run, changes, notes }: HistoryEntry, { output }: ReadingConte
 
 function footer(name: string, found: number, kept: number, runs: number): string {
   const extent = `the changes of ${pluralize(kept, "run")} are stored`;
-  const rest = kept < runs ? `, and only the notes of ${formatNumber(runs - kept)} more` : "";
-  return found === 0 ? `nothing is known about ${formatName(name)}: ${extent}${rest}\n` : `(${extent}${rest})\n`;
+  const rest = kept < runs ? `, and of ${formatNumber(runs - kept)} more only the notes` : "";
+  return found === 0 ? `nothing was found about ${formatName(name)}: ${extent}${rest}\n` : `(${extent}${rest})\n`;
 }

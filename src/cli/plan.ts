@@ -21,7 +21,7 @@ export function declare(command: Command, runner: Runner): void {
   withFor(withLimit(common(command).argument("[sync]", allSyncs)))
     .option("--override <limits>", "plan as if these limits were not set, like deletes,updates", parseLimits)
     .addOption(
-      new Option("--compare <file>", "show what would change if this configuration replaced that one").conflicts("for"),
+      new Option("--compare <file>", "show what would change if this configuration replaced FILE").conflicts("for"),
     );
   help(command, {
     examples: [

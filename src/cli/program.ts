@@ -17,58 +17,49 @@ const groups: Readonly<
   Record<string, Readonly<Record<string, readonly [string, () => Promise<{ declare: Declare }>]>>>
 > = {
   "Run Rollcall:": {
-    start: ["run the service and the daemon until interrupted", () => import("#cli/start/start.ts")],
-    status: [
-      "show whether the daemon runs, how every sync stands, and what waits for you",
-      () => import("./status.ts"),
-    ],
+    start: ["run the service and the daemon", () => import("#cli/start/start.ts")],
+    status: ["show the daemon, every sync, and what needs attention", () => import("./status.ts")],
     reload: [
-      "make the running daemon read its configuration again: all of it, or nothing",
+      "reload the configuration of the running daemon; if it is invalid, nothing changes",
       () => import("./reload.ts"),
     ],
-    health: ["ask the running service, or a daemon alone, whether it is ready", () => import("./health.ts")],
+    health: ["check that the running service or daemon is ready", () => import("./health.ts")],
   },
   "Plan and apply:": {
-    plan: ["show what a run would change; changes nothing", () => import("./plan.ts")],
-    apply: ["show what a run changes, apply it and verify that it arrived", () => import("./apply.ts")],
-    approve: ["apply what a run has planned, and nothing else", () => import("./approve.ts")],
-    reject: ["reject the plan of a waiting run, so that it is never applied", () => import("./reject.ts")],
-    undo: ["plan how to reverse the changes of a run; the plan waits for approval", () => import("./undo.ts")],
+    plan: ["show what a run would change, without changing anything", () => import("./plan.ts")],
+    apply: ["show the plan, apply it and verify the result", () => import("./apply.ts")],
+    approve: ["approve a pending plan", () => import("./approve.ts")],
+    reject: ["reject a pending plan", () => import("./reject.ts")],
+    undo: ["plan the reversal of a run; the plan needs approval", () => import("./undo.ts")],
   },
   "Find out what happened:": {
-    runs: ["list the runs, newest first; consecutive runs without changes share a line", () => import("./runs.ts")],
-    show: ["show a run and what it changed, or would change", () => import("./show.ts")],
-    history: ["show everything stored about a user or group", () => import("./history.ts")],
-    explain: ["show where a user or group was found, and what rules and runs do with it", () => import("./explain.ts")],
-    drift: ["show what somebody changed in the target since the last applied run", () => import("./drift.ts")],
-    unmanaged: ["list users and groups that are in the target but in no source", () => import("./unmanaged.ts")],
-    audit: ["list the audit log: who requested, decided and configured what", () => import("./audit.ts")],
+    runs: ["list runs, newest first; consecutive runs without changes share a line", () => import("./runs.ts")],
+    show: ["show a run and its changes", () => import("./show.ts")],
+    history: ["show the history of a user or group", () => import("./history.ts")],
+    explain: ["explain where a user or group comes from, and what the rules do with it", () => import("./explain.ts")],
+    drift: ["show what changed in the target since the last applied run", () => import("./drift.ts")],
+    unmanaged: ["list users and groups in the target that no source has", () => import("./unmanaged.ts")],
+    audit: ["list the audit log: who requested, approved and configured what", () => import("./audit.ts")],
   },
   "Set up and check:": {
-    init: ["write a first configuration: asks, and tries every connection", () => import("#cli/init/init.ts")],
-    validate: [
-      "check the configuration and the pinboards without connecting to anything",
-      () => import("./validate.ts"),
-    ],
+    init: ["write a first configuration: asks questions and tests every connection", () => import("#cli/init/init.ts")],
+    validate: ["check the configuration and the pinboards without any connection", () => import("./validate.ts")],
     check: [
-      "check the configuration, and try every source, target and notification channel",
+      "check the configuration, and test every source, target and notification channel",
       () => import("./check.ts"),
     ],
-    drill: ["rehearse known incidents on a copy of what is there, and say what stops them", () => import("./drill.ts")],
+    drill: ["rehearse known incidents on a copy, and report what stops them", () => import("./drill.ts")],
     notify: ["test the notification channels", () => import("./notify.ts")],
   },
   "Tables and stored data:": {
-    export: [
-      "export the users, groups and memberships of a target to tables or CSV files",
-      () => import("./export.ts"),
-    ],
-    load: ["load files of rows into a table of a service", () => import("#cli/load/load.ts")],
-    sql: ["run SQL in the databases of the configuration's own service", () => import("./sql.ts")],
-    engine: ["move what the service has stored to another engine", () => import("./engine-copy.ts")],
+    export: ["export a target's users, groups and memberships to tables or CSV files", () => import("./export.ts")],
+    load: ["load files into a table of a service", () => import("#cli/load/load.ts")],
+    sql: ["run SQL in the databases of the embedded service", () => import("./sql.ts")],
+    engine: ["move the service's data to another engine", () => import("./engine-copy.ts")],
     state: ["move the daemon's state between the data folder and PostgreSQL", () => import("./state-copy.ts")],
   },
   "Help:": {
-    version: ["show the version of Rollcall, of Node.js and of the system", () => import("./version.ts")],
+    version: ["show the versions of Rollcall, Node.js and the system", () => import("./version.ts")],
   },
 };
 
@@ -145,5 +136,8 @@ function inOrder(args: readonly string[]): string[] {
     return commandNames.includes(rest[0]) || rest[0] === "completion" ? [...rest, "--help"] : rest;
   // Only some commands have others below them, which have the options.
   const below = /^(?:verify|test|copy)$/.test(rest[0] ?? "") ? 1 : 0;
+  // Alone, they show their help.
+  if (below === 0 && /^(?:notify|engine|state)$/.test(name))
+    return [name, ...rest.filter((word) => !/^(?:-v|--verbose|--json|--no-color)$/.test(word))];
   return [name, ...rest.slice(0, below), ...args.slice(0, at), ...rest.slice(below)];
 }

@@ -15,7 +15,7 @@ import type { ExitCode } from "#daemon/output.ts";
 export function declare(command: Command, runner: Runner): void {
   help(common(command), {
     examples: ["rollcall reload"],
-    exits: { 1: "nothing runs, or the new configuration has a problem: the old one stays" },
+    exits: { 1: "not running, or the new configuration is invalid: the old one stays" },
   }).action((options: CommonOptions) => runner.runWithContext(options, reload, interruptMessages.read));
 }
 

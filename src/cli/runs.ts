@@ -21,7 +21,7 @@ export function declare(command: Command, runner: Runner): void {
     .argument("[sync]", allSyncs)
     .option("--state <states>", "only runs in these states, like pending,held,failed", parseStates)
     .option("--since <moment>", "only runs since then: 24h, 7d, 2026-11-21 or 2026-11-21T08:00Z", parseMoment)
-    .option("--all", "every run, each on its own line")
+    .option("--all", "show every run on a line of its own")
     .option("--limit <number>", "how many lines (default: 20)", wholeNumber);
   help(command, {
     examples: ["rollcall runs", "rollcall runs staff --state pending,held", "rollcall runs --since 7d --json"],

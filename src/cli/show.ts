@@ -28,14 +28,14 @@ import { StoredChanges } from "#daemon/stored-changes.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
-    .argument("<run>", "the beginning of its id, latest, latest:SYNC or pending")
+    .argument("<run>", "the run: (the start of) its id, latest, latest:SYNC or pending")
     .addOption(new Option("--kind <kind>", "only changes to these").choices(["user", "group"]))
     .option("--action <actions>", "only these actions, like create,delete", parseActions)
     .option("--name <pattern>", "only this name; * stands for any characters; may be repeated", repeated)
     .option("--source <source>", "only users and groups of this source; may be repeated", repeated)
     .option("--cause <causes>", "only what these causes explain, like c1", parseCauses)
     .option("--attribute <names>", "only changes to these: displayName, description, mail, groups", parseAspects)
-    .option("--quarantined", "every record in doubt, instead of the changes: as CSV, or JSON with --json")
+    .option("--quarantined", "list quarantined records instead of changes, as CSV, or as JSON with --json")
     .addOption(new Option("--format <format>", "the output format (default: text)").choices(planFormats))
     .option("-o, --output <file>", "write to this file, and replace it if it exists");
   help(withLimit(command), {

@@ -27,11 +27,8 @@ export function declare(command: Command, runner: Runner): void {
       "--to <url>",
       "the database, while daemon.state is still folder: postgres://user@host/database; the password may be in PGPASSWORD",
     )
-    .option(
-      "--sslrootcert <file>",
-      "with --to: a PEM file with the authorities that may have issued the server's certificate",
-    )
-    .option("--back", "copy from the database into the data folder, which must have no state");
+    .option("--sslrootcert <file>", "with --to: a PEM file with the certificate authorities to trust")
+    .option("--back", "copy from the database into the data folder, which must be empty of state");
   help(copy, {
     examples: ["rollcall state copy --to postgres://rollcall@db.example.com/rollcall", "rollcall state copy --back"],
   }).action((options: CommonOptions & StateCopyOptions) =>
@@ -99,15 +96,15 @@ function afterwards({ shared }: Configuration, folder: string): string {
   const next =
     shared === undefined ? "set daemon.state to this database in every daemon, and start them" : "start the daemons";
   return (
-    `Everything arrived as it is here. Now ${next}. ` +
-    `The folder ${folder} was only read: with \`daemon.state: folder\` a daemon would go on with what is there, and know nothing of ` +
-    `what the others have done since. \`${command("state copy")} --back\` copies the state back.\n`
+    `Everything arrived unchanged. Now ${next}. ` +
+    `The folder ${folder} is as it was: with \`daemon.state: folder\` a daemon would continue from there and miss what the others ` +
+    `have done since. \`${command("state copy")} --back\` copies the state back.\n`
   );
 }
 
 function afterwardsBack(folder: string): string {
   return (
-    `Everything arrived in ${folder} as it is in the database. Now set daemon.state to folder in this daemon, leave the others ` +
-    "stopped, and start it. The database was only read.\n"
+    `Everything arrived unchanged in ${folder}. Now set daemon.state to folder in this daemon, leave the others stopped, and ` +
+    "start it. The database is as it was.\n"
   );
 }

@@ -82,7 +82,7 @@ export async function status(context: Context): Promise<ExitCode> {
     await output.write(
       forCaller(
         `${paint("yellow", `the daemon runs with another configuration than ${configuration.file} has now`)}; ` +
-          `\`${command("reload")}\` makes it read ${daemon.status.configuration.file} again\n`,
+          `\`${command("reload")}\` reloads ${daemon.status.configuration.file}\n`,
       ),
     );
   const rows = syncs.map((sync) => rowOf(sync, daemon !== undefined, now));

@@ -12,10 +12,10 @@ import { approvalQuestion, confirmed, showEnd, showRun, showStoredPlan, withRunD
 import { chosenRun, knownRuns } from "./known-runs.ts";
 
 export function declare(command: Command, runner: Runner): void {
-  withNotify(withLimit(common(command).argument("<run>", "a run that was applied; the beginning of its id is enough")));
+  withNotify(withLimit(common(command).argument("<run>", "an applied run: its id, or the start of it")));
   help(command, {
     examples: ["rollcall undo 20261121-0800"],
-    exits: { 0: "nothing to undo, or undone after you agreed", 3: "the plan waits for approval" },
+    exits: { 0: "undone, or nothing to undo", 3: "the plan needs approval" },
   }).action((run: string, options: CommonOptions & LimitOptions & NotifyOptions) =>
     runner.runWithContext(options, (context) =>
       undo({ ...context, notify: options.notify }, run, { limit: limitOf(options) }),

@@ -18,10 +18,10 @@ import type { ExitCode, Output } from "#daemon/output.ts";
 import { openSync } from "#daemon/wiring.ts";
 
 export function declare(command: Command, runner: Runner): void {
-  common(command).argument("[sync]", allSyncs).option("--csv", "everybody as CSV, for a spreadsheet");
+  common(command).argument("[sync]", allSyncs).option("--csv", "list all of them as CSV");
   help(command, {
     examples: ["rollcall unmanaged", "rollcall unmanaged staff --csv > unmanaged.csv"],
-    exits: { 0: "there is nobody", 2: "there is somebody" },
+    exits: { 0: "none", 2: "there are some" },
   }).action((sync: string | undefined, options: CommonOptions & UnmanagedOptions) =>
     runner.runWithContext(options, (context) => unmanaged(context, sync, options), interruptMessages.read),
   );

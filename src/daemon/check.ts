@@ -93,7 +93,7 @@ export async function checkSourcesAndSyncs(
       syncs.push({ what: "sync", name, ...(await checkSync(context, name, sources)) });
     } catch (error) {
       const source = failed();
-      const unread = new InputError(`not checked: its source ${source} could not be read`);
+      const unread = new InputError(`not checked: source ${source} could not be read`);
       syncs.push({ what: "sync", name, error: source === undefined ? error : unread });
     }
     if (signal.aborted) break;

@@ -50,7 +50,7 @@ export function takePart({ store, coordinator, lead, log }: PartOptions): () => 
     await endLeading();
     await coordinator.idle();
     await node.join();
-    log.info(`this process (${node.name}) takes part again`);
+    log.info(`this process (${node.name}) is part of the group again`);
   };
   const deliver = async (to: Lead): Promise<void> => {
     for (const { id, event } of await journal.events()) {
@@ -65,7 +65,7 @@ export function takePart({ store, coordinator, lead, log }: PartOptions): () => 
     // Asking also removes the nodes whose lease has ended.
     const mayLead = count % rounds === 0 && (await node.claim(leadership));
     if (mayLead && leading === undefined) {
-      log.info(`this process (${node.name}) begins the runs of the schedules from now on`);
+      log.info(`this process (${node.name}) now runs the schedules`);
       leading = await lead();
     }
     await coordinator.recover(leading === undefined);

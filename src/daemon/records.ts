@@ -58,7 +58,7 @@ async function openInFolder(options: StoreOptions): Promise<FolderStore> {
   const { keptAs: kept, problem: reason } = damaged;
   options.warn(
     `the journal was damaged (${reason}). It was moved to ${kept} in ${options.folder}, and a new one was started. ` +
-      "No run of a sync is applied automatically until somebody has approved one of them",
+      "No run of a sync is applied automatically until one has been approved",
   );
   try {
     await store.audit.append({ event: "journal damaged", by: localActor(), kept, reason });

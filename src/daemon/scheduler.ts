@@ -177,7 +177,7 @@ export class Scheduler {
 
   #runSlot(entry: Entry, slot: number, cause: Cause): void {
     if (this.#isUnderWay(entry)) {
-      this.#skip(entry, slot, "the run before it is still under way");
+      this.#skip(entry, slot, "the previous run is still running");
       return;
     }
     this.#setDone(entry, slot);
@@ -197,7 +197,7 @@ export class Scheduler {
   #catchUp(entry: Entry, slots: Slots, now: number): void {
     const last = lastSlot(slots, now);
     if (entry.sync.catchUp) this.#runSlot(entry, last, "catch-up");
-    else this.#skip(entry, last, "it passed while nothing could begin, and `catchUp` is false");
+    else this.#skip(entry, last, "the slot passed while no run could start, and `catchUp` is false");
   }
 
   /** A schedule whose slots cannot be computed must stop neither the other syncs nor the process. */

@@ -68,10 +68,10 @@ export class Trials {
     const all = [...this.#trials.values()];
     for (const each of all)
       if (each.by === by && each.trial.endedAt === undefined)
-        each.stop.abort(new UnavailableError("stopped, since you began another one"));
+        each.stop.abort(new UnavailableError("stopped: you started another trial"));
     const waiting = all.filter(({ trial, stop }) => trial.state === "waiting" && !stop.signal.aborted);
     if (waiting.length >= capacity.waiting)
-      throw new UnavailableError("others try rules, and more wait; try again in a minute");
+      throw new UnavailableError("too many trials of rules are running; try again in a minute");
     const id = randomUUID();
     const startedAt = new Date().toISOString();
     const trial: Trial = { ...order, id, state: "waiting", startedAt, warnings: [] };

@@ -268,7 +268,7 @@ describe("undo", () => {
     expect(next).toMatchObject({
       state: "pending",
       notes: expect.arrayContaining([
-        { text: `ada has undone the run ${changed.id}: every run needs approval until somebody approves one` },
+        { text: `ada has undone the run ${changed.id}: every run needs approval until one is approved` },
       ]),
     });
     expect(coordinator.state("staff").caution).toBeDefined();

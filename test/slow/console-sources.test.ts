@@ -49,7 +49,7 @@ test("sources and targets are checked on demand; a sync is run now; with the key
   const [file, away] = [join(company.folder, "people.csv"), join(company.folder, "away.csv")];
   await rename(file, away);
   await page.getByRole("button", { name: "Check the sources and rules" }).click();
-  await page.getByText("not checked: its source company could not be read").waitFor();
+  await page.getByText("not checked: source company could not be read").waitFor();
   expect(await said()).toMatch(/check failed .* people\.csv does not exist .* Change what is wrong first/);
   expect(await window.accessibility()).toEqual([]);
   await page.getByRole("link", { name: "Overview" }).click();

@@ -38,7 +38,7 @@ describe("a journal that is damaged", () => {
         state: "pending",
         caution: reason,
         notes: expect.arrayContaining([
-          { text: expect.stringContaining("every run needs approval until somebody approves one") },
+          { text: expect.stringContaining("every run needs approval until one is approved") },
         ]),
         counts: { users: { create: 1, delete: 1 } },
       });

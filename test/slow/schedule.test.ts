@@ -91,7 +91,7 @@ test("a slot that comes while a run is under way is skipped, recorded and said",
       .replace(/ {4}groups:\n(?: {6}.*\n)+/, ""),
   );
   const daemon = start();
-  await daemon.wrote(/the slot of \S+ was skipped: the run before it is still under way/);
+  await daemon.wrote(/the slot of \S+ was skipped: the previous run is still running/);
   await daemon.wrote("no change (");
   await stopRollcall(daemon);
   const { runs, state } = await journal();

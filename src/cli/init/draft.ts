@@ -12,9 +12,9 @@ export interface Draft {
 
 /** Who approves plans, the most careful choice first, each with an explanation. */
 export const approvals = {
-  required: "always a person: every plan waits for `rollcall approve`",
-  "automatic-within-limits": "a person if a plan exceeds a limit; other plans are applied at once",
-  automatic: "nobody; a plan that exceeds a limit is still held",
+  required: "always: every plan needs approval",
+  "automatic-within-limits": "only beyond a limit: other plans are applied at once",
+  automatic: "never: but a limit still holds a plan",
 } as const;
 export type Approval = keyof typeof approvals;
 

@@ -27,9 +27,9 @@ import type { Found } from "./probe.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
-    .option("--force", "replace an existing configuration, and keep a backup beside it")
-    .option("-y, --yes", "ask nothing: use the options, and defaults for the rest")
-    .option("--source <kind>", "the kind of source; without a terminal: csv")
+    .option("--force", "replace an existing configuration; a backup is kept beside it")
+    .option("-y, --yes", "ask no questions: use the options and the defaults")
+    .option("--source <kind>", "the kind of source (default without a terminal: csv)")
     .option("--users <file>", "a CSV file of users, relative to the configuration")
     .option("--groups <file>", "a CSV file of groups")
     .option("--id <column>", "the column that permanently identifies a user")
@@ -38,7 +38,7 @@ export function declare(command: Command, runner: Runner): void {
     .option("--member-of <column>", "the column of the users that lists their groups")
     .option("--schedule <cron>", "when it runs (default: only on demand)")
     .addOption(
-      new Option("--approval <by>", "who approves a plan (default: required)").choices(Object.keys(approvals)),
+      new Option("--approval <by>", "when a plan needs approval (default: required)").choices(Object.keys(approvals)),
     );
   help(command, {
     examples: ["rollcall init", "rollcall init --yes --users people.csv --id id --login name"],

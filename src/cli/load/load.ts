@@ -30,12 +30,12 @@ export function declare(command: Command, runner: Runner): void {
         .makeOptionMandatory(),
     )
     .option("--target <name>", "the target to load into (default: the only one, or the embedded one)")
-    .option("--node <host>", "another host that the service may direct the data to; may be repeated", repeated)
+    .option("--node <host>", "another host the service may redirect data to; may be repeated", repeated)
     .option("--bad-records <file>", "where to save rejected rows (default: beside the first file, as FILE.bad)")
     .option("--chunk-size <MiB>", "send larger files in parts of about this size (default: 1024)", atLeastOne)
-    .option("--guess", "guess the format options that you leave out from the first file (default at a terminal)")
-    .option("--no-guess", "guess nothing: options that you leave out have their defaults")
-    .option("-y, --yes", "at a terminal: load what was guessed without asking");
+    .option("--guess", "guess missing format options from the first file (default at a terminal)")
+    .option("--no-guess", "do not guess: missing format options have their defaults")
+    .option("-y, --yes", "load with the guessed options without asking");
   for (const each of formatFlags) addFormatFlag(command, each);
   help(command, {
     examples: [
@@ -43,7 +43,7 @@ export function declare(command: Command, runner: Runner): void {
       "rollcall load 'export/*.csv.gz' --table hr.people --empty-target",
       "zstd -dc people.csv.zst | rollcall load - --table hr.people --max-ignored-rows 10",
     ],
-    exits: { 0: "every row that is not ignored is in the table", 1: "failed; the table is unchanged" },
+    exits: { 0: "loaded: every row except ignored ones is in the table", 1: "failed; the table is unchanged" },
   }).action((files: string[], { config, json, verbose, color, ...options }: CommonOptions & LoadOptions) =>
     runner.runWithContext(
       { config, json, verbose, color },
@@ -68,7 +68,7 @@ const formatFlags: readonly FormatFlag[] = [
   ],
   ["--null-value <text>", "the text for null (default: (null))"],
   ["--has-header-row", "do not load the first row"],
-  ["--no-has-header-row", "load the first row, too (default)"],
+  ["--no-has-header-row", "load the first row too (default)"],
   ["--flexible", "drop excess fields, and load missing ones as null"],
   ["--converted-to-epoch", "csv: dates and datetimes are seconds since 1970 (default, unless a format is given)"],
   ["--no-converted-to-epoch", "csv: dates and datetimes are written in their formats"],
@@ -249,7 +249,7 @@ async function formatFor(
     const isAsked = output.interactive && flags.yes !== true;
     if (!isAsked && doubts.length > 0)
       throw new InputError(
-        "what only a person can decide was not guessed, and nothing was loaded; `--no-guess` loads without a guess",
+        "some options cannot be guessed, and nothing was loaded: set them, or load with the defaults with `--no-guess`",
         { problems: doubts },
       );
     return isAsked && !(await confirmed(context, "Load it like this?")) ? undefined : options;

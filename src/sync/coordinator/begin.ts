@@ -44,7 +44,7 @@ export async function begin(
     digest,
     overrides,
     storeAs: run.id,
-    notes: reason === undefined ? [] : [{ text: `${reason}: every run needs approval until somebody approves one` }],
+    notes: reason === undefined ? [] : [{ text: `${reason}: every run needs approval until one is approved` }],
   } as const;
   return start(context, run, options, entries, watcher);
 }

@@ -20,7 +20,7 @@ test("drift shows what somebody else changed in the target, says what a run woul
   const shown = await command("drift", "staff");
   expect(shown.code).toBe(2);
   expect(shown.stdout).toBe(
-    "staff → analytics: 1 principal changed in the target by somebody else; a run takes it back\n" +
+    "staff → analytics: 1 principal changed in the target from outside; a run takes it back\n" +
       "  ~ ada  mail: mine@example.net → ada@example.com\n",
   );
   await company.configure((yaml) => yaml.replace(/^ {2}staff:\n/m, "  staff:\n    drift: leave\n"));

@@ -39,3 +39,14 @@ test("there is nothing to decide about a run that changed nothing", async () => 
   for (const to of ["reject", "approve", "undo"])
     expect((await command(to, id)).stderr).toContain(`the run ${id} changed nothing, so there is nothing to ${to}`);
 });
+
+test("a command that has others shows them, and with --json says that one is missing", async () => {
+  for (const group of ["engine", "state", "notify"]) {
+    expect((await command(group)).stderr).toContain(`Usage: rollcall ${group}`);
+    const { code, stdout } = await command(group, "--json");
+    expect([code, JSON.parse(stdout)]).toEqual([
+      1,
+      { error: expect.objectContaining({ message: "no command (see --help)" }) },
+    ]);
+  }
+});

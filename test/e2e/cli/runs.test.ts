@@ -99,7 +99,7 @@ test("everything that happened to a name is told, the newest first", async () =>
   expect(await shown("history", "staff", "--sync", "staff")).toContain("group created: + staff");
   const nobody = await command("history", "nobody");
   expect(nobody).toMatchObject({ code: 1, stderr: "" });
-  expect(nobody.stdout).toContain("nothing is known about nobody: the changes of ");
+  expect(nobody.stdout).toContain("nothing was found about nobody: the changes of ");
   expect((await command("history", "ada", "--sync", "other")).stderr).toContain("no sync is called other");
 });
 

@@ -217,7 +217,7 @@ test("a slot that comes while a run is under way is skipped and recorded", async
   scheduler.update([staff]);
   await pass(2 * hour);
   expect(began()).toEqual(["start 10:20:00"]);
-  const reason = "the run before it is still under way";
+  const reason = "the previous run is still running";
   expect(memory.state("staff").skipped).toEqual([
     { at: "2026-11-21T11:00:00.000Z", reason },
     { at: "2026-11-21T12:00:00.000Z", reason },
