@@ -127,8 +127,7 @@ async function programFor(args: readonly string[], runner: Runner): Promise<Comm
  */
 function inOrder(args: readonly string[]): string[] {
   let at = 0;
-  for (; /^(?:-v|-c|--verbose|--json|--no-color|--config(?:=.*)?)$/.test(args[at] ?? ""); at++)
-    if (args[at] === "-c" || args[at] === "--config") at++;
+  for (; isCommon(args[at]); at++) if (takesValue(args[at])) at++;
   const [name, ...rest] = args.slice(at);
   if (name === undefined) return [];
   if (name === "help" && rest[0] !== undefined && !rest[0].startsWith("-"))
@@ -138,6 +137,15 @@ function inOrder(args: readonly string[]): string[] {
   const below = /^(?:verify|test|copy)$/.test(rest[0] ?? "") ? 1 : 0;
   // Alone, they show their help.
   if (below === 0 && /^(?:notify|engine|state)$/.test(name))
-    return [name, ...rest.filter((word) => !/^(?:-v|--verbose|--json|--no-color)$/.test(word))];
+    return [name, ...rest.filter((word, place) => !isCommon(word) && !takesValue(rest[place - 1]))];
   return [name, ...rest.slice(0, below), ...args.slice(0, at), ...rest.slice(below)];
+}
+
+/** Whether it is an option of every command. */
+function isCommon(word = ""): boolean {
+  return /^(?:-v|-c|--verbose|--json|--no-color|--config(?:=.*)?)$/.test(word);
+}
+
+function takesValue(word: string | undefined): boolean {
+  return word === "-c" || word === "--config";
 }
