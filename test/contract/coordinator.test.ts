@@ -29,7 +29,7 @@ const places: Record<
   },
 };
 
-const by = { name: "kim", from: "command line" };
+const by = { name: "kim", from: "command line", via: "command line" } as const;
 
 describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
   let local: ManualCoordinator;
