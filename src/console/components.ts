@@ -6,7 +6,7 @@ import type { LeavingCounts } from "#plan/departures.ts";
 import { stateName } from "#state/record.ts";
 import type { RunRecord, StateName } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
-import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
+import { formatNumber, formatPrincipals } from "#text.ts";
 import { exactly, lasting, relatively } from "#times.ts";
 import { html } from "./html.ts";
 import type { Html, Part } from "./html.ts";
@@ -149,6 +149,15 @@ const limitWords: Readonly<Record<string, string>> = {
 
 /** How close a limit is: its bound is a line across the bar, and a number beside it. */
 export function gauge(check: LimitCheck): Html {
+  return meter(check, "whole");
+}
+
+/** The same in a cell of a table: without where the bound comes from. */
+export function gaugeInShort(check: LimitCheck): Html {
+  return meter(check, "short");
+}
+
+function meter(check: LimitCheck, extent: "whole" | "short"): Html {
   const { limit, of, value, bound, basis, earlier, groups = [] } = check;
   const isLeast = limit.startsWith("min");
   const verdict = verdictOf(check);
@@ -161,12 +170,12 @@ export function gauge(check: LimitCheck): Html {
     earlier > 0 && `in 24 hours, ${formatNumber(earlier)} of them already`,
     losingWords(groups, value - earlier).replace(/^: /, ""),
   ].filter((each) => each !== false && each !== "");
-  return html`<div class="gauge ${tone}">
+  return html`<div class="gauge ${tone} ${extent === "short" && "short"}">
     <p>
       <span>${expectation === undefined ? (limitWords[limit] ?? limit) : html`<q>${expectation}</q>`}</span>
       <span
-        ><b>${formatNumber(value)} ${value === 1 ? of.replace(/^([a-z]+)s\b/, "$1") : of}</b>,
-        ${isLeast ? "at least" : "at most"} ${formatNumber(bound)}</span
+        ><b>${formatNumber(value)}${extent === "whole" && ` ${value === 1 ? of.replace(/^([a-z]+)s\b/, "$1") : of}`}</b
+        >, ${isLeast ? "at least" : "at most"} ${formatNumber(bound)}</span
       >
     </p>
     <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
@@ -174,9 +183,12 @@ export function gauge(check: LimitCheck): Html {
       <rect class="fill" y="1.5" width="${filled.toFixed(2)}" height="5" />
       <rect class="mark" x="${(mark - 0.25).toFixed(2)}" width="0.5" height="8" />
     </svg>
-    <small
-      >${details.join(" · ")}${verdict !== "within" && html` · <strong>${verdict === "tripped" ? "beyond the limit" : verdict}</strong>`}</small
-    >
+    ${
+      extent === "whole" &&
+      html`<small
+        >${details.join(" · ")}${verdict !== "within" && html` · <strong>${verdict === "tripped" ? "beyond the limit" : verdict}</strong>`}</small
+      >`
+    }
   </div>`;
 }
 
@@ -192,31 +204,27 @@ export function closeness({ value, bound, limit, tripped }: LimitCheck): number 
   return bound === 0 ? 0 : value / bound;
 }
 
-/** A bar for each day, the oldest first, with the numbers in words for those who do not see it. */
-export function sparkline(days: readonly { readonly day: string; readonly changes: number }[]): Html {
-  const most = Math.max(1, ...days.map(({ changes }) => changes));
-  const width = 5;
-  const bars = days.map(({ day, changes }, index) => {
-    const height = changes === 0 ? 1 : Math.max(2, (20 * changes) / most);
-    return html`<rect
-      x="${index * width}"
-      y="${(20 - height).toFixed(1)}"
-      width="${width - 1}"
-      height="${height.toFixed(1)}"
-      ${changes === 0 && html`class="none"`}
-    >
-      <title>${day}: ${pluralize(changes, "change")}</title>
-    </rect>`;
-  });
-  const total = days.reduce((sum, { changes }) => sum + changes, 0);
+/**
+ * Bars beside each other, such as one for each day, the oldest first.
+ * @param label the numbers in words, for those who do not see them
+ */
+export function bars(values: readonly number[], label: string, tone: "series" | "leaving" = "series"): Html {
+  const most = Math.max(1, ...values);
+  const shape = values
+    .map((value, index) => {
+      const height = value === 0 ? 0 : Math.max(2, (20 * value) / most);
+      return height === 0 ? "" : `M${5 * index} ${(20 - height).toFixed(1)}h4V20h-4z`;
+    })
+    .join("");
   return html`<svg
-    class="sparkline"
-    viewBox="0 0 ${days.length * width} 20"
+    class="sparkline ${tone}"
+    viewBox="0 0 ${5 * values.length} 20"
     preserveAspectRatio="none"
     role="img"
-    aria-label="${pluralize(total, "change")} in ${days.length} days, at most ${formatNumber(most)} a day"
+    aria-label="${label}"
   >
-    ${bars}
+    <path class="none" d="M0 19.5h${5 * values.length}v.5H0z" />
+    <path d="${shape}" />
   </svg>`;
 }
 
@@ -305,8 +313,11 @@ export function pager(
 export interface Column<Row> {
   readonly label: string;
   readonly cell: (row: Row) => Part;
-  /** `head`: what names the row, with the link to its page. `number`: to the right. `tight`: as narrow as it can be. */
-  readonly kind?: "head" | "number" | "tight" | undefined;
+  /**
+   * `head`: what names the row, with the link to its page. `status`: a badge, beside that on a phone. `number`: to the right.
+   * `tight`: as narrow as it can be, such as what can be done with the row; its label is only read aloud.
+   */
+  readonly kind?: "head" | "status" | "number" | "tight" | undefined;
   /** What the column is sorted by, with a script, where all rows are on the page. */
   readonly sort?: ((row: Row) => string | number) | undefined;
 }
@@ -317,19 +328,22 @@ export interface Column<Row> {
  * @param label what the rows are
  */
 export function table<Row>(label: string, columns: readonly Column<Row>[], rows: readonly Row[]): Html {
-  const className = ({ kind }: Column<Row>): Html | false =>
-    kind !== undefined && kind !== "head" && html` class="${kind}"`;
-  const cell = (column: Column<Row>, row: Row): Html => {
-    const { cell: content, kind, sort, label: of } = column;
+  const cell = ({ cell: content, kind, sort, label: of }: Column<Row>, row: Row): Html => {
+    const shown = content(row);
     const sortedBy = sort !== undefined && html` data-value="${sort(row)}"`;
-    if (kind === "head") return html`<th scope="row" ${sortedBy}>${content(row)}</th>`;
-    return html`<td${className(column)} data-label="${of}"${sortedBy}>${content(row)}</td>`;
+    if (kind === "head") return html`<th scope="row" ${sortedBy}>${shown}</th>`;
+    const classes = [kind, (shown === none || shown === false) && "nil"].filter((each) => typeof each === "string");
+    return html`<td${classes.length > 0 && html` class="${classes.join(" ")}"`}${kind !== "tight" && html` data-label="${of}"`}${sortedBy}>${shown}</td>`;
   };
+  const head = ({ label: of, kind, sort }: Column<Row>): Html =>
+    html`<th scope="col" ${kind === "number" && html` class="number"`}${sort !== undefined && html` data-sort`}>
+      ${kind === "tight" ? html`<span class="aloud">${of}</span>` : of}
+    </th>`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label="${label}">
     <table class="stack">
       <thead>
         <tr>
-          ${columns.map((column) => html`<th scope="col" ${className(column)}${column.sort !== undefined && html` data-sort`}>${column.label}</th>`)}
+          ${columns.map(head)}
         </tr>
       </thead>
       <tbody>

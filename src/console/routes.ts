@@ -9,7 +9,7 @@ import { visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { at } from "./html.ts";
 import type { Crumb } from "./layout.ts";
-import { daysOf, overview } from "#console/pages/overview.ts";
+import { overview } from "#console/pages/overview.ts";
 import { run } from "#console/pages/run.ts";
 import { runs } from "#console/pages/runs.ts";
 
@@ -26,16 +26,9 @@ export function addPages(scope: FastifyInstance, options: AppOptions, send: Send
 
   scope.get("/", async (request, reply) => {
     const { coordinator } = control.daemon();
-    const now = Date.now();
     const all = coordinator.runs();
     const syncs = standingsOf(coordinator.syncs(), all).map((standing) =>
-      Object.assign(standing, {
-        days: daysOf(
-          all.filter(({ sync }) => sync === standing.sync),
-          now,
-        ),
-        mayRun: mayDecide(visitorOf(request), standing.target),
-      }),
+      Object.assign(standing, { mayRun: mayDecide(visitorOf(request), standing.target) }),
     );
     const mine = syncs.length === 0 ? await loads?.of(request) : undefined;
     const alone = mine && {
@@ -43,7 +36,7 @@ export function addPages(scope: FastifyInstance, options: AppOptions, send: Send
       cycles: (await mine.cycles()).slice(0, loadsShown),
     };
     const frame = { title: "Overview", section: "overview", live: "/", liveBy: "both" } as const;
-    return send(request, reply, frame, overview({ now, syncs, loads: alone }));
+    return send(request, reply, frame, overview({ now: Date.now(), syncs, runs: all, loads: alone }));
   });
 
   scope.get("/runs", async (request, reply) => {

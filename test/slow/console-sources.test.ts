@@ -27,7 +27,7 @@ test("sources and targets are checked on demand; a sync is run now; with the key
   const said = async (): Promise<string> => ((await main.textContent()) ?? "").replaceAll(/\s+/g, " ");
 
   // With the keyboard, from the overview.
-  await page.getByRole("link", { name: "Run now…" }).waitFor();
+  await page.getByRole("link", { name: "Run staff now…" }).waitFor();
   expect(await said()).toMatch(/staff 1 expectation is broken: mails/);
   await page.keyboard.press("g");
   await page.keyboard.press("s");
@@ -53,7 +53,7 @@ test("sources and targets are checked on demand; a sync is run now; with the key
   expect(await said()).toMatch(/check failed .* people\.csv does not exist .* Change what is wrong first/);
   expect(await window.accessibility()).toEqual([]);
   await page.getByRole("link", { name: "Overview" }).click();
-  await page.getByRole("link", { name: "Run now…" }).click();
+  await page.getByRole("link", { name: "Run staff now…" }).click();
   expect(await said()).toContain("Changes within the limits are applied to analytics at once");
   expect(await window.accessibility()).toEqual([]);
   await page.getByRole("button", { name: "Run staff now" }).click();

@@ -1,88 +1,122 @@
-import { changes } from "#plan/change.ts";
-import type { LeavingCounts } from "#plan/departures.ts";
 import { isExpectation } from "#plan/limits.ts";
-import { leavingWords } from "#plan/render/shared.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import type { HostedCycle } from "#service/host.ts";
 import type { RunRecord } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
 import type { Standing } from "#state/record.ts";
-import { capitalized } from "#plan/render/shared.ts";
-import { formatPrincipals, pluralize } from "#text.ts";
+import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
 import {
+  badge,
+  bars,
   closeness,
   countsInShort,
   empty,
-  facts,
-  gauge,
+  gaugeInShort,
   name,
+  none,
   notice,
-  sparkline,
+  section,
   state,
+  table,
   when,
 } from "#console/components.ts";
-import { brokenExpectations, brokenWords, keptAndBroken } from "#console/expectations.ts";
+import { brokenExpectations, brokenWords } from "#console/expectations.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
+import { icon } from "#console/icons.ts";
 import { cycleList } from "#console/pages/loads.ts";
+import { changesByDay, leaversByDay, totalsByDay } from "#console/pages/trends.ts";
 
 export interface OverviewPage {
   /** In epoch milliseconds. */
   readonly now: number;
   readonly syncs: readonly SyncOverview[];
+  /** Newest first. */
+  readonly runs: readonly RunRecord[];
   /** The tables and the newest loads, where there are no syncs and whoever looks may load data. */
   readonly loads?: { readonly tables: number; readonly cycles: readonly HostedCycle[] } | undefined;
 }
 
 export interface SyncOverview extends Standing {
-  /** Applied changes, day by day, the oldest first. */
-  readonly days: readonly { readonly day: string; readonly changes: number }[];
   /** Whether whoever looks may begin a run of it. */
   readonly mayRun: boolean;
 }
 
-/** How many days the sparkline shows. */
-const daysShown = 30;
+/** How many runs are listed. */
+const runsShown = 8;
 
-/** In milliseconds. */
-const dayLength = 86_400_000;
-
-/** @param runs newest first. @param now in epoch milliseconds */
-export function daysOf(runs: readonly RunRecord[], now: number): SyncOverview["days"] {
-  const totals = new Map<string, number>();
-  for (const { state, counts, endedAt } of runs) {
-    if (state !== "applied" || counts === undefined || endedAt === undefined) continue;
-    const on = endedAt.slice(0, 10);
-    totals.set(on, (totals.get(on) ?? 0) + changes(counts));
-  }
-  return Array.from({ length: daysShown }, (_, index) => {
-    const on = new Date(now - (daysShown - 1 - index) * dayLength).toISOString().slice(0, 10);
-    return { day: on, changes: totals.get(on) ?? 0 };
-  });
+export function overview(page: OverviewPage): Html {
+  const { now, syncs, runs, loads } = page;
+  if (syncs.length === 0)
+    return html`<h1>Overview</h1>
+      ${loads !== undefined && serviceAlone(loads, now)} ${firstSteps}`;
+  const matters = syncs.flatMap((sync) => mattersOf(sync, now)).sort((a, b) => a.rank - b.rank);
+  return html`<h1 class="aloud">Overview</h1>
+    <div class="overview">
+      ${totals(page)}
+      ${section(
+        "attention",
+        matters.length === 0 ? "Needs attention" : html`Needs attention <small>${formatNumber(matters.length)}</small>`,
+        matters.length === 0
+          ? notice("good", quietly(syncs, now))
+          : html`<ul class="matters">
+              ${matters.map(matterRow)}
+            </ul>`,
+      )}
+      ${section("syncs", "Syncs", syncTable(page))}
+      <div class="rail">
+        ${section("runs", "Last runs", lastRuns(runs.slice(0, runsShown), now))} ${leaving(syncs, now)}
+      </div>
+    </div>`;
 }
 
-export function overview({ now, syncs, loads }: OverviewPage): Html {
-  const matters = syncs.flatMap((sync) => mattersOf(sync, now)).sort((a, b) => a.rank - b.rank);
-  return html`<h1>Overview</h1>
-    ${
-      syncs.length === 0
-        ? html`${loads !== undefined && serviceAlone(loads, now)}
-          ${empty(
-            html`<p>There are no syncs yet.</p>
-              <p>
-                Add <code>sources:</code> and <code>syncs:</code> to the configuration, then
-                <code>rollcall reload</code>.
-              </p>`,
-          )}`
-        : html`<section aria-labelledby="needs-you">
-              <h2 id="needs-you">Needs a person</h2>
-              ${matters.length === 0 ? notice("good", quietly(syncs, now)) : matters.map(({ tone, content }) => notice(tone, content))}
-            </section>
-            <section aria-labelledby="syncs">
-              <h2 id="syncs">Syncs</h2>
-              <div class="cards">${syncs.map((sync) => card(sync, now))}</div>
-            </section>`
-    }`;
+/** How many there are of everything, and how that went over the last month. */
+function totals({ now, syncs, runs }: OverviewPage): Html {
+  const trend = totalsByDay(runs, now);
+  const changed = changesByDay(runs, now);
+  const month = changed.reduce((sum, count) => sum + count, 0);
+  const figure = (label: string, value: number, below: Html): Html =>
+    html`<div>
+      <dt>${label}</dt>
+      <dd><span class="figure">${formatNumber(value)}</span> ${below}</dd>
+    </div>`;
+  const since = (kind: "users" | "groups"): Html => {
+    const [first = 0, last = 0] = [trend[kind].find((count) => count > 0), trend[kind].at(-1)];
+    const grown = last - first;
+    return html`<small class="quiet"
+      >${grown === 0 ? "as many as" : `${grown > 0 ? "+" : "−"}${formatNumber(Math.abs(grown))} since`} 30 days
+      ago</small
+    >`;
+  };
+  return html`<dl class="totals-strip">
+    ${figure("Users", trend.users.at(-1) ?? 0, since("users"))}
+    ${figure("Groups", trend.groups.at(-1) ?? 0, since("groups"))}
+    ${figure("Syncs", syncs.length, html`<small class="chips">${syncStates(syncs)}</small>`)}
+    ${figure("Changes in 30 days", month, bars(changed, `${pluralize(month, "change")} in 30 days, at most ${formatNumber(Math.max(...changed))} a day`))}
+  </dl>`;
+}
+
+/** How many syncs are well, and how many are not. */
+function syncStates(syncs: readonly SyncOverview[]): Html[] {
+  const standing = (sync: SyncOverview): string => {
+    const { lastRun, running, waiting, overdue } = sync;
+    if (running !== undefined) return "running";
+    if (waiting.length > 0) return "waiting";
+    if (lastRun === undefined) return "new";
+    return overdue || lastRun.state === "failed" || lastRun.state === "held" ? "bad" : "good";
+  };
+  const all = syncs.map(standing);
+  const kinds = [
+    ["good", "good", "well"],
+    ["waiting", "waiting", "to decide"],
+    ["bad", "bad", "failing"],
+    ["running", "info", "running"],
+    ["new", "quiet", "never run"],
+  ] as const;
+  return kinds.flatMap(([kind, tone, word]) => {
+    const count = all.filter((each) => each === kind).length;
+    return count === 0 ? [] : [html`<span class="${tone}"><span class="dot"></span> ${count} ${word}</span> `];
+  });
 }
 
 /** What there is to see of a service that nothing is synced with. */
@@ -110,13 +144,16 @@ interface Matter {
   readonly rank: number;
   readonly tone: "bad" | "waiting";
   readonly content: Html;
+  /** Where it is dealt with. */
+  readonly action?: { readonly href: string; readonly label: string } | undefined;
 }
 
 function mattersOf(standing: SyncOverview, now: number): Matter[] {
   const { sync, waiting, lastRun, failures, caution, overdue, lastSuccessAt, running, nextSlotAt } = standing;
   const matters: Matter[] = [];
-  const add = (rank: number, tone: Matter["tone"], content: Html): void => {
-    matters.push({ rank, tone, content: html`<b>${name(sync)}</b> ${content}` });
+  const add = (rank: number, tone: Matter["tone"], content: Html, href?: string, label = "Look at the run"): void => {
+    const action = href === undefined ? undefined : { href, label };
+    matters.push({ rank, tone, content: html`<b>${name(sync)}</b> ${content}`, action });
   };
   for (const run of waiting) {
     const { id, counts, expiresAt } = run;
@@ -126,15 +163,16 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
     add(
       isHeld ? 0 : 1,
       isHeld ? "bad" : "waiting",
-      html`${verb}${until}${counts !== undefined && html`: ${verdictOnPlan(run)}`}.
-        <a href="${at("/runs", id, "plan")}">Look at the plan</a>`,
+      html`${verb}${until}${counts !== undefined && html`: ${verdictOnPlan(run)}`}.`,
+      at("/runs", id, "plan"),
+      "Look at the plan",
     );
   }
   const stopped =
     lastRun?.error !== undefined && lastRun.cancelled !== true && !waiting.includes(lastRun) ? lastRun : undefined;
   if (stopped !== undefined) {
     const often =
-      failures === undefined
+      failures === undefined || failures.count === 1
         ? ""
         : html` (${pluralize(failures.count, "time")} in a row, since ${when(failures.since, now)})`;
     const again =
@@ -146,14 +184,14 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
     add(
       stopped.state === "held" ? 0 : 2,
       "bad",
-      html`${stopped.state === "held" ? stateOf(stopped) : "failed"}${often}: ${stopped.error?.message}.${again}
-        <a href="${at("/runs", stopped.id)}">Look at the run</a>`,
+      html`${stopped.state === "held" ? stateOf(stopped) : "failed"}${often}: ${stopped.error?.message}.${again}`,
+      at("/runs", stopped.id),
     );
   }
   if (overdue) add(3, "bad", html`is overdue: ${noSuccess(lastSuccessAt, now)}.`);
   const broken = lastRun === undefined || waiting.includes(lastRun) ? [] : brokenExpectations(lastRun.expectations);
   if (lastRun !== undefined && broken.length > 0)
-    add(5, "waiting", html`${brokenWords(broken)}. <a href="${at("/runs", lastRun.id)}#expectations">Look at them</a>`);
+    add(5, "waiting", html`${brokenWords(broken)}.`, `${at("/runs", lastRun.id)}#expectations`);
   if (caution !== undefined) add(4, "waiting", html`needs approval for every run: ${caution.reason}.`);
   return matters;
 }
@@ -162,6 +200,14 @@ function noSuccess(lastSuccessAt: string | undefined, now: number): Html {
   return lastSuccessAt === undefined
     ? html`no run has ever succeeded`
     : html`no success since ${when(lastSuccessAt, now)}`;
+}
+
+function matterRow({ tone, content, action }: Matter): Html {
+  return html`<li data-row>
+    <span class="${tone}">${icon(tone === "bad" ? "alert" : "clock")}</span>
+    <span>${content}</span>
+    ${action !== undefined && html`<a class="button secondary small" href="${action.href}">${action.label}</a>`}
+  </li>`;
 }
 
 /** Nothing to do: what happens next, by itself. */
@@ -175,125 +221,146 @@ function quietly(syncs: readonly SyncOverview[], now: number): Html {
   return html`Nothing. ${name(next.sync)} runs next, ${when(next.nextSlotAt, now)}.`;
 }
 
-function card(standing: SyncOverview, now: number): Html {
-  const {
-    sync,
-    target,
-    lastRun,
-    lastSuccessAt,
-    running,
-    schedule,
-    nextSlotAt,
-    scheduleProblem,
-    days,
-    overdue,
-    mayRun,
-  } = standing;
-  const expected = keptAndBroken(lastRun?.expectations);
-  const id = running ?? lastRun?.id;
-  const leaving = lastRun?.leaving;
-  const quarantined = lastRun?.quarantined ?? 0;
-  return html`<article class="card" data-row>
-    <header>
-      <h3>
-        <a href="${at("/runs")}?sync=${encodeURIComponent(sync)}">${name(sync)}</a> <small>→ ${name(target)}</small>
-      </h3>
-      ${running !== undefined ? state({ state: "running" }) : lastRun === undefined ? html`<span class="quiet">no run yet</span>` : state(lastRun)}
-    </header>
-    ${sparkline(days)}
-    ${facts([
-      [
-        "last run",
-        id !== undefined &&
-          html`<a href="${at("/runs", id)}"
-              >${lastRun === undefined || running !== undefined ? "running now" : when(lastRun.endedAt ?? lastRun.startedAt, now)}</a
-            >
-            ${running === undefined && lastRun?.counts !== undefined && countsInShort(lastRun.counts, lastRun.leaving)}`,
-      ],
-      [
-        "last success",
-        overdue
-          ? html`<span class="bad">${noSuccess(lastSuccessAt, now)}</span>`
-          : lastSuccessAt === undefined
-            ? "never"
-            : when(lastSuccessAt, now),
-      ],
-      [
-        "next run",
-        scheduleProblem !== undefined
-          ? html`<span class="bad">${scheduleProblem}</span>`
-          : nextSlotAt !== undefined
-            ? when(nextSlotAt, now)
-            : html`<span class="quiet">${schedule === undefined ? "on demand" : "–"}</span>`,
-      ],
-      [
-        "leaving",
-        leaving !== undefined &&
-          html`${capitalized(leavingWords(leaving, lastRun?.state === "held"))}${leavingDays(leaving, now)}`,
-      ],
-      ["quarantined", quarantined > 0 && html`<a href="${at("/doubt")}">${pluralize(quarantined, "record")}</a>`],
-      ["closest limit", closestLimits(lastRun)],
-      [
-        "expectations",
-        expected !== undefined &&
-          lastRun !== undefined &&
-          html`<a href="${at("/runs", lastRun.id)}#expectations">${expected}</a>`,
-      ],
-    ])}
-    ${mayRun && running === undefined && html`<p class="buttons"><a class="button secondary" href="${at("/syncs", sync, "run")}">Run now…</a></p>`}
-  </article>`;
+/** The syncs, one a row. */
+function syncTable({ now, syncs }: OverviewPage): Html {
+  return table<SyncOverview>(
+    "Each sync",
+    [
+      {
+        label: "Sync",
+        kind: "head",
+        cell: ({ sync, target }) =>
+          html`<a href="/runs?sync=${encodeURIComponent(sync)}">${name(sync)}</a>
+            <small class="quiet">→ ${name(target)}</small>`,
+        sort: ({ sync }) => sync,
+      },
+      {
+        label: "State",
+        kind: "status",
+        cell: stateCell,
+        sort: ({ running, lastRun }) => (running === undefined ? (lastRun?.state ?? "") : "running"),
+      },
+      {
+        label: "Last success",
+        cell: (each) => successCell(each, now),
+        sort: ({ lastSuccessAt }) => lastSuccessAt ?? "",
+      },
+      { label: "Next run", cell: (each) => nextCell(each, now), sort: ({ nextSlotAt }) => nextSlotAt ?? "~" },
+      { label: "Last changes", cell: changesCell },
+      {
+        label: "Closest limit",
+        cell: ({ lastRun }) => closestLimit(lastRun),
+        sort: ({ lastRun }) => Math.max(0, ...closeLimits(lastRun).map(closeness)),
+      },
+      {
+        label: "Run now",
+        kind: "tight",
+        cell: ({ sync, mayRun, running }) =>
+          mayRun &&
+          running === undefined &&
+          html`<a class="button secondary small" href="${at("/syncs", sync, "run")}"
+            >Run<span class="aloud"> ${sync}</span> now…</a
+          >`,
+      },
+    ],
+    syncs,
+  );
 }
 
-/** The limit with the least room left in the last plan, and behind it the others that it came near. */
-function closestLimits(run: RunRecord | undefined): Html | false {
-  const close = (run?.limits ?? []).filter((check) => closeness(check) > 0 && !isExpectation(check.limit));
-  const [closest, ...others] = close.toSorted((a, b) => closeness(b) - closeness(a));
-  if (closest === undefined) return false;
-  return html`${gauge(closest)}
-  ${
-    others.length > 0 &&
-    html`<details class="more">
-      <summary>${pluralize(others.length, "further limit")}</summary>
-      ${others.map(gauge)}
-    </details>`
-  }`;
+function stateCell({ running, lastRun }: SyncOverview): Html {
+  if (running !== undefined)
+    return html`<a class="bare" href="${at("/runs", running)}">${state({ state: "running" })}</a>`;
+  if (lastRun === undefined) return badge("quiet", "none", "no run yet");
+  return html`<a class="bare" href="${at("/runs", lastRun.id)}">${state(lastRun)}</a>`;
 }
 
-/** How many leave on which of the coming days: a bar for each, and the days with somebody in words. */
-function leavingDays({ days = [] }: LeavingCounts, now: number): Html | false {
-  const last = days.at(-1);
-  if (last === undefined || days.length < 2) return false;
-  const today = Math.floor(now / dayLength);
-  const first = Math.min(today, Date.parse(days[0]?.day ?? last.day) / dayLength);
-  const length = Math.max(daysShown, Date.parse(last.day) / dayLength - first + 1);
-  const most = Math.max(...days.map(({ users, groups }) => users + groups));
-  const width = 5;
-  const words = days.map(({ day, users, groups }) => `${day}: ${formatPrincipals(users, groups)}`);
-  const bars = days.map(({ day, users, groups }, index) => {
-    const height = Math.max(3, (20 * (users + groups)) / most);
-    return html`<rect
-      x="${(Date.parse(day) / dayLength - first) * width}"
-      y="${(20 - height).toFixed(1)}"
-      width="${width - 1}"
-      height="${height.toFixed(1)}"
-    >
-      <title>${words[index]}</title>
-    </rect>`;
-  });
-  return html`<svg
-      class="sparkline leaving"
-      viewBox="0 0 ${length * width} 20"
-      preserveAspectRatio="none"
-      role="img"
-      aria-label="Who leaves, by day"
-    >
-      <rect class="none" y="19" width="${length * width}" height="1" />
-      ${bars}
-    </svg>
-    <details class="more">
-      <summary>${pluralize(days.length, "day")}, until ${last.day}</summary>
-      <ul>
+function successCell({ lastSuccessAt, overdue }: SyncOverview, now: number): Html {
+  if (lastSuccessAt === undefined) return html`<span class="${overdue ? "bad" : "quiet"}">never</span>`;
+  return overdue
+    ? html`<span class="bad">${when(lastSuccessAt, now)}, overdue</span>`
+    : html`${when(lastSuccessAt, now)}`;
+}
+
+function nextCell({ scheduleProblem, nextSlotAt, schedule }: SyncOverview, now: number): Html {
+  if (scheduleProblem !== undefined) return html`<span class="bad">${scheduleProblem}</span>`;
+  if (nextSlotAt !== undefined) return when(nextSlotAt, now);
+  return schedule === undefined ? html`<span class="quiet">on demand</span>` : none;
+}
+
+/** What its last plan changed, and what else it found. */
+function changesCell({ lastRun }: SyncOverview): Html {
+  if (lastRun?.counts === undefined) return none;
+  const { quarantined = 0, expectations, id } = lastRun;
+  const broken = brokenExpectations(expectations).length;
+  return html`${countsInShort(lastRun.counts, lastRun.leaving)}
+  ${quarantined > 0 && html`<a href="/doubt">${pluralize(quarantined, "record")} in doubt</a> `}
+  ${broken > 0 && html`<a href="${at("/runs", id)}#expectations">${pluralize(broken, "expectation")} broken</a>`}`;
+}
+
+function closeLimits(run: RunRecord | undefined): RunRecord["limits"] {
+  return (run?.limits ?? [])
+    .filter((check) => closeness(check) > 0 && !isExpectation(check.limit))
+    .toSorted((a, b) => closeness(b) - closeness(a));
+}
+
+/** The limit with the least room left in the last plan. */
+function closestLimit(run: RunRecord | undefined): Html {
+  const [closest] = closeLimits(run);
+  return closest === undefined ? none : gaugeInShort(closest);
+}
+
+/** The newest runs, whatever their sync. */
+function lastRuns(runs: readonly RunRecord[], now: number): Html {
+  if (runs.length === 0) return html`<p class="quiet">None yet.</p>`;
+  return html`<ul class="causes">
+      ${runs.map(
+        (run) =>
+          html`<li class="row" data-row>
+            <a href="${at("/runs", run.id)}">${name(run.sync)}</a> ${state(run)}
+            <small>${when(run.endedAt ?? run.startedAt, now)}</small>
+          </li>`,
+      )}
+    </ul>
+    <p><a href="/runs">All runs</a></p>`;
+}
+
+/** How many leave on which of the coming days, of all syncs. */
+function leaving(syncs: readonly SyncOverview[], now: number): Html | false {
+  const { values, words, total } = leaversByDay(
+    syncs.flatMap(({ lastRun }) => (lastRun?.leaving === undefined ? [] : [lastRun.leaving])),
+    now,
+  );
+  if (total.users + total.groups === 0) return false;
+  return section(
+    "leaving",
+    "Leaving",
+    html`<p>
+        ${formatPrincipals(total.users, total.groups)} ${total.users + total.groups === 1 ? "is" : "are"} in a grace
+        period, by the day it ends.
+      </p>
+      ${bars(values, words.join(", "), "leaving")}
+      <ul class="causes">
         ${words.map((each) => html`<li>${each}</li>`)}
-      </ul>
-    </details>`;
+      </ul>`,
+  );
 }
+
+/** What a new installation needs before there is anything to see. */
+const firstSteps = html`<section class="card narrow-page first-steps" aria-labelledby="first">
+  <h2 id="first">There are no syncs yet</h2>
+  <p>A sync brings the users and groups of an application in step with a directory. It takes four steps.</p>
+  <ol>
+    <li>
+      <b>Name a source</b> under <code>sources:</code> of the configuration: LDAP, SCIM, Entra, Google, Okta, SQL, HTTP
+      or files.
+    </li>
+    <li>
+      <b>Name a target</b> under <code>targets:</code>. The service of this installation is <code>embedded</code>.
+    </li>
+    <li>
+      <b>Connect both</b> under <code>syncs:</code>, with rules and a schedule. <code>rollcall check</code> tries them
+      and changes nothing.
+    </li>
+    <li><b>Take it into use</b> with <code>rollcall reload</code>. The first plan then waits here.</li>
+  </ol>
+</section>`;

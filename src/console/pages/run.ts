@@ -6,7 +6,6 @@ import { causeOf, decisionWords, stateOf } from "#state/run-text.ts";
 import { pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
 import {
-  amount,
   facts,
   id as idOf,
   moment,
@@ -23,6 +22,7 @@ import type { Step } from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
+import { icon } from "#console/icons.ts";
 
 export interface RunPage {
   /** In epoch milliseconds; undefined in what is read later. */
@@ -40,15 +40,16 @@ export interface RunPage {
 
 export function run(page: RunPage): Html {
   const { run: record, now } = page;
-  const { id, sync, target } = record;
+  const { id } = record;
   return html`${heading(record, now)} ${runTabs(record, "run")} ${decision(page)}
     ${(!isOpen(record) || record.heldBy !== "limits") && problem(record, whatNext(page))}
-    ${section("stages", "Stages", timeline(page))} ${expectations(record)}
-    ${section("about", "About this run", about(page, link))} ${notes(record)}
-    ${mayUndo(page) && html`<p><a class="button secondary" href="${at("/runs", id, "undo")}">Undo…</a></p>`}
-    <p class="quiet">
-      <small>${name(sync)} → ${name(target)}, run ${idOf(id)}</small>
-    </p>`;
+    <div class="columns">
+      <div>${section("stages", "Stages", timeline(page))} ${expectations(record)} ${notes(record)}</div>
+      <div>
+        ${section("about", "About this run", about(page, link))}
+        ${mayUndo(page) && html`<p class="buttons"><a class="button secondary" href="${at("/runs", id, "undo")}">${icon("undo")}Undo…</a></p>`}
+      </div>
+    </div>`;
 }
 
 /** The way from a run whose plan waits to the decision about it. */
@@ -56,15 +57,14 @@ function decision({ run: record, now, mayDecide }: RunPage): Html | false {
   const { id, expiresAt } = record;
   if (!isOpen(record)) return false;
   const until = expiresAt === undefined ? "" : html` It expires ${when(expiresAt, now)}.`;
-  return html`${notice(
-      record.state === "held" ? "bad" : "waiting",
-      html`<b>${capitalized(verdictOnPlan(record))}.</b> The plan waits for a decision.${until}`,
-    )}
-    <p class="buttons">
-      <a class="button" href="${at("/runs", id, "plan")}"
-        >${mayDecide ? "Look at the plan and decide" : "Look at the plan"}</a
-      >
-    </p>`;
+  return notice(
+    record.state === "held" ? "bad" : "waiting",
+    html`<b>${capitalized(verdictOnPlan(record))}.</b> The plan waits for a decision.${until}`,
+    false,
+    html`<a class="button" href="${at("/runs", id, "plan")}"
+      >${mayDecide ? "Look at the plan and decide" : "Look at the plan"}</a
+    >`,
+  );
 }
 
 /** What comes after a run that ended with an error; undefined where its error says it. */
@@ -207,11 +207,6 @@ export function about(
     ["ended", endedAt !== undefined && moment(endedAt)],
     ["changes", counts !== undefined && verdictOnPlan(record)],
     ["only", record.for !== undefined && record.for.map((each) => html`${name(each)} `)],
-    [
-      "memberships",
-      counts !== undefined &&
-        html`${amount("create", counts.membershipsAdded)} ${amount("delete", counts.membershipsRemoved)}`,
-    ],
     [
       "decisions",
       decisions.length > 0 &&

@@ -78,7 +78,7 @@ function list(found: readonly RunRecord[], now: number): Html {
       { label: "Run", kind: "head", cell: (run) => html`<a href="${at("/runs", run.id)}">${id(run.id)}</a>` },
       { label: "Began", cell: ({ startedAt }) => when(startedAt, now), sort: ({ startedAt }) => startedAt },
       { label: "Sync", cell: ({ sync }) => name(sync), sort: ({ sync }) => sync },
-      { label: "Result", cell: (run) => state(run), sort: (run) => stateOf(run) },
+      { label: "Result", kind: "status", cell: (run) => state(run), sort: (run) => stateOf(run) },
       {
         label: "Changes",
         cell: ({ counts, leaving }) => (counts === undefined ? none : countsInShort(counts, leaving)),

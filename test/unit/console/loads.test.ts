@@ -90,7 +90,7 @@ test("text from outside is harmless in the pages of tables and loads", () => {
       draft({ now, cycle: { ...of, isDraft: true }, table: tableOf(text), fields, guess, preview, problem, token }),
       cycle({ now, cycle: of, token }),
       elsewhere({ target: text }),
-      overview({ now, syncs: [], loads: { tables: 1, cycles: [of] } }),
+      overview({ now, syncs: [], runs: [], loads: { tables: 1, cycles: [of] } }),
     ].map((page) => layout({ title: text, version: "1", visitor, section: "loads", live: "/" }, page).toString());
     for (const page of pages) {
       expect(page).not.toMatch(/<script>|<img|onerror=alert\(1\)>/);
@@ -160,8 +160,10 @@ test.each([
 });
 
 test("where there are no syncs, the overview leads to the loads; without the privilege it does not", () => {
-  const alone = textOf(overview({ now, syncs: [], loads: { tables: 2, cycles: [] } }).toString());
+  const alone = textOf(overview({ now, syncs: [], runs: [], loads: { tables: 2, cycles: [] } }).toString());
   expect(alone).toMatch(/Load a file into one of 2 tables[^]*There are no syncs yet/);
-  expect(textOf(overview({ now, syncs: [], loads: { tables: 0, cycles: [] } }).toString())).toContain("service.tables");
-  expect(textOf(overview({ now, syncs: [] }).toString())).not.toContain("Recent loads");
+  expect(textOf(overview({ now, syncs: [], runs: [], loads: { tables: 0, cycles: [] } }).toString())).toContain(
+    "service.tables",
+  );
+  expect(textOf(overview({ now, syncs: [], runs: [] }).toString())).not.toContain("Recent loads");
 });
