@@ -75,11 +75,6 @@ function totals({ now, syncs, runs }: OverviewPage): Html {
   const trend = totalsByDay(runs, now);
   const changed = changesByDay(runs, now);
   const month = changed.reduce((sum, count) => sum + count, 0);
-  const figure = (label: string, value: number, below: Html): Html =>
-    html`<div>
-      <dt>${label}</dt>
-      <dd><span class="figure">${formatNumber(value)}</span> ${below}</dd>
-    </div>`;
   const since = (kind: "users" | "groups"): Html => {
     const [first = 0, last = 0] = [trend[kind].find((count) => count > 0), trend[kind].at(-1)];
     const grown = last - first;
@@ -94,6 +89,13 @@ function totals({ now, syncs, runs }: OverviewPage): Html {
     ${figure("Syncs", syncs.length, html`<small class="chips">${syncStates(syncs)}</small>`)}
     ${figure("Changes in 30 days", month, bars(changed, `${pluralize(month, "change")} in 30 days, at most ${formatNumber(Math.max(...changed))} a day`))}
   </dl>`;
+}
+
+function figure(label: string, value: number, below: Html): Html {
+  return html`<div>
+    <dt>${label}</dt>
+    <dd><span class="figure">${formatNumber(value)}</span> ${below}</dd>
+  </div>`;
 }
 
 /** How many syncs are well, and how many are not. */
