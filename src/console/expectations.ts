@@ -42,7 +42,7 @@ export function expectations({
 }
 
 /** `4 kept, 1 broken`. Undefined: nothing is expected. */
-export function keptAndBroken(checks: readonly ExpectationCheck[] = []): string | undefined {
+function keptAndBroken(checks: readonly ExpectationCheck[] = []): string | undefined {
   if (checks.length === 0) return undefined;
   const count = (...states: readonly State[]): number => checks.filter(({ state }) => states.includes(state)).length;
   const parts = [
