@@ -31,6 +31,7 @@ export function declare(command: Command, runner: Runner): void {
     .option("-y, --yes", "do not ask at a terminal")
     .option("--only <actions>", "apply only a part: creates, updates, deletes", parseOnly)
     .option("--except <principal>", "leave out this user, or group:NAME; may be repeated", parsePrincipals)
+    .option("--these <principal>", "apply only this user, or group:NAME; may be repeated", parsePrincipals)
     .option("--only-cause <causes>", "apply only what these causes explain, like c1,c3", parseCauses)
     .option("--except-cause <causes>", "leave out what these causes change", parseCauses)
     .option("--override <limits>", "ignore these limits for this plan only", parseLimits)
@@ -47,8 +48,8 @@ export function declare(command: Command, runner: Runner): void {
     },
   }).action((run: string, flags: ApproveFlags) =>
     runner.runWithContext(flags, (context) => {
-      const { only, except, onlyCause, exceptCause, override: overrides, yes = false, reason, notify } = flags;
-      const selection = { only, except, onlyCauses: onlyCause, exceptCauses: exceptCause };
+      const { only, except, these, onlyCause, exceptCause, override: overrides, yes = false, reason, notify } = flags;
+      const selection = { only, except, these, onlyCauses: onlyCause, exceptCauses: exceptCause };
       return approve({ ...context, notify }, run, { limit: limitOf(flags), overrides, selection, reason, yes });
     }),
   );
@@ -58,7 +59,7 @@ type ApproveFlags = CommonOptions &
   LimitOptions &
   OverrideOptions &
   NotifyOptions &
-  Pick<Selection, "only" | "except"> & {
+  Pick<Selection, "only" | "except" | "these"> & {
     readonly onlyCause?: readonly string[];
     readonly exceptCause?: readonly string[];
     readonly yes?: boolean;

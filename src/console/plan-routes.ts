@@ -6,6 +6,7 @@ import { approveBody, read, rejectBody } from "#control/requests.ts";
 import { actionOf, findRun } from "#control/routes.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import { planFormats, sectionsOf } from "#plan/render/shared.ts";
+import type { Selection } from "#plan/selection.ts";
 import { withParts } from "#plan/stored.ts";
 import type { Excerpts, Filter } from "#plan/stored.ts";
 import { objectionTo } from "#sync/coordinator/approvals.ts";
@@ -25,71 +26,62 @@ import { approve, conflict, part, reject, undo } from "#console/pages/decide.ts"
 import { plan } from "#console/pages/plan.ts";
 import { renderHtml } from "#console/pages/report.ts";
 import type { PlanPage } from "#console/pages/plan.ts";
-import { filled, filterOf, selectionOf, toFilter, valuesOf, withoutUndefined } from "./selection.ts";
+import { filled, filterOf, selectionOf, toFilter, UnknownName, valuesOf, withoutUndefined } from "./selection.ts";
 import type { ReadExcerpts } from "./selection.ts";
 
 /** How many changes of a section are shown beside others, and how many where it is the only one. */
 const pageSizes = { preview: 20, whole: 100 } as const;
 
 /** Adds the pages of a run's plan, and those that decide about it. */
-export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOptions, send: Send): void {
-  const runOf = (request: FastifyRequest): RunRecord => {
-    const { id = "" } = request.params as { id?: string };
-    return findRun(control.daemon().coordinator, id);
-  };
-  /** The run whose stored changes stand for this run's: a plan that was found again is stored with the first. */
-  const storedOf = (run: RunRecord): RunRecord | undefined => {
-    if (run.kept) return run;
-    return control
-      .daemon()
-      .coordinator.runs()
-      .find(({ id, kept }) => id === run.sameAs && kept);
-  };
-  const excerpts: ReadExcerpts = async (run, filter, work) => {
-    const stored = storedOf(run);
-    return stored === undefined ? undefined : plans.excerpts(stored, filter, work);
-  };
-  const countsOf = async (run: RunRecord, filter: Filter): Promise<Counts> => {
-    const stored = storedOf(run);
-    return stored === undefined
-      ? nothingShown
-      : plans.read(stored, filter, async ({ shown, counts }) => shown ?? counts);
-  };
-  const decidable = (request: FastifyRequest): RunRecord => {
-    const run = runOf(request);
-    checkMayDecide(visitorOf(request), run.target);
-    return run;
-  };
-  scope.get("/runs/:id/plan", async (request, reply) => {
-    const run = runOf(request);
+export function addPlanPages(scope: FastifyInstance, options: AppOptions, send: Send): void {
+  const pages = new PlanPages(options, send);
+  scope.get("/runs/:id/plan", (request, reply) => pages.plan(request, reply));
+  scope.get("/runs/:id/report", (request, reply) => pages.report(request, reply));
+  scope.get("/runs/:id/part", (request, reply) => pages.part(request, reply));
+  scope.get("/runs/:id/approve", (request, reply) => pages.askToApprove(request, reply));
+  scope.post("/runs/:id/approve", (request, reply) => pages.approve(request, reply));
+  scope.get("/runs/:id/reject", (request, reply) => pages.askToReject(request, reply));
+  scope.post("/runs/:id/reject", (request, reply) => pages.reject(request, reply));
+  scope.get("/runs/:id/undo", (request, reply) => pages.askToUndo(request, reply));
+  scope.post("/runs/:id/undo", (request, reply) => pages.undo(request, reply));
+}
+
+/** The pages of a run's plan: to look at it, and to decide about it. */
+class PlanPages {
+  readonly #control: AppOptions["control"];
+  readonly #plans: AppOptions["plans"];
+  readonly #send: Send;
+
+  constructor({ control, plans }: AppOptions, send: Send) {
+    this.#control = control;
+    this.#plans = plans;
+    this.#send = send;
+  }
+
+  async plan(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const run = this.#runOf(request);
     const { from, ...given } = filled(request.query);
     const filter = filterOf(given);
     const { counts } = run;
     const shown =
       counts === undefined
         ? undefined
-        : await excerpts(run, toFilter(filter), (found) => pageOf(found, counts, offsetOf(from)));
+        : await this.#excerpts(run, toFilter(filter), (found) => pageOf(found, counts, offsetOf(from)));
     const may = mayDecide(visitorOf(request), run.target);
-    const page = plan({
-      now: Date.now(),
-      run,
-      mayDecide: may,
-      objection: objectionTo(run, actorOf(request)),
-      filter,
-      shown,
-    });
-    return send(request, reply, { ...frame(run, "Plan"), live: request.url }, page);
-  });
+    const objection = objectionTo(run, actorOf(request));
+    const page = plan({ now: Date.now(), run, mayDecide: may, objection, filter, shown });
+    return this.#send(request, reply, { ...frame(run, "Plan"), live: request.url }, page);
+  }
 
-  scope.get("/runs/:id/report", async (request, reply) => {
-    const run = runOf(request);
+  async report(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const run = this.#runOf(request);
     const { format: wanted, ...given } = filled(request.query);
     const format = planFormats.find((each) => each === wanted);
     const filter = toFilter(filterOf(given));
     if (format === undefined) throw new Refusal(404, `there is no such report: ${planFormats.join(", ")}`);
     const { digest, counts } = run;
-    const stored = storedOf(run);
-    const runs = control.daemon().coordinator.runs();
+    const stored = this.#storedOf(run);
+    const runs = this.#control.daemon().coordinator.runs();
     const nothing = stored === undefined ? "the changes of this run are no longer stored" : "no change matches";
     const only = filterWords(filter);
     const report = new PassThrough();
@@ -101,88 +93,121 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
       digest === undefined || counts === undefined
         ? undefined
         : { digest, counts, shown: nothingShown, changes: async function* () {} };
-    const written = stored === undefined || without === undefined ? write(without) : plans.read(stored, filter, write);
+    const written =
+      stored === undefined || without === undefined ? write(without) : this.#plans.read(stored, filter, write);
     written.catch((error: unknown) => report.destroy(error instanceof Error ? error : new Error(String(error))));
     const ending = { text: "txt", json: "json", markdown: "md", html: "html", csv: "csv" }[format];
     return reply
       .type(contentTypes[format])
       .header("content-disposition", `attachment; filename="run-${run.id}.${ending}"`)
       .send(report);
-  });
+  }
 
-  scope.get("/runs/:id/part", async (request, reply) => {
-    const run = decidable(request);
-    return send(request, reply, frame(run, "A part"), part(shared(request, run)));
-  });
+  async part(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const run = this.#decidable(request);
+    return this.#send(request, reply, frame(run, "A part"), part(shared(request, run)));
+  }
 
-  scope.get("/runs/:id/approve", async (request, reply) => {
-    const run = decidable(request);
-    if (!isOpen(run)) return conflicted(request, reply, run, "There is nothing to approve any more.");
-    const query = valuesOf(request.query);
-    const selection = await selectionOf(excerpts, run, query);
-    const counts = await countsOf(run, { selection });
+  async askToApprove(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const run = this.#decidable(request);
+    if (!isOpen(run)) return this.#conflicted(request, reply, run, "There is nothing to approve any more.");
+    const given = valuesOf(request.query);
+    let selection: Selection;
+    try {
+      selection = await selectionOf(this.#excerpts, run, given);
+    } catch (error) {
+      if (!(error instanceof UnknownName) || !given.has("part")) throw error;
+      const page = part({ ...shared(request, run), given, problem: error.message });
+      return this.#send(request, reply.code(400), frame(run, "A part"), page);
+    }
+    const counts = await this.#countsOf(run, { selection });
     const visitor = visitorOf(request);
     const noOverrides = may(visitor.role, "override") ? undefined : refusalOf(visitor, "override");
-    return send(
-      request,
-      reply,
-      frame(run, "Approve"),
-      approve({ ...shared(request, run), selection, counts, noOverrides }),
-    );
-  });
+    const page = approve({ ...shared(request, run), selection, counts, noOverrides });
+    return this.#send(request, reply, frame(run, "Approve"), page);
+  }
 
-  scope.post("/runs/:id/approve", async (request, reply) => {
-    const run = decidable(request);
+  async approve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const run = this.#decidable(request);
     const form = formOf(request);
-    const { only, except, onlyCauses, exceptCauses } = await selectionOf(excerpts, run, form);
+    const { except, ...others } = await selectionOf(this.#excerpts, run, form);
     const given = {
+      ...others,
       digest: form.get("digest") ?? "",
       overrides: form.getAll("override"),
       reason: reasonOf(form),
-      only,
       except: except?.length === 0 ? undefined : except,
-      onlyCauses,
-      exceptCauses,
     };
     const { digest, overrides, reason, ...selection } = read(approveBody, withoutUndefined(given), "body");
     checkMayDecide(visitorOf(request), run.target, actionOf({ overrides }));
-    const { coordinator } = control.daemon();
+    const { coordinator } = this.#control.daemon();
     const isPartial = Object.keys(selection).length > 0;
     const approval = { by: actorOf(request), digest, overrides, reason, ...(isPartial ? { selection } : {}) };
-    return decided(request, reply, run, async () =>
-      control.track(await orConflict(coordinator.approve(run.id, approval))),
+    return this.#decided(request, reply, run, async () =>
+      this.#control.track(await orConflict(coordinator.approve(run.id, approval))),
     );
-  });
+  }
 
-  scope.get("/runs/:id/reject", async (request, reply) => {
-    const run = decidable(request);
-    if (!isOpen(run)) return conflicted(request, reply, run, "There is nothing to reject any more.");
-    return send(request, reply, frame(run, "Reject"), reject(shared(request, run)));
-  });
+  async askToReject(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const run = this.#decidable(request);
+    if (!isOpen(run)) return this.#conflicted(request, reply, run, "There is nothing to reject any more.");
+    return this.#send(request, reply, frame(run, "Reject"), reject(shared(request, run)));
+  }
 
-  scope.post("/runs/:id/reject", async (request, reply) => {
-    const run = decidable(request);
+  async reject(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const run = this.#decidable(request);
     const rejection = read(rejectBody, withoutUndefined({ reason: reasonOf(formOf(request)) }), "body");
-    const { coordinator } = control.daemon();
-    return decided(request, reply, run, () =>
+    const { coordinator } = this.#control.daemon();
+    return this.#decided(request, reply, run, () =>
       orConflict(coordinator.reject(run.id, { ...rejection, by: actorOf(request) })),
     );
-  });
+  }
 
-  scope.get("/runs/:id/undo", async (request, reply) => {
-    const run = decidable(request);
-    return send(request, reply, frame(run, "Undo"), undo(shared(request, run)));
-  });
+  async askToUndo(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const run = this.#decidable(request);
+    return this.#send(request, reply, frame(run, "Undo"), undo(shared(request, run)));
+  }
 
-  scope.post("/runs/:id/undo", async (request, reply) => {
-    const run = decidable(request);
-    const { coordinator } = control.daemon();
+  async undo(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const run = this.#decidable(request);
+    const { coordinator } = this.#control.daemon();
     const begin = async (): Promise<Begun> => orConflict(coordinator.undo(run.id, { by: actorOf(request) }));
-    return decided(request, reply, run, async () => control.track(await begin()), "plan");
-  });
+    return this.#decided(request, reply, run, async () => this.#control.track(await begin()), "plan");
+  }
+
+  #runOf(request: FastifyRequest): RunRecord {
+    const { id = "" } = request.params as { id?: string };
+    return findRun(this.#control.daemon().coordinator, id);
+  }
+
+  /** @throws {Refusal} 403 where whoever asks may not decide about it */
+  #decidable(request: FastifyRequest): RunRecord {
+    const run = this.#runOf(request);
+    checkMayDecide(visitorOf(request), run.target);
+    return run;
+  }
+
+  /** The run whose stored changes stand for this run's: a plan that was found again is stored with the first. */
+  #storedOf(run: RunRecord): RunRecord | undefined {
+    if (run.kept) return run;
+    const { coordinator } = this.#control.daemon();
+    return coordinator.runs().find(({ id, kept }) => id === run.sameAs && kept);
+  }
+
+  readonly #excerpts: ReadExcerpts = async (run, filter, work) => {
+    const stored = this.#storedOf(run);
+    return stored === undefined ? undefined : this.#plans.excerpts(stored, filter, work);
+  };
+
+  async #countsOf(run: RunRecord, filter: Filter): Promise<Counts> {
+    const stored = this.#storedOf(run);
+    return stored === undefined
+      ? nothingShown
+      : this.#plans.read(stored, filter, async ({ shown, counts }) => shown ?? counts);
+  }
 
   /** Goes to the run that was decided about, or to its plan; or says what came before the decision. */
-  async function decided(
+  async #decided(
     request: FastifyRequest,
     reply: FastifyReply,
     run: RunRecord,
@@ -195,24 +220,24 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
       return reply.redirect(isOpen(ended) ? at("/runs", ended.id, "plan") : at("/runs", ended.id, ...page), 303);
     } catch (error) {
       if (!(error instanceof Refusal) || error.status !== 409) throw error;
-      return await conflicted(request, reply, findRun(control.daemon().coordinator, run.id), error.message);
+      return await this.#conflicted(request, reply, findRun(this.#control.daemon().coordinator, run.id), error.message);
     }
   }
 
-  async function conflicted(
+  async #conflicted(
     request: FastifyRequest,
     reply: FastifyReply,
     run: RunRecord,
     message: string,
   ): Promise<FastifyReply> {
-    const { coordinator } = control.daemon();
+    const { coordinator } = this.#control.daemon();
     const waiting = coordinator.runs().find((each) => each.sync === run.sync && each.id !== run.id && isOpen(each));
-    const [before, after] = [storedOf(run), waiting && storedOf(waiting)];
+    const [before, after] = [this.#storedOf(run), waiting && this.#storedOf(waiting)];
     const comparable = before !== undefined && after !== undefined && run.digest !== waiting?.digest;
-    const differences = comparable ? await plans.compare(before, after) : undefined;
+    const differences = comparable ? await this.#plans.compare(before, after) : undefined;
     const newer = waiting === undefined ? undefined : { run: waiting, differences };
     const page = conflict({ now: Date.now(), run, message, newer });
-    return send(request, reply.code(409), frame(run, "Not possible now"), page);
+    return this.#send(request, reply.code(409), frame(run, "Not possible now"), page);
   }
 }
 

@@ -1,6 +1,6 @@
 import { Refusal } from "#control/answers.ts";
 import { changesQuery, read } from "#control/requests.ts";
-import type { Action } from "#plan/change.ts";
+import type { Action, Part } from "#plan/change.ts";
 import type { Selection, Subject } from "#plan/selection.ts";
 import type { Excerpts, Filter } from "#plan/stored.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -100,13 +100,84 @@ export async function selectionOf(read: ReadExcerpts, run: RunRecord, form: URLS
     onlyCauses: cause.length > 0 ? cause : some("onlyCause"),
     exceptCauses: some("exceptCause"),
   };
+  const picked = await pickedOf(read, run, form, toFilter({ ...filter, action, cause }));
+  if (picked !== undefined) return picked;
   const lines = (form.get("exceptNames") ?? "").split(/\r?\n/).map((line) => line.trim());
   const named = [...(some("except") ?? []), ...lines.filter((line) => line !== "")].map(subjectOf);
   const narrower = toFilter({ ...filter, action: [], cause: [] });
   const isNarrower = Object.values(narrower).some((each) => each !== undefined);
   const others = isNarrower ? await othersThan(read, run, byFilter, narrower) : [];
   const except = await planned(read, run, [...named, ...others]);
-  return { ...byFilter, except: except.length === 0 ? undefined : except };
+  const these = some("these")
+    ?.map(subjectOf)
+    .map(({ kind, name }) => ({ kind, name }));
+  return { ...byFilter, these, except: except.length === 0 ? undefined : except };
+}
+
+/**
+ * The part of a plan whose boxes are ticked, or all but that: `pick` is a change, `pickAll` all of a section that match the
+ * filter. Undefined where the form has no such boxes.
+ */
+async function pickedOf(
+  read: ReadExcerpts,
+  run: RunRecord,
+  form: URLSearchParams,
+  filter: Filter,
+): Promise<Selection | undefined> {
+  const as = form.get("as");
+  if (as !== "these" && as !== "except") return undefined;
+  const single = form
+    .getAll("pick")
+    .map(subjectOf)
+    .map(({ kind, name }) => ({ kind, name }));
+  const parts = form.getAll("pickAll").flatMap((text) => {
+    const [, action, kind] = /^(create|update|delete)-(user|group)$/.exec(text) ?? [];
+    return action === undefined || kind === undefined ? [] : [{ action, kind } as Part];
+  });
+  if (single.length === 0 && parts.length === 0)
+    throw new Refusal(400, "no change is ticked: tick those that are meant, then choose again");
+  const found = await read(run, filter, (shown) => shown.subjects(parts, mostExcepted));
+  const whole = found === undefined || found.count > mostExcepted ? actionsOf(run, parts, single, filter) : undefined;
+  if (whole !== undefined) {
+    const only = as === "these" ? whole : actions.filter((action) => !whole.includes(action));
+    return { only };
+  }
+  const all = [...(found?.subjects ?? []), ...single];
+  const distinct = new Map(all.map((subject) => [`${subject.kind}:${subject.name}`, subject]));
+  if (distinct.size > mostExcepted || (found?.count ?? 0) > mostExcepted) throw tooMany(found?.count ?? distinct.size);
+  return { [as]: [...distinct.values()] };
+}
+
+/** The actions of which all changes are ticked; undefined where it is not whole actions. */
+function actionsOf(
+  { counts }: RunRecord,
+  parts: readonly Part[],
+  single: readonly Subject[],
+  filter: Filter,
+): readonly Action[] | undefined {
+  if (counts === undefined || single.length > 0 || Object.values(filter).some((each) => each !== undefined))
+    return undefined;
+  const isTicked = (action: Action, kind: Part["kind"]): boolean =>
+    parts.some((part) => part.action === action && part.kind === kind);
+  const whole = actions.filter((action) =>
+    (["user", "group"] as const).every((kind) => counts[`${kind}s`][action] === 0 || isTicked(action, kind)),
+  );
+  return parts.every(({ action }) => whole.includes(action)) ? whole : undefined;
+}
+
+function tooMany(count: number): Refusal {
+  return new Refusal(
+    400,
+    `${formatNumber(count)} users and groups can only be named one by one: at most ${formatNumber(mostExcepted)}. Choose a part by its action or its cause`,
+  );
+}
+
+/** A name that a form leaves out, and the plan does not have. */
+export class UnknownName extends Refusal {
+  constructor(name: string, suggestion: string | undefined) {
+    const meant = suggestion === undefined ? "" : `; did you mean ${JSON.stringify(suggestion)}?`;
+    super(400, `the plan does not change anybody called ${JSON.stringify(name)}${meant}`);
+  }
 }
 
 /** What of a selection does not match a filter. */
@@ -118,11 +189,7 @@ async function othersThan(
 ): Promise<readonly Subject[]> {
   const found = await read(run, { selection }, (selected) => selected.others(filter, mostExcepted));
   if (found === undefined) return [];
-  if (found.count > mostExcepted)
-    throw new Refusal(
-      400,
-      `that leaves out ${formatNumber(found.count)} users and groups, which can only be named one by one: at most ${formatNumber(mostExcepted)}. Choose a part by its action or its cause`,
-    );
+  if (found.count > mostExcepted) throw tooMany(found.count);
   return found.subjects;
 }
 
@@ -137,8 +204,7 @@ async function planned(
   if (names.length === 0) return certain;
   const found = (await read(run, {}, (all) => all.called(names))) ?? [];
   const missing = names.find((name) => !found.some((subject) => subject.name === name));
-  if (missing !== undefined)
-    throw new Refusal(400, `the plan does not change anybody called ${JSON.stringify(missing)}`);
+  if (missing !== undefined) throw new UnknownName(missing, await read(run, {}, (all) => all.likest(missing)));
   return [...certain, ...found];
 }
 

@@ -43,19 +43,18 @@ const reason = z
   .max(2000, { error: "expected a text of at most 2000 characters" })
   .exactOptional();
 
+const subjects = z.array(
+  z.strictObject({ kind, name: z.string({ error: "expected a name" }).min(1, { error: "expected a name" }) }),
+  { error: 'expected a list like [{"kind": "user", "name": "kim"}]' },
+);
+
 /** What `POST /runs/:id/approve` takes. The digest is required: nobody approves a plan they have not seen. */
 export const approveBody = z.strictObject({
   digest,
   overrides: overrides.exactOptional(),
   only: z.array(action, { error: 'expected a list like ["create"]' }).exactOptional(),
-  except: z
-    .array(
-      z.strictObject({ kind, name: z.string({ error: "expected a name" }).min(1, { error: "expected a name" }) }),
-      {
-        error: 'expected a list like [{"kind": "user", "name": "kim"}]',
-      },
-    )
-    .exactOptional(),
+  except: subjects.exactOptional(),
+  these: subjects.exactOptional(),
   onlyCauses: causes.exactOptional(),
   exceptCauses: causes.exactOptional(),
   reason,

@@ -17,6 +17,8 @@ export interface Subject {
 export interface Selection {
   readonly only?: readonly Action[] | undefined;
   readonly except?: readonly Subject[] | undefined;
+  /** Only these principals. */
+  readonly these?: readonly Subject[] | undefined;
   /** Ids of causes: only principals whose changes have no other cause. */
   readonly onlyCauses?: readonly string[] | undefined;
   /** Ids of causes: without principals that one of them changes. */
@@ -24,20 +26,27 @@ export interface Selection {
 }
 
 /** Whether a selection leaves out any of the plan. */
-export function isPart({ only, except = [], onlyCauses, exceptCauses = [] }: Selection = {}): boolean {
-  return only !== undefined || except.length > 0 || onlyCauses !== undefined || exceptCauses.length > 0;
+export function isPart({ only, except = [], these, onlyCauses, exceptCauses = [] }: Selection = {}): boolean {
+  return (
+    only !== undefined ||
+    except.length > 0 ||
+    these !== undefined ||
+    onlyCauses !== undefined ||
+    exceptCauses.length > 0
+  );
 }
 
 /**
  * Takes what is not selected out of `desired`, so that planning again gives a part of the plan in `changes`. A group stays
  * when one of its members is to stay as it is: deleting the group would change that member.
- * @throws {InputError} when `except` names a principal that the plan does not change
+ * @throws {InputError} when `except` or `these` names a principal that the plan does not change
  */
 export async function narrow(connection: Connection, selection: Selection): Promise<void> {
   if (!isPart(selection)) return;
-  const { only, except = [], onlyCauses, exceptCauses = [] } = selection;
-  const named = except.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`);
-  if (named.length > 0) await refuseUnplanned(connection, named);
+  const { only, except = [], these, onlyCauses, exceptCauses = [] } = selection;
+  const named = except.map(pairOf);
+  const wanted = these?.map(pairOf) ?? [];
+  for (const some of [named, wanted]) if (some.length > 0) await refuseUnplanned(connection, some);
   const excluded = [
     ...(only === undefined ? [] : [`action NOT IN (${["''", ...only.map(literal)].join(", ")})`]),
     ...(onlyCauses === undefined
@@ -45,6 +54,7 @@ export async function narrow(connection: Connection, selection: Selection): Prom
       : [hasCause(`NOT list_has_all([${onlyCauses.map(literal).join(", ")}], causes)`)]),
     ...(exceptCauses.length === 0 ? [] : [hasCause(`list_has_any([${exceptCauses.map(literal).join(", ")}], causes)`)]),
     ...(named.length === 0 ? [] : [`(kind, name) IN (${named.join(", ")})`]),
+    ...(these === undefined ? [] : [wanted.length === 0 ? "true" : `(kind, name) NOT IN (${wanted.join(", ")})`]),
   ];
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE excluded AS
@@ -118,6 +128,10 @@ export async function narrowTo(connection: Connection, subjects: readonly Subjec
   return { count: first?.members ?? 0, groups: groups.map(({ name }) => name), more: Math.max(0, first?.more ?? 0) };
 }
 
+function pairOf({ kind, name }: Subject): string {
+  return `(${literal(kind)}, ${literal(name)})`;
+}
+
 function hasCause(condition: string): string {
   return `(kind, name) IN (SELECT (kind, name) FROM change_cause WHERE ${condition})`;
 }
@@ -127,7 +141,9 @@ async function refuseUnplanned(connection: Connection, named: readonly string[])
     SELECT kind, name FROM (VALUES ${named.join(", ")}) n(kind, name) ANTI JOIN changes USING (kind, name)
     ANTI JOIN adoptable USING (kind, name) LIMIT 1`);
   if (missing !== undefined)
-    throw new InputError(`the plan does not change the ${missing.kind} ${missing.name}: it cannot be left out of it`);
+    throw new InputError(
+      `the plan does not change the ${missing.kind} ${missing.name}: it can be neither left out nor applied alone`,
+    );
 }
 
 /** Whether a limit holds the whole plan, even where the changes beyond other limits wait and the rest is applied. */

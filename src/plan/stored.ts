@@ -144,6 +144,32 @@ export class Excerpts {
     return { count: row?.count ?? 0, subjects };
   }
 
+  /** Those of some parts: how many, and the first. */
+  async subjects(
+    parts: readonly Part[],
+    most: number,
+  ): Promise<{ readonly count: number; readonly subjects: readonly Subject[] }> {
+    const wanted = parts.map(({ kind, action }) => `(${literal(kind)}, ${literal(action)})`).join(", ");
+    const count = this.parts
+      .filter((part) => parts.some(({ kind, action }) => part.kind === kind && part.action === action))
+      .reduce((sum, part) => sum + part.count, 0);
+    if (count === 0 || count > most) return { count, subjects: [] };
+    return {
+      count,
+      subjects: await this.#connection.rows<Subject>(
+        `SELECT kind, name FROM shown WHERE (kind, action) IN (${wanted}) ORDER BY kind, name`,
+      ),
+    };
+  }
+
+  /** The name that is most like another one, if any is like it at all. */
+  async likest(name: string): Promise<string | undefined> {
+    const [found] = await this.#connection.rows<{ name: string }>(`
+      SELECT name FROM shown WHERE levenshtein(lower(name), lower(${literal(name)})) <= greatest(2, ${Math.floor(name.length / 3)})
+      ORDER BY levenshtein(lower(name), lower(${literal(name)})), name LIMIT 1`);
+    return found?.name;
+  }
+
   /** Those with one of these names. */
   called(names: readonly string[]): Promise<Subject[]> {
     return this.#connection.rows<Subject>(
@@ -294,12 +320,17 @@ function list(values: readonly string[]): string {
   return `[${values.map(literal).join(", ")}]::VARCHAR[]`;
 }
 
+/** Principals as SQL has them: `('user', 'ada'), ('group', 'Sales')`. */
+function pairs(some: readonly Subject[]): string {
+  return some.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`).join(", ");
+}
+
 /** SQL conditions for a part of a plan. */
-function selectedBy({ only, except = [], onlyCauses, exceptCauses = [] }: Selection): string[] {
-  const named = except.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`);
+function selectedBy({ only, except = [], these, onlyCauses, exceptCauses = [] }: Selection): string[] {
   return [
     ...(only === undefined ? [] : [`list_contains(${list(only)}, action)`]),
-    ...(named.length === 0 ? [] : [`(kind, name) NOT IN (${named.join(", ")})`]),
+    ...(except.length === 0 ? [] : [`(kind, name) NOT IN (${pairs(except)})`]),
+    ...(these === undefined ? [] : [these.length === 0 ? "false" : `(kind, name) IN (${pairs(these)})`]),
     ...(onlyCauses === undefined ? [] : [`list_has_all(${list(onlyCauses)}, coalesce(causes, []))`]),
     ...(exceptCauses.length === 0 ? [] : [`NOT list_has_any(${list(exceptCauses)}, coalesce(causes, []))`]),
   ];

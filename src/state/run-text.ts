@@ -1,7 +1,7 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
 import type { Fact } from "#plan/render/shared.ts";
 import { formatNumber } from "#text.ts";
-import type { Selection } from "#plan/selection.ts";
+import type { Selection, Subject } from "#plan/selection.ts";
 import { actorWords, stateName } from "#state/record.ts";
 import type { Decision, RunRecord, StateName } from "#state/record.ts";
 
@@ -66,13 +66,18 @@ export function decisionWords({ decision, by, overrides = [], selection, reason 
 }
 
 /** Which part of a plan is selected; empty for all of it. */
-export function selectionWords({ only, except = [], onlyCauses, exceptCauses = [] }: Selection = {}): string[] {
+export function selectionWords({ only, except = [], these, onlyCauses, exceptCauses = [] }: Selection = {}): string[] {
   return [
     ...(onlyCauses === undefined ? [] : [`only what ${onlyCauses.join(", ")} explains`]),
     ...(exceptCauses.length === 0 ? [] : [`all but what ${exceptCauses.join(", ")} explains`]),
     ...(only === undefined ? [] : [`only ${only.join(", ")}`]),
-    ...(except.length === 0 ? [] : [`all but ${except.map(({ kind, name }) => `${kind} ${name}`).join(", ")}`]),
+    ...(these === undefined ? [] : [`only ${namesOf(these)}`]),
+    ...(except.length === 0 ? [] : [`all but ${namesOf(except)}`]),
   ];
+}
+
+function namesOf(subjects: readonly Subject[]): string {
+  return subjects.map(({ kind, name }) => `${kind} ${name}`).join(", ");
 }
 
 /** How long a run worked, in milliseconds, once it has ended: without the time it waited for a person or a process. */

@@ -49,6 +49,7 @@ function showKeys() {
     const rows = [
       ["j, k", "next, previous row"],
       ["Enter", "open the row"],
+      ["x", "tick the row, to decide about a part of a plan"],
       ["/", "search for people, groups, runs, pages and actions"],
       ["f", "filter this page"],
       [
@@ -99,6 +100,31 @@ function move(step) {
   next.scrollIntoView({ block: "nearest" });
 }
 
+/** Ticks the box of the row in focus, or takes the tick away. */
+function tick() {
+  const row = document.activeElement?.closest(".change, details.changes");
+  row?.querySelector("input[name=pick], input[name=pickAll]")?.click();
+}
+
+/** A box for all of a section stands for the boxes of its changes; how many are ticked is said beside the buttons. */
+function tellPicked() {
+  for (const all of document.querySelectorAll("input[name=pickAll]"))
+    for (const each of all.closest("details").querySelectorAll("input[name=pick]")) {
+      if (all.checked || each.disabled) each.checked = all.checked;
+      each.disabled = all.checked;
+    }
+  const said = document.querySelector("[data-picked]");
+  if (said === null) return;
+  said.dataset.picked ||= said.textContent;
+  const single = document.querySelectorAll("input[name=pick]:checked:enabled").length;
+  const whole = [...document.querySelectorAll("input[name=pickAll]:checked")];
+  const count = whole.reduce((sum, { dataset }) => sum + Number(dataset.count), single);
+  said.textContent = count === 0 ? said.dataset.picked : `${count.toLocaleString("en")} ticked`;
+}
+document.addEventListener("change", (event) => {
+  if (event.target.matches?.("input[name=pick], input[name=pickAll]")) tellPicked();
+});
+
 let before = "";
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -110,6 +136,7 @@ document.addEventListener("keydown", (event) => {
   if (went !== undefined) location.assign(went);
   else if (key === "j") move(1);
   else if (key === "k") move(-1);
+  else if (key === "x") tick();
   else if (key === "?") showKeys();
   else if (key === "/" && document.querySelector("[data-palette]") !== null) {
     event.preventDefault();
@@ -393,8 +420,10 @@ for (const type of ["dragover", "drop", "dragleave"])
 
 tellTimes();
 offerSorting();
+tellPicked();
 setInterval(tellTimes, 10_000);
 document.addEventListener("htmx:after:swap", () => {
   tellTimes();
   offerSorting();
+  tellPicked();
 });

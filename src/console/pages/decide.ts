@@ -140,13 +140,20 @@ function field(key: string, value: string): Html {
 }
 
 /** The selection as hidden fields, exactly. */
-function selectionFields({ only, except = [], onlyCauses = [], exceptCauses = [] }: Selection): Html {
-  return html`${only !== undefined && field("part", "1")}${(only ?? []).map((each) => field("only", each))}${except.map(({ kind, name: called }) => field("except", `${kind}:${called}`))}
+function selectionFields({ only, except = [], these, onlyCauses = [], exceptCauses = [] }: Selection): Html {
+  return html`${only !== undefined && field("part", "1")}${(these ?? []).map(({ kind, name: called }) => field("these", `${kind}:${called}`))}${(only ?? []).map((each) => field("only", each))}${except.map(({ kind, name: called }) => field("except", `${kind}:${called}`))}
   ${onlyCauses.map((each) => field("onlyCause", each))}${exceptCauses.map((each) => field("exceptCause", each))}`;
 }
 
+export interface PartPage extends Omit<DecisionPage, "token"> {
+  /** What the form said, where it is shown again. */
+  readonly given?: URLSearchParams | undefined;
+  /** What is wrong with the names. */
+  readonly problem?: string | undefined;
+}
+
 /** Chooses a part of a plan: by action, by cause, by name. */
-export function part({ now, run }: Omit<DecisionPage, "token">): Html {
+export function part({ now, run, given, problem }: PartPage): Html {
   const { id, counts, causes = [] } = run;
   if (counts === undefined) return empty("This run has no plan.");
   const actions = (["create", "update", "delete"] as const).filter(
@@ -163,7 +170,12 @@ export function part({ now, run }: Omit<DecisionPage, "token">): Html {
           ${actions.map(
             (action) =>
               html`<label
-                ><input type="checkbox" name="only" value="${action}" checked />
+                ><input
+                  type="checkbox"
+                  name="only"
+                  value="${action}"
+                  ${(given === undefined || given.getAll("only").includes(action)) && html`checked`}
+                />
                 <span class="${action}">${amount(action, counts.users[action] + counts.groups[action])}</span>
                 <span aria-hidden="true">${action}d</span></label
               >`,
@@ -173,12 +185,20 @@ export function part({ now, run }: Omit<DecisionPage, "token">): Html {
           known.length > 0 &&
           html`<fieldset>
             <legend>Leave out what these causes change</legend>
-            ${known.map(causeBox)}
+            ${known.map((cause) => causeBox(cause, given?.getAll("exceptCause").includes(cause.id) === true))}
           </fieldset>`
         }
         <label
           >Leave out these users and groups
-          <textarea name="exceptNames" rows="4" spellcheck="false" aria-describedby="except-help"></textarea>
+          <textarea
+            name="exceptNames"
+            rows="4"
+            spellcheck="false"
+            aria-describedby="except-help"
+            ${problem !== undefined && html`aria-invalid="true" autofocus`}
+          >
+${exactValue((given?.get("exceptNames") ?? "").replaceAll("\r\n", "\n"))}</textarea>
+          ${problem !== undefined && html`<small class="bad" role="alert">${capitalized(problem)}</small>`}
           <small id="except-help">A name on each line; <code>group:Sales</code> for a group.</small></label
         >
         <p class="buttons"><button type="submit">See what that applies</button> ${back(id)}</p>
@@ -186,9 +206,10 @@ export function part({ now, run }: Omit<DecisionPage, "token">): Html {
     </section>`;
 }
 
-function causeBox(cause: Cause): Html {
+function causeBox(cause: Cause, isTicked: boolean): Html {
   return html`<label
-    ><input type="checkbox" name="exceptCause" value="${cause.id}" /> ${amountOf(cause)}: ${describeCause(cause)}</label
+    ><input type="checkbox" name="exceptCause" value="${cause.id}" ${isTicked && html`checked`} /> ${amountOf(cause)}:
+    ${describeCause(cause)}</label
   >`;
 }
 

@@ -278,20 +278,23 @@ function isFiltered(filter: PlanFilter): boolean {
 }
 
 function sections(page: PlanPage): Html {
-  const { shown, run, filter } = page;
+  const { shown, run } = page;
   if (shown === undefined) return notStored;
   if (shown.sections.length === 0)
     return empty(html`<p>No change matches. <a href="${at("/runs", run.id, "plan")}#changes">Show all</a></p>`);
-  return html`${shown.sections.map((each) => pageOfChanges(run, filter, each))}`;
+  return html`${canChoose(page) && choice(page)} ${shown.sections.map((each) => pageOfChanges(page, each))}`;
 }
 
-function pageOfChanges(run: RunRecord, filter: PlanFilter, of: PlanSection): Html {
-  const { id } = run;
+function pageOfChanges(page: PlanPage, of: PlanSection): Html {
+  const { run, filter } = page;
+  const { id, target } = run;
+  const hasBox = canChoose(page);
   const { action, kind, heading: title, count, changes: some, offset, pageSize } = of;
   const others = otherNames(run, kind);
   return changesTogether(
     of,
-    html`${some.map((change) => changeRow(change, others.get(change.name)))}
+    html`${hasBox && html`<label class="all">${box("pickAll", `${action}-${kind}`, `Select all ${formatNumber(count)} ${title.toLowerCase()}`, count)} All ${formatNumber(count)}</label>`}
+    ${some.map((change) => changeRow(change, { other: others.get(change.name), target, hasBox }))}
     ${
       pageSize === undefined
         ? count > some.length &&
@@ -382,18 +385,68 @@ export function membershipChanges(
   }`;
 }
 
-/** @param other its name before or after a rename @param unfolded how many groups can be unfolded */
-export function changeRow(change: Change, other?: string, unfolded?: number): Html {
-  const { action, name: called, attributes } = change;
+export interface RowOptions {
+  /** Its name before or after a rename. */
+  readonly other?: string | undefined;
+  /** How many groups can be unfolded. */
+  readonly unfolded?: number | undefined;
+  /** Its name leads to its page in this target. */
+  readonly target?: string | undefined;
+  /** It has a box, by which a part of the plan is chosen. */
+  readonly hasBox?: boolean | undefined;
+}
+
+export function changeRow(change: Change, { other, unfolded, target, hasBox }: RowOptions = {}): Html {
+  const { action, kind, name: called, attributes } = change;
+  const query = target === undefined ? "" : new URLSearchParams({ target, name: called }).toString();
   return html`<div class="change">
     <b
-      >${name(called)}${other !== undefined && html` <small>${action === "delete" ? "now" : "before"} ${name(other)}</small>`}</b
+      >${hasBox === true && box("pick", `${kind}:${called}`, `Select ${kind} ${called}`)}${target === undefined ? name(called) : html`<a href="${at("/people", kind)}?${query}">${name(called)}</a>`}${other !== undefined && html` <small>${action === "delete" ? "now" : "before"} ${name(other)}</small>`}</b
     >
     <div>
       ${attributes.map((each) => html`<div>${attributeChange(each, action === "update")}</div>`)}
       ${membershipChanges(change, unfolded)}
     </div>
   </div>`;
+}
+
+/** The form whose boxes choose a part of a plan: they are not inside it. */
+const partForm = "part";
+
+/** @param count how many changes it stands for */
+function box(field: "pick" | "pickAll", value: string, label: string, count = 1): Html {
+  return html`<input
+    type="checkbox"
+    form="${partForm}"
+    name="${field}"
+    value="${exactValue(value)}"
+    aria-label="${label}"
+    data-count="${count}"
+  /> `;
+}
+
+/** Where the boxes of the changes lead: to what applying these, or all but these, would do. */
+function choice({ run, filter }: PlanPage): Html {
+  const fields = [...queryOf(filter)].map(
+    ([key, value]) => html`<input type="hidden" name="${key}" value="${exactValue(value)}" />`,
+  );
+  return html`<form
+    id="${partForm}"
+    method="get"
+    action="${at("/runs", run.id, "approve")}"
+    class="choice"
+    aria-label="A part of the plan"
+  >
+    ${fields}
+    <small class="quiet" data-picked>Tick changes, or whole groups of them, to decide about a part.</small>
+    <button type="submit" class="secondary small" name="as" value="these">Approve only the ticked…</button>
+    <button type="submit" class="secondary small" name="as" value="except">Approve all but the ticked…</button>
+  </form>`;
+}
+
+/** Whether whoever looks can choose a part of it. */
+function canChoose({ run, mayDecide, objection }: PlanPage): boolean {
+  return isOpen(run) && mayDecide && objection === undefined;
 }
 
 function attributeChange({ attribute, from, to }: AttributeChange, isUpdate: boolean): Html {

@@ -140,7 +140,7 @@ async function* rows(run: RunRecord, plan: Plan, part: Section, limit: number): 
   let shown = 0;
   for await (const change of changesOf(plan, part, limit)) {
     if (shown % laidOutTogether === 0) yield shown === 0 ? start : end + start;
-    yield changeRow(change, others.get(change.name), Infinity).toString();
+    yield changeRow(change, { other: others.get(change.name), unfolded: Infinity }).toString();
     shown++;
   }
   if (shown > 0) yield end;

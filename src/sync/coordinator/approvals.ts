@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { InputError } from "#errors.ts";
 import { concernsWhole } from "#plan/selection.ts";
-import type { Selection } from "#plan/selection.ts";
+import type { Selection, Subject } from "#plan/selection.ts";
 import { isOpen, personOf } from "#state/record.ts";
 import type { Actor, Approvers, Decision, RunRecord } from "#state/record.ts";
 import type { SyncSettings } from "./context.ts";
@@ -34,12 +34,17 @@ export function approvalsFor(
   );
 }
 
+function textOf({ kind, name }: Subject): string {
+  return `${kind}:${name}`;
+}
+
 /** A selection without what is not set, and in an order of its own. */
-function partOf({ only, except, onlyCauses, exceptCauses }: Selection = {}): unknown {
+function partOf({ only, except, these, onlyCauses, exceptCauses }: Selection = {}): unknown {
   return JSON.parse(
     JSON.stringify({
       only: only?.toSorted(),
-      except: except?.map(({ kind, name }) => `${kind}:${name}`).toSorted(),
+      except: except?.map(textOf).toSorted(),
+      these: these?.map(textOf).toSorted(),
       onlyCauses: onlyCauses?.toSorted(),
       exceptCauses: exceptCauses?.toSorted(),
     }),

@@ -33,7 +33,9 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
   const nobody = await json("approve", id, "--except", "nobody");
   expect(nobody).toMatchObject({
     code: 1,
-    run: { error: { message: "the plan does not change the user nobody: it cannot be left out of it" } },
+    run: {
+      error: { message: "the plan does not change the user nobody: it can be neither left out nor applied alone" },
+    },
   });
   expect(await command("undo", id)).toMatchObject({
     code: 1,

@@ -105,7 +105,7 @@ describe("a part of a plan", () => {
   test("a principal that the plan does not change cannot be left out", async () => {
     await planned([], [principal("user", "ada")]);
     await expect(narrowed({ except: [{ kind: "group", name: "ada" }] })).rejects.toThrow(
-      "the plan does not change the group ada: it cannot be left out of it",
+      "the plan does not change the group ada: it can be neither left out nor applied alone",
     );
   });
 });
