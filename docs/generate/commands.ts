@@ -60,6 +60,9 @@ async function help(path: readonly string[]): Promise<string> {
       version: "",
       connectors: [],
       loadConnector: unused,
+      readTable: unused,
+      copyEngine: unused,
+      beginService: unused,
       startService: unused,
     });
   } finally {

@@ -99,7 +99,7 @@ function table(rows: readonly Row[]): string[] {
     "| --- | --- | --- | --- |",
     ...rows.map(({ key, schema, required }) => {
       const usual = schema.default === undefined ? undefined : JSON.stringify(schema.default);
-      const fallback = usual === undefined ? (required ? "**required**" : "") : usual === "{}" ? "" : `\`${usual}\``;
+      const fallback = usual === undefined ? (required ? "required" : "") : usual === "{}" ? "" : `\`${usual}\``;
       return `| \`${key}\` | ${cell(valueOf(schema))} | ${cell(fallback)} | ${cell(schema.description ?? "")} |`;
     }),
   ];

@@ -11,6 +11,7 @@ import { messageOf } from "#errors.ts";
 import { checkToken, serviceAccounts, targetAccounts } from "./accounts.ts";
 import type { Accounts, TargetAccountsOptions, Visitor } from "./accounts.ts";
 import { addAuditPages } from "./audit-routes.ts";
+import { addDocuments } from "./documents.ts";
 import { addDoubtPages } from "./doubt-routes.ts";
 import { formOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
@@ -150,6 +151,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     reply.type(contentTypes[extname(path)] ?? "").header("cache-control", "public, max-age=86400");
     return readFile(path);
   });
+  addDocuments(app);
   const pages = addSession(app, options, send);
   await app.register(async (scope) => {
     protect(scope, accounts);

@@ -133,6 +133,9 @@ function side({ section, hidden = [], version }: Frame, visitor: Visitor): Html 
         )}
       </ul>
     </nav>
+    <a class="documents" href="/docs/" title="Documentation"
+      >${icon("documents")}<span class="label">Documentation</span></a
+    >
     <form method="post" action="/sign-out" class="visitor">
       ${tokenField(visitor)}
       <span
