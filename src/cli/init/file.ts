@@ -79,7 +79,7 @@ ${rules.groups === undefined ? "    # groups:                                # w
 const schema = fileURLToPath(new URL("config/schema.json", root));
 
 /** What tells editors where the schema is, for completion and checks; empty where it is not installed. */
-function schemaLine(folder: string): string {
+export function schemaLine(folder: string): string {
   if (!existsSync(schema)) return "";
   const near = relative(folder, schema);
   return `# yaml-language-server: $schema=${near.startsWith("..") ? schema : near}\n`;

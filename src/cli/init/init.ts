@@ -21,6 +21,7 @@ import { askApproval, askRules, askSchedule, askSource, askTarget, memberOfIn } 
 import type { Setting } from "./ask.ts";
 import type { Approval, Draft, DraftSource, DraftTarget } from "./draft.ts";
 import { refuseEarly, writeDraft } from "./file.ts";
+import { writeSample } from "./sample.ts";
 import { columnsOf } from "./csv-file.ts";
 import { openDraft, probe } from "./probe.ts";
 import type { Found } from "./probe.ts";
@@ -28,6 +29,13 @@ import type { Found } from "./probe.ts";
 export function declare(command: Command, runner: Runner): void {
   common(command)
     .option("--force", "replace an existing configuration; a backup is kept beside it")
+    .addOption(
+      new Option("--sample", "write a sample company to try, with its files in sample/").conflicts([
+        "force",
+        "source",
+        "users",
+      ]),
+    )
     .option("-y, --yes", "ask no questions: use the options and the defaults")
     .option("--source <kind>", "the kind of source (default without a terminal: csv)")
     .option("--users <file>", "a CSV file of users, relative to the configuration")
@@ -41,7 +49,11 @@ export function declare(command: Command, runner: Runner): void {
       new Option("--approval <by>", "when a plan needs approval (default: required)").choices(Object.keys(approvals)),
     );
   help(command, {
-    examples: ["rollcall init", "rollcall init --yes --users people.csv --id id --login name"],
+    examples: [
+      "rollcall init",
+      "rollcall init --sample",
+      "rollcall init --yes --users people.csv --id id --login name",
+    ],
   }).action(({ config, ...options }: CommonOptions & InitOptions) =>
     runner.run({ config, ...options }, (_file, sinks) =>
       init(config ?? process.env["ROLLCALL_CONFIG"] ?? "rollcall.yaml", runner.composition, sinks, options),
@@ -52,6 +64,7 @@ export function declare(command: Command, runner: Runner): void {
 /** The flags that answer the questions where there is no terminal. */
 export interface InitOptions {
   readonly force?: boolean;
+  readonly sample?: boolean;
   readonly yes?: boolean;
   readonly source?: string;
   readonly users?: string;
@@ -76,6 +89,7 @@ export async function init(
   { output }: Sinks,
   flags: InitOptions,
 ): Promise<ExitCode> {
+  if (flags.sample === true) return initSample(file, output);
   await refuseEarly(file, flags.force === true);
   const setting = settingOf(composition.connectors, dirname(resolve(file)), output);
   const read = (source: DraftSource): Promise<Found> => readDraft(setting, source, output);
@@ -105,6 +119,26 @@ export async function init(
       ].join("\n"),
     );
   }
+  return exitCodes.done;
+}
+
+async function initSample(file: string, output: Sinks["output"]): Promise<ExitCode> {
+  const written = await writeSample(file);
+  const shown = relative("", resolve(file)) || file;
+  const next = ["start", "plan"].map((name) => `rollcall ${name} --config ${shown}`);
+  if (output.json) {
+    await output.write(`${JSON.stringify({ configuration: file, written, next }, undefined, 2)}\n`);
+    return exitCodes.done;
+  }
+  await output.write(
+    [
+      ...written.map((path) => `written: ${relative("", resolve(path)) || path}`),
+      "next:",
+      `  ${asCalled(command("start"))}    # the service and the daemon; prints the address and the password`,
+      `  ${asCalled(command("plan"))}     # in another terminal, after a change to sample/people.csv`,
+      "",
+    ].join("\n"),
+  );
   return exitCodes.done;
 }
 

@@ -17,6 +17,39 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
+describe("init --sample", () => {
+  test("writes the sample company, which runs, and never over anything", async () => {
+    const empty = await mkdtemp(join(tmpdir(), "rollcall-sample-"));
+    onTestFinished(() => rm(empty, { recursive: true, force: true }));
+    const made = await rollcall(["init", "--sample"], { cwd: empty });
+    expect(made).toMatchObject({ code: 0, stderr: "" });
+    expect(made.stdout).toContain("written: rollcall.yaml\nwritten: sample\n");
+    expect((await readdir(empty)).toSorted()).toEqual(["rollcall.yaml", "sample"]);
+    const planned = await rollcall(["plan"], { cwd: empty });
+    expect(planned.code).toBe(2);
+    expect(planned.stdout).toContain("203 users and 30 groups created");
+    expect((await readdir(empty)).toSorted()).toEqual(["data", "rollcall.yaml", "sample"]);
+
+    const again = await rollcall(["init", "--sample"], { cwd: empty });
+    expect(again).toMatchObject({ code: 1, stdout: "" });
+    expect(again.stderr).toContain("rollcall.yaml already exists: use an empty folder");
+    await rm(join(empty, "rollcall.yaml"));
+    expect((await rollcall(["init", "--sample"], { cwd: empty })).stderr).toContain("sample already exists");
+    expect(await readdir(empty)).not.toContain("rollcall.yaml");
+  });
+
+  test("goes beside the file that --config names, and not with answers", async () => {
+    const made = await rollcall(["init", "--sample", "--config", "new/c.yaml", "--json"], { cwd: folder });
+    expect(made.code).toBe(0);
+    expect((await readdir(join(folder, "new"))).toSorted()).toEqual(["c.yaml", "sample"]);
+    expect(await readFile(join(folder, "new/c.yaml"), "utf8")).toMatch(
+      /^# yaml-language-server: \$schema=\S+schema.json\n/,
+    );
+    const mixed = await rollcall(["init", "--sample", "--users", "people.csv"], { cwd: folder });
+    expect(mixed).toMatchObject({ code: 1, stderr: expect.stringContaining("cannot be used with option") });
+  });
+});
+
 describe("init without a terminal", () => {
   test("says which flags are missing", async () => {
     const { code, stderr } = await rollcall(["init"], { cwd: folder });
