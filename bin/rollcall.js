@@ -38,7 +38,7 @@ async function run() {
 /** An installed package may belong to another account. The home is not $HOME, which `sudo` may leave to root. */
 function userCache() {
   try {
-    return path.join(os.userInfo().homedir, ".cache", "rollcall", "compile");
+    return path.join(process.env.ROLLCALL_CACHE || path.join(os.userInfo().homedir, ".cache", "rollcall"), "compile");
   } catch {
     return undefined;
   }
