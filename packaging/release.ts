@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -47,25 +47,27 @@ async function release(folder: string, architectures: readonly Architecture[]): 
     const node = fetchNode(work, architecture);
     buildExecutable(installation, node, join(folder, `rollcall-${version}-linux-${architecture}`));
   }
-  await writeFile(join(folder, `rollcall-${version}.cdx.json`), billOfMaterials(join(work, architectures[0] ?? "x64")));
+  await writeFile(join(folder, `rollcall-${version}.cdx.json`), await billOfMaterials());
   await writeFile(join(folder, "NOTES.md"), notesOf(await readFile(join(root, "CHANGELOG.md"), "utf8"), version));
   await writeSums(folder);
   sign(join(folder, "SHA256SUMS"));
 }
 
-/** The CycloneDX document of an installation, with a time and a number that follow from the release. */
-function billOfMaterials(installation: string): string {
-  const npm = [
-    "sbom",
-    "--sbom-format",
-    "cyclonedx",
-    "--sbom-type",
-    "application",
-    "--omit",
-    "dev",
-    "--package-lock-only",
-  ];
-  const document = JSON.parse(run("npm", npm, installation)) as {
+/**
+ * The CycloneDX document of what is installed, on any processor, with a time that follows from the release. Of an
+ * installation with development dependencies npm would leave out all that these need as well (`pg`, `zod`).
+ */
+async function billOfMaterials(): Promise<string> {
+  const folder = join(work, "bill");
+  await mkdir(folder);
+  const { devDependencies: _, ...rest } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as object & {
+    devDependencies: object;
+  };
+  await writeFile(join(folder, "package.json"), JSON.stringify(rest));
+  await copyFile(join(root, "package-lock.json"), join(folder, "package-lock.json"));
+  run("npm", ["install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--prefer-offline"], folder);
+  const npm = ["sbom", "--sbom-format", "cyclonedx", "--sbom-type", "application", "--package-lock-only"];
+  const document = JSON.parse(run("npm", npm, folder)) as {
     serialNumber?: string;
     metadata: { timestamp?: string; component: { name: string } };
   };

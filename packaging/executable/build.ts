@@ -6,9 +6,8 @@ import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { constants, zstdCompressSync } from "node:zlib";
 
-/** Of the libraries, what is never read at run time: declarations, maps, their documents and tests, and the other themes of Pico. */
-const unused =
-  /(?:\.map|\.[cm]?ts|\.md|\.markdown)$|\/(?:tests?|coverage)\/|@picocss\/pico\/(?!package\.json$|LICENSE|css\/pico\.classless\.min\.css$)/;
+/** Of the libraries, what is never read at run time: declarations, maps, their documents and tests. */
+const unused = /\.map$|\.[cm]?ts$|\.md$|\.markdown$|\/(?:tests?|coverage)\//;
 
 /**
  * Writes the executable of an installation.

@@ -48,10 +48,12 @@ function unpacked() {
   const { name, files } = JSON.parse(sea.getAsset("files.json", "utf8"));
   const cache = cacheFolder();
   const folder = path.join(cache, name);
-  makePrivate(cache);
-  if (isWhole(folder, files)) return folder;
-  const temporary = fs.mkdtempSync(path.join(cache, ".unpacking-"));
+  let temporary;
   try {
+    fs.mkdirSync(cache, { recursive: true, mode: 0o700 });
+    refuseOpen(cache);
+    if (isWhole(folder, files)) return folder;
+    temporary = fs.mkdtempSync(path.join(cache, ".unpacking-"));
     const content = zlib.zstdDecompressSync(sea.getRawAsset("files.zst"));
     let at = 0;
     for (const [file, size] of files) {
@@ -68,11 +70,11 @@ function unpacked() {
       if (!isWhole(folder, files)) throw error;
     }
   } catch (error) {
-    throw new Error(`cannot unpack into ${cache}: ${error.message}. $ROLLCALL_CACHE names another folder.`, {
+    throw new Error(`cannot run from ${cache}: ${error.message}. ROLLCALL_CACHE names another folder.`, {
       cause: error,
     });
   } finally {
-    fs.rmSync(temporary, { recursive: true, force: true });
+    if (temporary !== undefined) fs.rmSync(temporary, { recursive: true, force: true });
   }
   return folder;
 }
@@ -91,13 +93,10 @@ function cacheFolder() {
 }
 
 /** What runs is read from there: nobody else may write it. */
-function makePrivate(cache) {
-  fs.mkdirSync(cache, { recursive: true, mode: 0o700 });
+function refuseOpen(cache) {
   const { uid, mode } = fs.lstatSync(cache);
   if (uid !== process.getuid() || (mode & 0o022) !== 0) {
-    throw new Error(
-      `other accounts can write ${cache}, from which the program would run. Run \`chmod go-w\` on it, or set ROLLCALL_CACHE to a folder that only this account can write.`,
-    );
+    throw new Error("other accounts can write there (`chmod go-w` would stop that)");
   }
 }
 

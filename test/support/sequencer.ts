@@ -6,6 +6,7 @@ import type { TestSpecification } from "vitest/node";
  * slowest files: what should be here is named there.
  */
 const longest = [
+  "test/slow/package.test.ts",
   "test/slow/postgres-failover.test.ts",
   "test/slow/crash/runs.test.ts",
   "test/slow/crash/decisions.test.ts",
