@@ -10,6 +10,7 @@ import { localActor } from "#daemon/context.ts";
 import { holdLock } from "#daemon/data-folder.ts";
 import type { startNotifying as start } from "#daemon/notifications.ts";
 import { openStore } from "#daemon/records.ts";
+import type { OpenedStore } from "#daemon/records.ts";
 
 /** How long to wait for another command, which may still be sending notifications, in milliseconds. */
 const lockTimeout = 15_000;
@@ -23,18 +24,9 @@ export async function withCoordinator<Result>(
   context: Context,
   work: (coordinator: CommandCoordinator) => Promise<Result>,
 ): Promise<Result> {
-  const daemon = await findOwnDaemon(context);
-  if (daemon !== undefined) return withDaemon(context, daemon, work);
-  const lock = await holdLock(context.configuration, lockTimeout).catch(async (error: unknown) => {
-    // A daemon may have started meanwhile.
-    const found = await findOwnDaemon(context);
-    if (found === undefined) throw error;
-    return found;
-  });
-  if (!("release" in lock)) return withDaemon(context, lock, work);
-  try {
-    const store = await openStore(context.configuration, context.log);
-    try {
+  return withDaemonOrStore(context, {
+    daemon: (daemon) => withDaemon(context, daemon, work),
+    store: async (store) => {
       const coordinator = await openLocalCoordinator(() => context, store);
       // What several daemons share, the one that leads tells people of.
       const endNotifying =
@@ -46,6 +38,34 @@ export async function withCoordinator<Result>(
         await coordinator.close();
         await endNotifying?.();
       }
+    },
+  });
+}
+
+/**
+ * Lets the daemon of the data folder do something, if one is running; otherwise this process, which opens the store.
+ * @throws as `withCoordinator` does
+ */
+export async function withDaemonOrStore<Result>(
+  context: Pick<Context, "configuration" | "interruption" | "log">,
+  work: {
+    readonly daemon: (daemon: FoundDaemon) => Promise<Result>;
+    readonly store: (store: OpenedStore) => Promise<Result>;
+  },
+): Promise<Result> {
+  const daemon = await findOwnDaemon(context);
+  if (daemon !== undefined) return work.daemon(daemon);
+  const lock = await holdLock(context.configuration, lockTimeout).catch(async (error: unknown) => {
+    // A daemon may have started meanwhile.
+    const found = await findOwnDaemon(context);
+    if (found === undefined) throw error;
+    return found;
+  });
+  if (!("release" in lock)) return work.daemon(lock);
+  try {
+    const store = await openStore(context.configuration, context.log);
+    try {
+      return await work.store(store);
     } finally {
       await store.close();
     }
@@ -55,7 +75,10 @@ export async function withCoordinator<Result>(
 }
 
 /** The daemon of the data folder, if one is running. @throws {UnavailableError} when it does not answer */
-function findOwnDaemon({ configuration, interruption }: Context): Promise<FoundDaemon | undefined> {
+function findOwnDaemon({
+  configuration,
+  interruption,
+}: Pick<Context, "configuration" | "interruption">): Promise<FoundDaemon | undefined> {
   return findDaemon(configuration.data, localActor().name, interruption.stop);
 }
 

@@ -48,6 +48,7 @@ const groups: Readonly<
       "check the configuration, and test every source, target and notification channel",
       () => import("./check.ts"),
     ],
+    account: ["add, list and change accounts and access tokens", () => import("./account.ts")],
     drill: ["rehearse known incidents on a copy, and report what stops them", () => import("./drill.ts")],
     notify: ["test the notification channels", () => import("./notify.ts")],
   },
@@ -134,9 +135,9 @@ function inOrder(args: readonly string[]): string[] {
     // Of a name that nobody knows, Commander says which one was meant.
     return commandNames.includes(rest[0]) || rest[0] === "completion" ? [...rest, "--help"] : rest;
   // Only some commands have others below them, which have the options.
-  const below = /^(?:verify|test|copy)$/.test(rest[0] ?? "") ? 1 : 0;
+  const below = (name === "account" ? /^[a-z]+$/ : /^(?:verify|test|copy)$/).test(rest[0] ?? "") ? 1 : 0;
   // Alone, they show their help.
-  if (below === 0 && /^(?:notify|engine|state)$/.test(name))
+  if (below === 0 && /^(?:account|notify|engine|state)$/.test(name))
     return [name, ...rest.filter((word, place) => !isCommon(word) && !takesValue(rest[place - 1]))];
   return [name, ...rest.slice(0, below), ...args.slice(0, at), ...rest.slice(below)];
 }

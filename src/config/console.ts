@@ -103,3 +103,5 @@ export const consoleSettings = values.section({
 });
 
 export type ConsoleSettings = z.output<typeof consoleSettings>;
+
+export type OidcOptions = z.output<typeof oidc>;

@@ -1,4 +1,4 @@
-import { createHash, createHmac, randomBytes } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { checkMay, isSame } from "#control/access.ts";
 import { Refusal } from "#control/answers.ts";
@@ -6,6 +6,7 @@ import { may } from "#roles.ts";
 import type { Action, Role } from "#roles.ts";
 import type { HostAccounts, LoginResult } from "#service/host.ts";
 import type { Via } from "#state/record.ts";
+import { digestOf, lifetimes, mostSessions } from "#control/sessions.ts";
 import { Throttle } from "#http/throttle.ts";
 import { sessionCookie } from "#wire/routes.ts";
 
@@ -13,6 +14,10 @@ import { sessionCookie } from "#wire/routes.ts";
 export interface Visitor {
   readonly name: string;
   readonly address: string;
+  /** For the audit log: the subject at the OpenID provider, with its issuer; the target whose user they are. */
+  readonly id?: string | undefined;
+  /** The id of their account, of those of Rollcall and the OpenID provider. */
+  readonly account?: string | undefined;
   /** The value of the session's cookie. */
   readonly token: string;
   /** Absent: they may not look at the syncs. */
@@ -24,28 +29,34 @@ export interface Visitor {
   readonly target?: string | undefined;
 }
 
-/** What a person signs in with. `target` where there are several. */
+/** What a person signs in with, and whose account it is: the `value` of a choice. */
 export interface Credentials {
   readonly username: string;
   readonly password: string;
-  readonly target: string;
+  readonly of: string;
 }
 
-/** The accounts that can sign in. */
+/** Whose accounts somebody may choose from: `with an account of {label}`. */
+export interface Choice {
+  readonly value: string;
+  readonly label: string;
+}
+
+/** Accounts that can sign in, with their sessions. */
 export interface Accounts {
-  /** Whose they are, for a person: `the service`. */
-  readonly of: string;
   /** The name of the session's cookie, and whether it travels over TLS only. */
   readonly cookie: string;
   readonly secure: boolean;
-  /** The targets to choose from; none: there is nothing to choose. */
-  readonly targets: () => readonly string[];
+  choices(): Promise<readonly Choice[]>;
   /** Who is signed in. @param isUse whether this counts as a use of the session, from which its idle time begins anew */
   find(request: FastifyRequest, isUse: boolean): Promise<Visitor | undefined>;
   /** @throws {RollcallError} when the account cannot be checked */
-  signIn(request: FastifyRequest, credentials: Credentials): Promise<LoginResult>;
-  signOut(visitor: Visitor): Promise<void>;
+  signIn(request: FastifyRequest, credentials: Credentials): Promise<SignInResult>;
+  /** @returns where the browser ends the session at the OpenID provider, too */
+  signOut(visitor: Visitor): Promise<string | undefined>;
 }
+
+export type SignInResult = LoginResult | { readonly outcome: "disabled" };
 
 /** Whether they may do something with the syncs of a target: by default, approve, reject, run and undo. */
 export function mayDecide({ role, target }: Visitor, of: string, action: Action = "decide"): boolean {
@@ -59,9 +70,9 @@ export function checkMayDecide(visitor: Visitor, of: string, action: Action = "d
     throw new Refusal(403, `${visitor.name} is a user of the target ${visitor.target}; this is about the target ${of}`);
 }
 
-/** An account among those of all targets. */
-export function accountOf({ target = "", name }: Pick<Visitor, "target" | "name">): string {
-  return JSON.stringify([target, name]);
+/** An account among all. */
+export function accountOf({ via, id = "", name }: Pick<Visitor, "via" | "id" | "name">): string {
+  return JSON.stringify([via, id, name]);
 }
 
 /** What every form of a session carries: a page of another site cannot know it. It says nothing about the session. */
@@ -81,10 +92,9 @@ export function checkToken(visitor: Visitor, given: string | null | undefined): 
  */
 export function serviceAccounts(host: HostAccounts, viewers: boolean): Accounts {
   return {
-    of: "the service",
     cookie: sessionCookie,
     secure: host.secure,
-    targets: () => [],
+    choices: async () => [{ value: ":service", label: "the service" }],
     find: async (request, isUse) => {
       const found = await host.find(request, isUse);
       if (found === undefined) return undefined;
@@ -92,7 +102,10 @@ export function serviceAccounts(host: HostAccounts, viewers: boolean): Accounts 
       return { ...user, via: "service", role: roleOf(isAdministrator, viewers) };
     },
     signIn: (request, credentials) => host.signIn(request, credentials),
-    signOut: ({ token }) => host.signOut(token),
+    signOut: async ({ token }) => {
+      await host.signOut(token);
+      return undefined;
+    },
   };
 }
 
@@ -102,7 +115,11 @@ function roleOf(isAdministrator: boolean, viewers: boolean): Role | undefined {
 }
 
 /** Checks a name and a password with a target. @throws {RollcallError} when it does not answer */
-export type VerifyAccount = (credentials: Credentials) => Promise<"administrator" | "user" | "wrong">;
+export type VerifyAccount = (credentials: {
+  readonly username: string;
+  readonly password: string;
+  readonly target: string;
+}) => Promise<"administrator" | "user" | "wrong">;
 
 export interface TargetAccountsOptions {
   /** The targets of the configuration, as it is now. */
@@ -113,12 +130,6 @@ export interface TargetAccountsOptions {
   /** In epoch milliseconds; default: the clock. */
   readonly now?: () => number;
 }
-
-/** How long a session lasts without a request, and at most, in milliseconds. */
-const lifetimes = { idle: 3 * 3_600_000, most: 12 * 3_600_000 } as const;
-
-/** The most sessions of an account at a time. Of more, those end that have not been used for the longest. */
-const capacity = 100;
 
 /** Slower than a target is, so that no stranger uses up what the target allows this machine. */
 const logins = { attempts: 5, window: 300_000, lockout: 300_000 } as const;
@@ -135,10 +146,9 @@ export function targetAccounts({ targets, verify, viewers, now = Date.now }: Tar
   const cookie = "rollcall_console";
 
   return {
-    of: "the target",
     cookie,
     secure: false,
-    targets: () => (targets().length > 1 ? targets() : []),
+    choices: async () => targets().map((target) => ({ value: target, label: `the target ${target}` })),
     find: async (request, isUse) => {
       const token = request.cookies[cookie];
       const session = token === undefined ? undefined : sessions.get(digestOf(token));
@@ -153,12 +163,13 @@ export function targetAccounts({ targets, verify, viewers, now = Date.now }: Tar
     },
     signIn: async (request, credentials) => {
       const [only] = targets();
-      const target = targets().includes(credentials.target) ? credentials.target : (only ?? "");
-      const end = await throttle.begin(`${target} ${credentials.username}`, addressOf(request));
+      const { username, password, of } = credentials;
+      const target = targets().includes(of) ? of : (only ?? "");
+      const end = await throttle.begin(`${target} ${username}`, addressOf(request));
       if (typeof end !== "function") return { outcome: "throttled", retryAfter: end.retryAfter };
       let is: Awaited<ReturnType<VerifyAccount>>;
       try {
-        is = await verify({ ...credentials, target });
+        is = await verify({ username, password, target });
       } catch (error) {
         await end("undecided");
         throw error;
@@ -172,12 +183,13 @@ export function targetAccounts({ targets, verify, viewers, now = Date.now }: Tar
       const isAdministrator = is === "administrator";
       const time = now();
       const session: Session = {
-        name: credentials.username,
+        name: username,
         via: "target",
         role: roleOf(isAdministrator, viewers),
         // The page says where that is done.
         mayLoad: isAdministrator,
         target,
+        id: target,
         opened: time,
         lastUsed: time,
       };
@@ -185,13 +197,14 @@ export function targetAccounts({ targets, verify, viewers, now = Date.now }: Tar
       const own = [...sessions].filter(([, each]) => accountOf(each) === accountOf(session));
       const surplus = own
         .sort(([, a], [, b]) => a.lastUsed - b.lastUsed)
-        .slice(0, Math.max(0, own.length + 1 - capacity));
+        .slice(0, Math.max(0, own.length + 1 - mostSessions));
       for (const [digest] of surplus) sessions.delete(digest);
       sessions.set(digestOf(token), session);
       return { outcome: "opened", token };
     },
     signOut: async ({ token }) => {
       sessions.delete(digestOf(token));
+      return undefined;
     },
   };
 }
@@ -200,10 +213,6 @@ function hasEnded({ opened, lastUsed }: Session, time: number): boolean {
   return time - lastUsed >= lifetimes.idle || time - opened >= lifetimes.most;
 }
 
-function addressOf({ raw }: FastifyRequest): string {
-  return (raw.socket.remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/i, "");
-}
-
-function digestOf(token: string): string {
-  return createHash("sha256").update(token).digest("base64url");
+function addressOf({ exchange }: FastifyRequest): string {
+  return exchange.address;
 }

@@ -5,11 +5,13 @@ import cookie from "@fastify/cookie";
 import helmet from "@fastify/helmet";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Host } from "#control/access.ts";
-import { may } from "#roles.ts";
+import { may, refusalOf } from "#roles.ts";
 import { answerOf, Refusal } from "#control/answers.ts";
 import { messageOf } from "#errors.ts";
+import type { ConsoleSettings } from "#config/console.ts";
+import { addAccountPages } from "./account-routes.ts";
 import { checkToken, serviceAccounts, targetAccounts } from "./accounts.ts";
-import type { Accounts, TargetAccountsOptions, Visitor } from "./accounts.ts";
+import type { TargetAccountsOptions, Visitor } from "./accounts.ts";
 import { addAuditPages } from "./audit-routes.ts";
 import { addDocuments } from "./documents.ts";
 import { addDoubtPages } from "./doubt-routes.ts";
@@ -18,8 +20,13 @@ import type { AppOptions, Send } from "./context.ts";
 import { byItself, layout } from "./layout.ts";
 import type { Frame } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
-import { signIn } from "#console/pages/sign-in.ts";
+import { signedOut, signIn } from "#console/pages/sign-in.ts";
+import type { SignInPage } from "#console/pages/sign-in.ts";
 import { root } from "#root.ts";
+import { Oidc, oidcPaths } from "./oidc.ts";
+import { addOidcRoutes } from "./oidc-routes.ts";
+import { AllAccounts, OwnAccounts } from "./own-accounts.ts";
+import type { OwnAccountsOptions } from "./own-accounts.ts";
 import { addLoadPages } from "./load-routes.ts";
 import { addPeoplePages } from "./people-routes.ts";
 import { addPinboardPages } from "./pinboard-routes.ts";
@@ -30,8 +37,11 @@ import { addSearchPage } from "./search-routes.ts";
 import { addSyncPages } from "./sync-routes.ts";
 
 export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | "pinboards"> {
+  readonly settings: ConsoleSettings;
   /** Where accounts are checked that no service on this listener has. */
-  readonly targets: TargetAccountsOptions;
+  readonly targets: Omit<TargetAccountsOptions, "viewers">;
+  /** The accounts of Rollcall. */
+  readonly own: Omit<OwnAccountsOptions, "oidc" | "secure">;
 }
 
 const asset = (name: string): string => fileURLToPath(new URL(`src/console/assets/${name}`, root));
@@ -83,9 +93,17 @@ const policy = {
 };
 
 /** Adds the pages to a server, with hooks, headers and errors of their own. */
-export function addConsole(server: FastifyInstance, host: Host, { targets, ...options }: ConsoleOptions): void {
-  const accounts =
-    host.accounts === undefined ? targetAccounts(targets) : serviceAccounts(host.accounts, options.viewers);
+export function addConsole(
+  server: FastifyInstance,
+  host: Host,
+  { targets, settings, own, ...options }: ConsoleOptions,
+): void {
+  const { viewers, publicUrl = "", oidc } = settings;
+  const foreign =
+    host.accounts === undefined ? targetAccounts({ ...targets, viewers }) : serviceAccounts(host.accounts, viewers);
+  const secure = host.accounts?.secure === true || (oidc !== undefined && publicUrl.startsWith("https:"));
+  const provider = oidc && new Oidc(oidc, publicUrl);
+  const accounts = new AllAccounts(new OwnAccounts({ ...own, oidc: provider, secure }), foreign);
   const { loads, pinboards } = host;
   void server.register(async (app) => openApp(app, { ...options, accounts, loads, pinboards }));
 }
@@ -154,7 +172,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
   addDocuments(app);
   const pages = addSession(app, options, send);
   await app.register(async (scope) => {
-    protect(scope, accounts);
+    protect(scope, accounts, send);
     addPages(scope, options, send);
     addPlanPages(scope, options, send);
     addAuditPages(scope, options, send);
@@ -165,6 +183,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     addSyncPages(scope, options, send);
     addSearchPage(scope, options, send);
     addLoadPages(scope, options, send);
+    addAccountPages(scope, options, send);
   });
   // Everything else on the listener is answered as if the console did not exist.
   for (const section of new Set([...pages].map((page) => page.split("/", 2).join("/"))))
@@ -202,25 +221,30 @@ const titles: ReadonlyMap<number, string> = new Map([
 ]);
 
 /** What answers GET and is nowhere to go to. */
-const notPages: ReadonlySet<string> = new Set(["/sign-in", "/assets/:file", "/events"]);
+const notPages: ReadonlySet<string> = new Set([
+  "/sign-in",
+  oidcPaths.begin,
+  oidcPaths.back,
+  "/assets/:file",
+  "/events",
+]);
 
 /** Sign in and out. Called before the pages are added. @returns the paths of all pages, once they are added */
-function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send): ReadonlySet<string> {
+function addSession(app: FastifyInstance, { accounts, log }: AppOptions, send: Send): ReadonlySet<string> {
   const pages = new Set<string>();
+  const { oidc } = accounts.own.options;
   app.addHook("onRoute", ({ method, url }) => {
     if (method === "GET" && !notPages.has(url)) pages.add(url);
   });
-  const page = (
+  const page = async (
     request: FastifyRequest,
     reply: FastifyReply,
-    more: Partial<Parameters<typeof signIn>[0]>,
-  ): FastifyReply =>
-    send(
-      request,
-      reply,
-      { title: "Sign in" },
-      signIn({ next: "/", targets: accounts.targets(), of: accounts.of, ...more }),
-    );
+    more: Omit<SignInPage, "choices" | "provider">,
+  ): Promise<FastifyReply> => {
+    const provider = oidc && { name: oidc.name, problem: await oidc.problem() };
+    const choices = await accounts.choices();
+    return send(request, reply, { title: "Sign in" }, signIn({ choices, provider, ...more }));
+  };
 
   app.get("/sign-in", async (request, reply) => {
     const { next, unsent } = request.query as { next?: unknown; unsent?: unknown };
@@ -230,29 +254,40 @@ function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send):
   app.post("/sign-in", async (request, reply) => {
     const form = formOf(request);
     const [username, password] = [form.get("username") ?? "", form.get("password") ?? ""];
-    const [target, next] = [form.get("target") ?? "", ownPath(form.get("next"), pages)];
-    const retry = { next, username, target };
-    const result = await accounts.signIn(request, { username, password, target }).catch((error: unknown) => {
+    const [of, next] = [form.get("of") ?? "", ownPath(form.get("next"), pages)];
+    const retry = { next, username, of };
+    const result = await accounts.signIn(request, reply, { username, password, of }).catch((error: unknown) => {
       const { status, document } = answerOf(error);
       if (status === 500) throw error;
       reply.code(status);
       return { outcome: "failed", message: document.error.message } as const;
     });
-    if (result.outcome === "failed") return page(request, reply, { ...retry, problem: result });
-    if (result.outcome === "wrong") return page(request, reply.code(401), { ...retry, problem: "wrong" });
-    if (result.outcome === "throttled") {
-      reply.code(429).header("retry-after", result.retryAfter);
-      return page(request, reply, { ...retry, problem: result });
+    switch (result.outcome) {
+      case "opened":
+        return reply.redirect(next, 303);
+      case "failed":
+        return page(request, reply, { ...retry, problem: result });
+      case "throttled":
+        reply.code(429).header("retry-after", result.retryAfter);
+        return page(request, reply, { ...retry, problem: result });
+      default:
+        return page(request, reply.code(401), { ...retry, problem: result.outcome });
     }
-    // Lax: a link in a mail must find the session.
-    const options = { path: "/", httpOnly: true, sameSite: "lax", secure: accounts.secure } as const;
-    return reply.setCookie(accounts.cookie, result.token, options).redirect(next, 303);
   });
+  if (oidc !== undefined)
+    addOidcRoutes(app, {
+      accounts,
+      oidc,
+      log,
+      ownPath: (path) => ownPath(path, pages),
+      show: (request, reply, title, content) => send(request, reply, { title }, content),
+      failed: (request, reply, next, message) => page(request, reply, { next, problem: { message } }),
+    });
   return pages;
 }
 
 /** What every page needs: a session, of somebody who may look; and to change something, the token of its forms. */
-function protect(scope: FastifyInstance, accounts: Accounts): void {
+function protect(scope: FastifyInstance, accounts: AllAccounts, send: Send): void {
   scope.addHook("onRequest", async (request, reply) => {
     const visitor = await accounts.find(request, isUse(request));
     if (visitor === undefined) {
@@ -273,13 +308,20 @@ function protect(scope: FastifyInstance, accounts: Accounts): void {
     if (visitor.role === undefined && url !== "/sign-out")
       throw new Refusal(
         403,
-        `the account ${visitor.name} lacks the administration privilege, and \`console.viewers\` is false`,
+        visitor.account === undefined
+          ? `the account ${visitor.name} lacks the administration privilege, and \`console.viewers\` is false`
+          : refusalOf(visitor, "look"),
       );
     return undefined;
   });
   scope.post("/sign-out", async (request, reply) => {
-    if (request.visitor !== undefined) await accounts.signOut(request.visitor);
-    return reply.clearCookie(accounts.cookie, { path: "/" }).redirect("/sign-in", 303);
+    const away = request.visitor && (await accounts.signOut(request.visitor, request, reply));
+    const { oidc } = accounts.own.options;
+    if (away === undefined || oidc === undefined) return reply.redirect("/sign-in", 303);
+    // Not as a redirect: browsers let a form lead only where the policy allows, and nobody knows where the provider sends people on to.
+    request.visitor = undefined;
+    reply.header("refresh", `0; url=${away}`);
+    return send(request, reply, { title: "Signed out" }, signedOut(oidc.name, away));
   });
 }
 

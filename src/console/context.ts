@@ -11,7 +11,8 @@ import { UnavailableError } from "#errors.ts";
 import type { FileSample, HostedLoads, HostedTable, HostPinboards } from "#service/host.ts";
 import type { Actor } from "#state/record.ts";
 import type { LoadRequest } from "#wire/loads.ts";
-import type { Accounts, Visitor } from "./accounts.ts";
+import type { Visitor } from "./accounts.ts";
+import type { AllAccounts } from "./own-accounts.ts";
 import type { Html } from "./html.ts";
 import type { Frame } from "./layout.ts";
 
@@ -53,7 +54,6 @@ export interface FormatGuess {
 export interface AppOptions {
   readonly version: string;
   readonly log: Logger;
-  readonly viewers: boolean;
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
   readonly plans: RunPlans;
   readonly people: People;
@@ -62,7 +62,7 @@ export interface AppOptions {
   readonly guessFormat: GuessFormat;
   /** The tables and loads of the service whose listener this is; undefined: there is none. */
   readonly loads: HostedLoads | undefined;
-  readonly accounts: Accounts;
+  readonly accounts: AllAccounts;
   /** Of the service whose listener has the console. */
   readonly pinboards?: HostPinboards | undefined;
 }
@@ -77,8 +77,8 @@ export type Send = (
 
 /** Whoever is signed in, for the journal and the audit log. @throws {Refusal} 401 */
 export function actorOf(request: FastifyRequest): Actor {
-  const { name, address, via, target } = visitorOf(request);
-  return { name, from: address, via, ...(target === undefined ? {} : { id: target }) };
+  const { name, address, via, id } = visitorOf(request);
+  return { name, from: address, via, ...(id !== undefined && { id }) };
 }
 
 /** The fields of a form. */

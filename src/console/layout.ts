@@ -25,6 +25,7 @@ export interface Frame {
     | "connections"
     | "loads"
     | "audit"
+    | "accounts"
     | undefined;
   /** The parts that this console does not have. */
   readonly hidden?: readonly Frame["section"][] | undefined;
@@ -62,6 +63,7 @@ const sections = [
   { name: "pinboards", href: "/pinboards", label: "Pinboards" },
   { name: "loads", href: "/loads", label: "Loads" },
   { name: "audit", href: "/audit", label: "Audit" },
+  { name: "accounts", href: "/accounts", label: "Accounts" },
 ] as const;
 
 /** The header of requests that an open page makes by itself. */
@@ -139,7 +141,8 @@ function side({ section, hidden = [], version }: Frame, visitor: Visitor): Html 
     <form method="post" action="/sign-out" class="visitor">
       ${tokenField(visitor)}
       <span
-        ><bdi>${visitor.name}</bdi>${visitor.target !== undefined && html` of <bdi>${visitor.target}</bdi>`}
+        ><a href="/account"><bdi>${visitor.name}</bdi></a
+        >${visitor.target !== undefined && html` of <bdi>${visitor.target}</bdi>`}
         <small>${visitor.role !== "administrator" && `${visitor.role ?? "no role"} · `}Rollcall ${version}</small></span
       >
       <button type="submit" title="Sign out">${icon("leave")}<span class="aloud">Sign out</span></button>
@@ -201,6 +204,7 @@ export function placesOf(
 /** Who may not look at the syncs has their loads; who may only look cannot try rules. */
 function isFor({ role, mayLoad }: Visitor, section: Frame["section"]): boolean {
   if (section === "loads") return mayLoad === true;
+  if (section === "accounts") return may(role, "manage accounts");
   return may(role, section === "rules" ? "try rules" : "look");
 }
 

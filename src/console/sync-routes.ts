@@ -16,11 +16,7 @@ import type { Connection } from "#console/pages/connections.ts";
 import { runNow } from "#console/pages/run-now.ts";
 
 /** Adds the pages of sources and targets, and the one that begins a run. */
-export function addSyncPages(
-  scope: FastifyInstance,
-  { control, connections: known, accounts }: AppOptions,
-  send: Send,
-): void {
+export function addSyncPages(scope: FastifyInstance, { control, connections: known }: AppOptions, send: Send): void {
   scope.get("/syncs/:sync/run", async (request, reply) => {
     const configured = decidable(request);
     const standing = standingOf(configured.sync);
@@ -133,7 +129,7 @@ export function addSyncPages(
   function isOfTheirs({ target }: Visitor, what: Checked, name: string): boolean {
     if (target === undefined) return true;
     if (what === "target") return target === name;
-    if (what === "source") return accounts.targets().length === 0;
+    if (what === "source") return known.targets().length < 2;
     return known.syncs().some((each) => each.sync === name && each.target === target);
   }
 

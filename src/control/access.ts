@@ -4,8 +4,10 @@ import type { Host as ServiceHost } from "#service/host.ts";
 import { may, refusalOf } from "#roles.ts";
 import type { Action, Role } from "#roles.ts";
 import type { Actor } from "#state/record.ts";
+import { actorFor } from "./accounts.ts";
 import { Refusal } from "./answers.ts";
 import type { Listening } from "./events.ts";
+import type { Sessions } from "./sessions.ts";
 
 /** The header that names the account a command runs under, percent-encoded. It is a claim, not a proof. */
 export const accountHeader = "x-rollcall-account";
@@ -24,15 +26,28 @@ export function checkMay(who: { readonly name: string; readonly role?: Role | un
   if (!may(who.role, action)) throw new Refusal(403, refusalOf(who, action));
 }
 
+/** What a request can prove who sends it with. */
+export interface Proofs {
+  /** The daemon's own, for whoever can read its data folder. */
+  readonly token: string;
+  /** Those of people. */
+  readonly sessions: Pick<Sessions, "findToken">;
+}
+
+/** @throws {Refusal} 403: whoever sends the request may not, and who may */
+export function permit({ actor: { name }, role }: FastifyRequest, action: Action): void {
+  checkMay({ name, role }, action);
+}
+
 /**
- * Who sends the request: the holder of the token, or an administrator of the service.
+ * Who sends the request: the holder of a token, or an administrator of the service.
  *
  * The server refuses pages of other sites what changes something. It must also be `application/json`, which a form cannot send,
  * and which a script of another site can send only after a preflight that nobody answers here.
  * @throws {Refusal} 401, 403, 415; and what `host` throws
  */
-export async function authenticate(request: FastifyRequest, host: Host, token: string): Promise<Caller> {
-  const caller = await callerOf(request, host, token);
+export async function authenticate(request: FastifyRequest, host: Host, proofs: Proofs): Promise<Caller> {
+  const caller = await callerOf(request, host, proofs);
   if (request.method === "GET") return caller;
   const contentType = request.exchange.contentType ?? "none";
   if (!/^application\/json *(?:;|$)/i.test(contentType))
@@ -40,23 +55,40 @@ export async function authenticate(request: FastifyRequest, host: Host, token: s
   return caller;
 }
 
-async function callerOf(request: FastifyRequest, host: Host, token: string): Promise<Caller> {
+async function callerOf(request: FastifyRequest, host: Host, { token, sessions }: Proofs): Promise<Caller> {
   const given = bearerOf(request);
   if (given !== undefined) {
-    if (!isSame(given, token)) throw unauthorised("the token is not that of this daemon; it is new at every start");
-    const actor = { name: accountOf(request), from: "command line", via: "command line" } as const;
-    return { actor, role: "administrator" };
+    if (isSame(given, token)) {
+      const actor = { name: accountOf(request), from: "command line", via: "command line" } as const;
+      return { actor, role: "administrator" };
+    }
+    const found = await sessions.findToken(given);
+    if (found === undefined)
+      throw unauthorised(
+        given.startsWith("rollcall_")
+          ? "the access token has expired or was revoked, or its account is disabled"
+          : "the token is not that of this daemon; it is new at every start",
+      );
+    const { account, proof } = found;
+    if (account.role === undefined) throw new Refusal(403, refusalOf(account, "look"));
+    return { actor: actorFor(account, request.exchange.address, proof.name), role: account.role };
   }
   if (host.administrator === undefined)
-    throw unauthorised("expected `Authorization: Bearer` with the token of data/daemon/control.json");
+    throw unauthorised(
+      "expected `Authorization: Bearer` with an access token, or with the token of data/daemon/control.json",
+    );
   const { name, address } = await host.administrator(request);
   return { actor: { name, from: address, via: "service" }, role: "administrator" };
 }
 
-/** The session that an administrator listens with; undefined: the holder of the token listens. */
-export function listeningOf(request: FastifyRequest, { accounts }: Host): Listening | undefined {
-  if (accounts === undefined || bearerOf(request) !== undefined) return undefined;
-  const isAllowed = async (): Promise<boolean> => (await accounts.find(request, false))?.isAdministrator === true;
+/** The session or the token that somebody listens with; undefined: the holder of the daemon's own token listens. */
+export function listeningOf(request: FastifyRequest, { accounts }: Host, { sessions }: Proofs): Listening | undefined {
+  const given = bearerOf(request);
+  if (request.actor.via === "command line" || (given === undefined && accounts === undefined)) return undefined;
+  const isAllowed = async (): Promise<boolean> =>
+    given === undefined
+      ? (await accounts?.find(request, false))?.isAdministrator === true
+      : may((await sessions.findToken(given))?.account.role, "look");
   return { account: request.actor.name, isAllowed };
 }
 

@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { command } from "#commands.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
+import type { Role } from "#roles.ts";
 import type { Approval, Begun, CommandCoordinator, RunRequest } from "#sync/coordinator/coordinator.ts";
 import { recordOf } from "#state/record.ts";
 import type { RunDocument, RunRecord, Stage, SyncStatus } from "#state/record.ts";
@@ -44,6 +45,33 @@ export async function findDaemon(data: string, account: string, signal: AbortSig
 export async function reloadDaemon({ connection }: FoundDaemon, signal: AbortSignal): Promise<string> {
   const { value } = await connection.request(controlRoutes.reload, signal);
   return (value as Pick<Status, "configuration">).configuration.file;
+}
+
+/** Where accounts are changed: by a daemon, or in the store. */
+export interface AccountChanges {
+  add(account: { readonly name: string; readonly role: Role; readonly password: string }): Promise<unknown>;
+  change(
+    name: string,
+    changes: {
+      readonly role?: Role | undefined;
+      readonly disabled?: boolean | undefined;
+      readonly password?: string | undefined;
+    },
+  ): Promise<unknown>;
+  remove(name: string): Promise<unknown>;
+  revoke(id: string): Promise<unknown>;
+}
+
+/** Changes accounts over a daemon. */
+export function accountsOver({ connection }: FoundDaemon, signal: AbortSignal): AccountChanges {
+  const ask = (route: Route, body: object): Promise<unknown> => connection.request(route, signal, body);
+  return {
+    add: (account) => ask(controlRoutes.addAccount, account),
+    change: (name, { role, disabled, password }) =>
+      ask(ofControl(controlRoutes.changeAccount, name), { role, disabled, password }),
+    remove: (name) => ask(ofControl(controlRoutes.removeAccount, name), {}),
+    revoke: (id) => ask(ofControl(controlRoutes.revokeToken, id), {}),
+  };
 }
 
 /** What a remote run reports while it is under way. */

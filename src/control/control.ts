@@ -6,11 +6,14 @@ import type { ReadAudit } from "#state/audit/list.ts";
 import { eventDocument, runDocument } from "#state/record.ts";
 import type { Actor, RunDocument, RunRecord, Stage } from "#state/record.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
+import type { Proofs } from "./access.ts";
+import type { Accounts } from "./accounts.ts";
+import type { Sessions } from "./sessions.ts";
 import { EventStreams } from "./events.ts";
 
-export interface ControlOptions {
-  /** Proves that a command may read the data folder. */
-  readonly token: string;
+export interface ControlOptions extends Proofs {
+  readonly sessions: Sessions;
+  readonly accounts: Accounts;
   readonly version: string;
   /** ISO 8601. */
   readonly startedAt: string;

@@ -6,7 +6,8 @@ import { runDocument, stateName } from "#state/record.ts";
 import type { Actor, RunDocument, RunRecord, SyncStatus } from "#state/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
-import { authenticate, checkMay, listeningOf } from "./access.ts";
+import { addAccountRoutes, isOpenRoute } from "./account-routes.ts";
+import { authenticate, listeningOf, permit } from "./access.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf, orConflict } from "./answers.ts";
 import { changesAsJson } from "./answers.ts";
@@ -41,13 +42,14 @@ export function addControlRoutes(app: FastifyInstance, host: Host, control: Cont
     prepare(scope, host, control);
     addQueries(scope, host, control);
     addCommands(scope, control);
+    addAccountRoutes((route, handle) => add(scope, route, handle), control.options);
     done();
   };
   app.register(routes, { prefix: controlRoot });
 }
 
 /** What all routes share: authentication, JSON bodies and error answers. */
-function prepare(scope: FastifyInstance, host: Host, { options: { token, log }, isStopping, events }: Control): void {
+function prepare(scope: FastifyInstance, host: Host, { options, isStopping, events }: Control): void {
   scope.decorateRequest("actor");
   scope.decorateRequest("role");
   scope.removeAllContentTypeParsers();
@@ -55,7 +57,8 @@ function prepare(scope: FastifyInstance, host: Host, { options: { token, log }, 
     parseBody(body),
   );
   scope.addHook("onRequest", async (request) => {
-    ({ actor: request.actor, role: request.role } = await authenticate(request, host, token));
+    if (!isOpenRoute(request))
+      ({ actor: request.actor, role: request.role } = await authenticate(request, host, options));
     if (isStopping() && request.method !== "GET") throw new Refusal(503, "the daemon is stopping");
   });
   scope.addHook("preClose", (closed) => {
@@ -64,7 +67,8 @@ function prepare(scope: FastifyInstance, host: Host, { options: { token, log }, 
   });
   scope.setErrorHandler((error, request, reply) => {
     const { status, headers, document, unexpected } = answerOf(error);
-    if (unexpected) log.error({ err: error }, `${request.method} ${request.routeOptions.url}: ${messageOf(error)}`);
+    if (unexpected)
+      options.log.error({ err: error }, `${request.method} ${request.routeOptions.url}: ${messageOf(error)}`);
     return reply.code(status).headers(headers).send(document);
   });
   scope.setNotFoundHandler((request) => {
@@ -75,10 +79,11 @@ function prepare(scope: FastifyInstance, host: Host, { options: { token, log }, 
 function addQueries(
   scope: FastifyInstance,
   host: Host,
-  { options: { version, startedAt }, daemon, events, outcomeOf, progressOf }: Control,
+  { options, daemon, events, outcomeOf, progressOf }: Control,
 ): void {
   add(scope, controlRoutes.status, (): Status => {
     const { configuration, coordinator } = daemon();
+    const { version, startedAt } = options;
     return { pid: process.pid, version, startedAt, configuration: configuration(), syncs: coordinator.syncs() };
   });
   add(scope, controlRoutes.syncs, () => ({ syncs: daemon().coordinator.syncs() }));
@@ -115,7 +120,7 @@ function addQueries(
   add(scope, controlRoutes.events, (request, reply) => {
     const lastId = request.headers["last-event-id"];
     const since = typeof lastId === "string" ? lastId : undefined;
-    return reply.type("text/event-stream").send(events.open(since, listeningOf(request, host)));
+    return reply.type("text/event-stream").send(events.open(since, listeningOf(request, host, options)));
   });
 }
 
@@ -175,11 +180,6 @@ function addCommands(scope: FastifyInstance, { daemon, track }: Control): void {
 /** What beginning or approving a run is, for `checkMay`. */
 export function actionOf({ overrides = [] }: { readonly overrides?: readonly string[] | undefined }): Action {
   return overrides.length === 0 ? "decide" : "override";
-}
-
-/** @throws {Refusal} 403 */
-function permit({ actor: { name }, role }: FastifyRequest, action: Action): void {
-  checkMay({ name, role }, action);
 }
 
 function runOf(coordinator: Coordinator, request: FastifyRequest): RunRecord {

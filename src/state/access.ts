@@ -53,6 +53,10 @@ const access = z.object({
   logouts: z.record(z.string(), z.string()),
 });
 
+export type Account = z.output<typeof account>;
+export type Session = z.output<typeof session>;
+export type AccessToken = z.output<typeof token>;
+
 /** Who may use the console and the API, and how they prove it. It holds no secret in the clear. */
 export type Access = z.output<typeof access>;
 

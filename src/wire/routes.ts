@@ -83,6 +83,18 @@ export const controlRoutes = {
   reject: { method: "POST", path: "/runs/:id/reject" },
   undo: { method: "POST", path: "/runs/:id/undo" },
   reload: { method: "POST", path: "/reload" },
+  /** Whoever asks: their name, how they proved it, and their role. */
+  caller: { method: "GET", path: "/caller" },
+  accounts: { method: "GET", path: "/accounts" },
+  addAccount: { method: "POST", path: "/accounts" },
+  changeAccount: { method: "POST", path: "/accounts/:id" },
+  removeAccount: { method: "POST", path: "/accounts/:id/remove" },
+  tokens: { method: "GET", path: "/tokens" },
+  revokeToken: { method: "POST", path: "/tokens/:id/revoke" },
+  /** A token for a name and a password: needs neither a token nor a session. */
+  logIn: { method: "POST", path: "/login" },
+  /** Revokes the token that it is asked with. */
+  logOut: { method: "POST", path: "/logout" },
   events: { method: "GET", path: "/events" },
 } as const satisfies Record<string, Route>;
 

@@ -7,6 +7,7 @@ import type { Daemon } from "#control/control.ts";
 import { addControlRoutes } from "#control/routes.ts";
 import { startControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
+import { accountsIn } from "./accounts.ts";
 import { createToken } from "#control/access.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import { chainIn } from "#state/folder/chain.ts";
@@ -43,7 +44,7 @@ export async function startControl(
   const log = pino({ level: "trace" }, { write: (line: string) => lines.push(line) });
   let stopping = false;
   const configuration = { file: "/etc/rollcall/rollcall.yaml", digest: "d1" };
-  const control = new Control({ token, version: "1.2.3", startedAt, log });
+  const control = new Control({ token, ...accountsIn(data), version: "1.2.3", startedAt, log });
   const audit: Daemon["audit"] = (options) => verifyAudit(chainIn(data), options);
   if (coordinator !== undefined)
     control.attach({ coordinator, reload, changes, audit, configuration: () => configuration });

@@ -19,7 +19,9 @@ import type { Actor } from "#state/record.ts";
 import type { Embedded } from "#daemon/embedded.ts";
 import { verifyAccount } from "#daemon/wiring.ts";
 import type { addConsole, ConsoleOptions } from "#console/app.ts";
-import type { Reader } from "#state/store.ts";
+import { Accounts } from "#control/accounts.ts";
+import { Sessions } from "#control/sessions.ts";
+import type { Reader, Store } from "#state/store.ts";
 import { Connections } from "#daemon/connections.ts";
 import { People } from "#daemon/people.ts";
 import { Trials } from "#daemon/trials.ts";
@@ -44,6 +46,8 @@ export interface DaemonApiOptions {
   readonly log: Logger;
   /** Finds the service of this data folder, whose accounts may sign in to the console of a daemon alone. */
   readonly embedded: Embedded;
+  /** Where accounts and sessions are, and the audit log. */
+  readonly store: Pick<Store, "access" | "audit" | "lease">;
   /** Further routes for its own listener. */
   readonly besides: AddRoutes;
   /** Conditions for that listener to be ready: each returns a problem for a person, or undefined. */
@@ -57,6 +61,8 @@ export class DaemonApi {
   readonly #plans: RunPlans;
   readonly #token = createToken();
   readonly #startedAt = new Date().toISOString();
+  readonly #accounts: Accounts;
+  readonly #sessions: Sessions;
   readonly #control: Control;
   readonly #people: People;
   readonly #connections: Connections;
@@ -76,13 +82,22 @@ export class DaemonApi {
   }
 
   private constructor(options: DaemonApiOptions, state: Reader, addConsole: AddConsole | undefined) {
-    const { configuration, version, embedded, log } = options;
+    const { configuration, version, embedded, store, log } = options;
     const current = (): Configuration => this.#current();
     this.#options = options;
     this.#state = state;
     this.#addConsole = addConsole;
     this.#plans = new RunPlans(new Plans(state.files), join(daemonFolder(configuration), "work", "spill"));
-    this.#control = new Control({ token: this.#token, version, startedAt: this.#startedAt, log });
+    this.#accounts = new Accounts(store);
+    this.#sessions = new Sessions(store);
+    this.#control = new Control({
+      token: this.#token,
+      accounts: this.#accounts,
+      sessions: this.#sessions,
+      version,
+      startedAt: this.#startedAt,
+      log,
+    });
     this.#people = new People({
       current,
       embedded,
@@ -177,12 +192,13 @@ export class DaemonApi {
   }
 
   #consoleOptions(): ConsoleOptions {
-    const { configuration, version, log, embedded } = this.#options;
-    const viewers = configuration.console === false ? false : configuration.console.viewers;
+    const { configuration, version, log, embedded, store } = this.#options;
+    const settings = configuration.console === false ? { viewers: false } : configuration.console;
     return {
       version,
       log,
-      viewers,
+      settings,
+      own: { accounts: this.#accounts, sessions: this.#sessions, lease: store.lease, audit: store.audit },
       control: this.#control,
       plans: this.#plans,
       people: this.#people,
@@ -191,7 +207,6 @@ export class DaemonApi {
       guessFormat: (...asked) => guessFormat(this.#current(), ...asked),
       targets: {
         targets: () => Object.keys(this.#current().targets),
-        viewers,
         verify: (credentials) => verifyAccount(this.#current(), credentials, embedded),
       },
     };

@@ -108,7 +108,9 @@ async function startAll(options: Start, started: AsyncDisposableStack) {
   started.defer(() => store?.close());
   if (store !== undefined) await parts?.recordStart(store);
   const { version } = composition;
-  const api = await parts?.DaemonApi.create({ configuration, version, log, embedded, besides: addMetrics, probes });
+  const api =
+    store &&
+    (await parts?.DaemonApi.create({ configuration, version, log, embedded, store, besides: addMetrics, probes }));
   started.defer(() => api?.stop());
 
   const routes: AddRoutes = (app, host) => {

@@ -4,6 +4,7 @@ import type { LeavingCounts } from "#plan/departures.ts";
 import type { Measure, Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { redact } from "#redact.ts";
+import type { Role } from "#roles.ts";
 import type { Actor, Cause, RunRecord, RunState } from "#state/record.ts";
 
 /** The facts that every entry about a run has. */
@@ -72,11 +73,34 @@ export type AuditEntry =
       /** `path: old → new`, one line each; secrets as `***`. */
       readonly differences: readonly string[];
     }
+  /** Somebody has signed in to the console, or got a token for the command line. */
+  | { readonly event: "signed in"; readonly by: Actor }
+  /** Too many wrong passwords: none is tried for so many seconds. `by` is what was typed as the name. */
+  | { readonly event: "sign-in blocked"; readonly by: Actor; readonly seconds: number }
+  /** An account of Rollcall was changed. */
+  | {
+      readonly event: "account";
+      readonly by: Actor;
+      readonly change: AccountChange;
+      readonly account: string;
+      readonly role?: Role | undefined;
+    }
+  /** A token for the command line was made or revoked. */
+  | {
+      readonly event: "token";
+      readonly by: Actor;
+      readonly change: "created" | "revoked";
+      readonly account: string;
+      /** What its owner calls it. */
+      readonly token: string;
+    }
   | { readonly event: "started"; readonly by: Actor; readonly process: number }
   | { readonly event: "stopped"; readonly by: Actor; readonly process: number; readonly reason: string }
   /** A damaged journal was put aside. */
   | { readonly event: "journal damaged"; readonly by: Actor; readonly kept: string; readonly reason: string }
   | AuditFinding;
+
+export type AccountChange = "added" | "removed" | "disabled" | "enabled" | "role" | "password";
 
 /** The events of this Rollcall; a newer one may have written others. */
 export const auditEvents = [
@@ -88,6 +112,10 @@ export const auditEvents = [
   "ended",
   "recovered",
   "configuration",
+  "signed in",
+  "sign-in blocked",
+  "account",
+  "token",
   "started",
   "stopped",
   "journal damaged",

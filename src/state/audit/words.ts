@@ -73,6 +73,14 @@ export function entryWords({ event, facts }: Pick<Sealed, "event" | "facts">): r
         ...digest(entry.digest),
         ...entry.differences,
       ];
+    case "signed in":
+      return ["signed in"];
+    case "sign-in blocked":
+      return [`was refused for ${pluralize(entry.seconds, "second")}: too many wrong passwords`];
+    case "account":
+      return [accountWords(entry)];
+    case "token":
+      return [`${entry.change} the access token ${entry.token} of ${entry.account}`];
     case "started":
       return [`started the daemon (process ${entry.process})`];
     case "stopped":
@@ -93,6 +101,12 @@ export function entryWords({ event, facts }: Pick<Sealed, "event" | "facts">): r
       return [event, JSON.stringify(facts)];
     }
   }
+}
+
+function accountWords({ change, account, role }: Extract<AuditEntry, { event: "account" }>): string {
+  if (change === "role") return `gave the account ${account} the role ${role}`;
+  if (change === "password") return `changed the password of the account ${account}`;
+  return `${change} the account ${account}${role === undefined ? "" : `, with the role ${role}`}`;
 }
 
 function digest(value: string | undefined): string[] {

@@ -8,6 +8,7 @@ import { addControlRoutes } from "#control/routes.ts";
 import { createToken } from "#control/access.ts";
 import { startService } from "#service/service.ts";
 import type { Service } from "#service/service.ts";
+import { accountsIn } from "../../support/accounts.ts";
 import { openManualCoordinator } from "../../support/coordinator.ts";
 import type { ManualCoordinator } from "../../support/coordinator.ts";
 import { pendingRun } from "../../support/runs.ts";
@@ -28,7 +29,13 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-control-"));
   coordinator = openManualCoordinator([pendingRun(pending)]);
   const log = pino({ level: "trace" }, { write: (line: string) => lines.push(line) });
-  const control = new Control({ token, version: "1.2.3", startedAt: new Date().toISOString(), log });
+  const control = new Control({
+    token,
+    ...accountsIn(folder),
+    version: "1.2.3",
+    startedAt: new Date().toISOString(),
+    log,
+  });
   control.attach({
     coordinator,
     configuration: () => ({ file: "rollcall.yaml", digest: "d1" }),

@@ -7,7 +7,7 @@ import { html } from "#console/html.ts";
 const hour = 3_600_000;
 
 function requestWith(cookies: Readonly<Record<string, string>>): FastifyRequest {
-  return { cookies, raw: { socket: { remoteAddress: "::ffff:192.0.2.7" } } } as unknown as FastifyRequest;
+  return { cookies, exchange: { address: "192.0.2.7" } } as unknown as FastifyRequest;
 }
 
 test("a session of a daemon alone ends after three hours without a use: what a page asks by itself is none", async () => {
@@ -19,7 +19,7 @@ test("a session of a daemon alone ends after three hours without a use: what a p
     now: () => now,
   });
   const signIn = async (): Promise<FastifyRequest> => {
-    const opened = await accounts.signIn(requestWith({}), { username: "ada", password: "secret", target: "" });
+    const opened = await accounts.signIn(requestWith({}), { username: "ada", password: "secret", of: "" });
     return requestWith({ [accounts.cookie]: opened.outcome === "opened" ? opened.token : "" });
   };
   const left = await signIn();
@@ -50,7 +50,7 @@ test("an account ends no session but its own: of more than a hundred, those not 
     now: () => (now += 1),
   });
   const signIn = async (username: string): Promise<FastifyRequest> => {
-    const opened = await accounts.signIn(requestWith({}), { username, password: "secret", target: "" });
+    const opened = await accounts.signIn(requestWith({}), { username, password: "secret", of: "" });
     return requestWith({ [accounts.cookie]: opened.outcome === "opened" ? opened.token : "" });
   };
   const other = await signIn("ada");

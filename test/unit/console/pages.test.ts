@@ -6,7 +6,9 @@ import { overview } from "#console/pages/overview.ts";
 import { changesByDay, totalsByDay } from "#console/pages/trends.ts";
 import { run } from "#console/pages/run.ts";
 import { runs } from "#console/pages/runs.ts";
-import { signIn } from "#console/pages/sign-in.ts";
+import type { ListedToken } from "#control/sessions.ts";
+import { accountPage, accountsPage } from "#console/pages/accounts.ts";
+import { noRole, signedOut, signIn } from "#console/pages/sign-in.ts";
 import { standingsOf } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { hostile, textOf } from "../../support/pages.ts";
@@ -43,6 +45,14 @@ test("text from outside is harmless wherever a page has it", () => {
       export: { to: text, error },
     });
     const visitor = { name: text, address: "::1", token: "t", via: "service", target: text } as const;
+    const own = {
+      name: text,
+      address: "::1",
+      token: "t",
+      via: "account",
+      role: "administrator",
+      account: text,
+    } as const;
     const pages = [
       overview({
         now,
@@ -61,7 +71,27 @@ test("text from outside is harmless wherever a page has it", () => {
       }),
       runs({ now, runs: [record], more: true, syncs: [text], runnable: [text], filter: { sync: text } }),
       run({ now, run: record, undoneBy: [record], mayDecide: true }),
-      signIn({ next: text, targets: [text], of: text, username: text, target: text, problem: { message: text } }),
+      signIn({
+        next: text,
+        choices: [1, 2].map(() => ({ value: text, label: text })),
+        provider: { name: text, problem: text },
+        of: text,
+        username: text,
+        problem: { message: text },
+      }),
+      signIn({ next: text, choices: [], provider: { name: text } }),
+      noRole({ name: text, groups: [text], provider: text, roles: { viewer: { claim: text, values: [text] } } }),
+      signedOut(text, text),
+      accountPage({ now, visitor: own, token: html``, tokens: [accessToken(text)], problem: text, secret: text }),
+      accountsPage({
+        now,
+        visitor: own,
+        token: html``,
+        accounts: [{ ...own, id: text, created: record.startedAt, role: "viewer", tokens: 1 }],
+        tokens: [accessToken(text)],
+        problem: text,
+        password: { of: text, is: text },
+      }),
       message({ title: text, message: text, problems: [text], next: { href: "/", label: text } }),
     ].map((page) => layout({ title: text, version: "1", visitor, live: "/" }, page).toString());
     for (const page of pages) {
@@ -74,9 +104,14 @@ test("text from outside is harmless wherever a page has it", () => {
   }
 });
 
+function accessToken(text: string): ListedToken {
+  const at = "2026-11-21T10:00:00.000Z";
+  return { id: text, account: text, name: text, owner: text, created: at, expires: at };
+}
+
 test("a value that goes back as it was keeps its hidden characters; what is shown of it does not", () => {
   const name = "a\u202Eb\u200B";
-  const page = signIn({ next: "/", targets: [], of: "the service", username: name }).toString();
+  const page = signIn({ next: "/", choices: [{ value: "", label: "the service" }], username: name }).toString();
   expect(page).toContain(`value="${name}"`);
   expect(html`${name}`.toString()).toBe("a\\u{202e}b\\u{200b}");
 });

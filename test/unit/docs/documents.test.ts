@@ -49,7 +49,9 @@ test.each(pages)("every command and flag that %s names is in the reference of co
   ]);
   const wrong = calls.flatMap(({ groups }) => {
     const { name = "", rest = "" } = groups ?? {};
-    const help = helps.get(`${name}${/^ (?:verify|test|copy)\b/.exec(rest)?.[0] ?? ""}`);
+    const help = helps.get(
+      `${name}${/^ (?:verify|test|copy|add|list|disable|enable|role|password|remove|tokens|revoke)\b/.exec(rest)?.[0] ?? ""}`,
+    );
     if (help === undefined) return [name];
     return [...rest.matchAll(/ (?<flag>--[a-z][\w-]*)/g)].flatMap(({ groups }) =>
       // `load` also reads the spelling of earlier versions.

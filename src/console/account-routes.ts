@@ -1,0 +1,167 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { checkMay } from "#control/access.ts";
+import { generatePassword } from "#control/accounts.ts";
+import { Refusal } from "#control/answers.ts";
+import { digestOf } from "#control/sessions.ts";
+import { InputError } from "#errors.ts";
+import { roles } from "#roles.ts";
+import type { Role } from "#roles.ts";
+import { actorOf, formOf, visitorOf } from "./context.ts";
+import type { AppOptions, Send } from "./context.ts";
+import { tokenField } from "./layout.ts";
+import { accountPage, accountsPage } from "#console/pages/accounts.ts";
+import type { AccountPage, AccountsPage } from "#console/pages/accounts.ts";
+
+/** What a page of accounts says of what was just done. */
+type Done = Pick<AccountsPage, "problem" | "password"> & Pick<AccountPage, "secret" | "isChanged">;
+
+/** Adds the page of one's own account, and that of all accounts. */
+export function addAccountPages(scope: FastifyInstance, options: AppOptions, send: Send): void {
+  addOwnPage(scope, options, send);
+  addAllPage(scope, options, send);
+}
+
+function addOwnPage(scope: FastifyInstance, { accounts: all }: AppOptions, send: Send): void {
+  const { accounts, sessions } = all.own.options;
+  const show = async (request: FastifyRequest, reply: FastifyReply, done: Done = {}): Promise<FastifyReply> => {
+    const visitor = visitorOf(request);
+    const account = visitor.account === undefined ? undefined : await accounts.find(visitor.account);
+    const tokens = account === undefined ? [] : await sessions.tokens(account.id);
+    const page = accountPage({ now: Date.now(), visitor, tokens, token: tokenField(visitor), ...done });
+    return send(request, reply, { title: "Your account" }, page);
+  };
+  /** Does something with one's own account; what cannot be done is said on the page. */
+  const own =
+    (work: (account: string, request: FastifyRequest) => Promise<Done>) =>
+    async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+      const { account } = visitorOf(request);
+      if (account === undefined)
+        throw new Refusal(403, "only accounts of Rollcall and people of the OpenID provider have this");
+      return show(request, reply, await orProblem(reply, () => work(account, request)));
+    };
+
+  scope.get("/account", (request, reply) => show(request, reply));
+  scope.post(
+    "/account/password",
+    own(async (account, request) => {
+      const form = formOf(request);
+      const { address, token } = visitorOf(request);
+      const [current, password] = [form.get("current") ?? "", form.get("password") ?? ""];
+      if (password !== form.get("again")) throw new InputError("the two new passwords differ");
+      await accounts.changeOwn(
+        account,
+        { current, password },
+        { by: actorOf(request), address, kept: digestOf(token) },
+      );
+      return { isChanged: true };
+    }),
+  );
+  scope.post(
+    "/account/tokens",
+    own(async (account, request) => {
+      const owner = await accounts.find(account);
+      if (owner === undefined) throw new InputError("the account was removed");
+      return { secret: await sessions.createToken(owner, formOf(request).get("name") ?? "", actorOf(request)) };
+    }),
+  );
+  scope.post(
+    "/account/tokens/revoke",
+    own(async (account, request) => {
+      await sessions.revoke(formOf(request).get("id") ?? "", actorOf(request), account);
+      return {};
+    }),
+  );
+}
+
+function addAllPage(scope: FastifyInstance, { accounts: all }: AppOptions, send: Send): void {
+  const { accounts, sessions } = all.own.options;
+  const show = async (request: FastifyRequest, reply: FastifyReply, done: Done = {}): Promise<FastifyReply> => {
+    const visitor = visitorOf(request);
+    const given = {
+      now: Date.now(),
+      visitor,
+      token: tokenField(visitor),
+      accounts: await accounts.list(),
+      tokens: await sessions.tokens(),
+    };
+    return send(request, reply, { title: "Accounts", section: "accounts" }, accountsPage({ ...given, ...done }));
+  };
+  const change =
+    (work: (request: FastifyRequest, form: URLSearchParams) => Promise<Done>) =>
+    async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+      checkMay(visitorOf(request), "manage accounts");
+      const done = await orProblem(reply, () => work(request, formOf(request)));
+      // A password is shown once; everything else may be asked for again.
+      if (Object.keys(done).length === 0) return reply.redirect("/accounts", 303);
+      return show(request, reply, done);
+    };
+
+  scope.get("/accounts", (request, reply) => {
+    checkMay(visitorOf(request), "manage accounts");
+    return show(request, reply);
+  });
+  scope.post(
+    "/accounts",
+    change(async (request, form) => {
+      const [name, typed] = [form.get("name") ?? "", form.get("password") ?? ""];
+      const password = typed === "" ? generatePassword() : typed;
+      await accounts.add({ name, role: roleIn(form), password }, actorOf(request));
+      return typed === "" ? { password: { of: name, is: password } } : {};
+    }),
+  );
+  scope.post(
+    "/accounts/:id",
+    change(async (request, form) => {
+      const { id = "" } = request.params as { id?: string };
+      const by = actorOf(request);
+      const what = form.get("what");
+      if (id === visitorOf(request).account && what !== "password")
+        throw new InputError("nobody takes the role or the account from themselves: another administrator can");
+      const account = await accounts.find(id);
+      if (account === undefined) throw new InputError("the account was removed meanwhile");
+      switch (what) {
+        case "role":
+          await accounts.change(id, { role: roleIn(form) }, by);
+          return {};
+        case "disable":
+        case "enable":
+          await accounts.change(id, { disabled: what === "disable" }, by);
+          return {};
+        case "password": {
+          const password = generatePassword();
+          await accounts.change(id, { password }, by);
+          return { password: { of: account.name, is: password } };
+        }
+        case "remove":
+          await accounts.remove(id, by);
+          return {};
+        default:
+          throw new InputError("expected role, disable, enable, password or remove");
+      }
+    }),
+  );
+  scope.post(
+    "/accounts/tokens/revoke",
+    change(async (request, form) => {
+      await sessions.revoke(form.get("id") ?? "", actorOf(request));
+      return {};
+    }),
+  );
+}
+
+async function orProblem(reply: FastifyReply, work: () => Promise<Done>): Promise<Done> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error;
+    reply.code(400);
+    return { problem: error.message };
+  }
+}
+
+/** @throws {InputError} */
+function roleIn(form: URLSearchParams): Role {
+  const role = roles.find((each) => each === form.get("role"));
+  if (role === undefined) throw new InputError(`expected one of the roles ${roles.join(", ")}`);
+  return role;
+}

@@ -1,0 +1,219 @@
+import type { ListedAccount } from "#control/accounts.ts";
+import { tokenDays } from "#control/sessions.ts";
+import type { ListedToken } from "#control/sessions.ts";
+import { may, roles } from "#roles.ts";
+import type { Role } from "#roles.ts";
+import { badge, empty, facts, notice, section, table, when } from "#console/components.ts";
+import { at, exactValue, html } from "#console/html.ts";
+import type { Html } from "#console/html.ts";
+import type { Visitor } from "#console/accounts.ts";
+
+interface Shared {
+  /** In epoch milliseconds. */
+  readonly now: number;
+  readonly visitor: Visitor;
+  /** The hidden field that proves where a form comes from. */
+  readonly token: Html;
+  readonly tokens: readonly ListedToken[];
+  /** Why what was asked for could not be done. */
+  readonly problem?: string | undefined;
+}
+
+export interface AccountPage extends Shared {
+  /** A new access token: it is shown this once. */
+  readonly secret?: string | undefined;
+  /** The password was changed. */
+  readonly isChanged?: boolean | undefined;
+}
+
+const ways = {
+  service: "user of the service",
+  target: "user of the target",
+  account: "local account",
+  oidc: "single sign-on",
+};
+
+const rights: Readonly<Record<Role, string>> = {
+  viewer: "may look",
+  approver: "may look, run, approve, reject and undo",
+  administrator: "may do everything: also override limits, try rules and manage accounts",
+};
+
+/** One's own account: who one is here, the password, and tokens for the command line. */
+export function accountPage({ now, visitor, tokens, token, problem, secret, isChanged = false }: AccountPage): Html {
+  const { name, role, via, account } = visitor;
+  return html`<h1>Your account</h1>
+    ${problem !== undefined && notice("bad", problem, true)}
+    ${isChanged && notice("good", "Your password is changed. Your other sessions have ended.", true)}
+    ${facts([
+      ["Name", html`<bdi>${name}</bdi>`],
+      ["Signed in by", via === "command line" ? via : ways[via]],
+      ["Role", role === undefined ? "none" : html`${role}: ${rights[role]}`],
+    ])}
+    ${may(role, "manage accounts") && html`<p><a href="/accounts">Accounts of everybody</a></p>`}
+    ${account !== undefined && section("tokens", "Command line access", ownTokens(now, tokens, token, visitor, secret))}
+    ${via === "account" && section("password", "Password", passwordForm(token))}`;
+}
+
+function ownTokens(
+  now: number,
+  tokens: readonly ListedToken[],
+  token: Html,
+  { via }: Visitor,
+  secret: string | undefined,
+): Html {
+  return html`<p>
+      With an access token, <code>rollcall login</code> works as you, with your role. It is valid for
+      ${tokenDays[via === "oidc" ? "oidc" : "account"]} days.
+    </p>
+    ${
+      secret !== undefined &&
+      notice(
+        "good",
+        html`<p>Your new token. It is shown only this once:</p>
+          <p><code class="whole">${secret}</code></p>`,
+        true,
+      )
+    }
+    <form method="post" action="/account/tokens" class="fields">
+      ${token}
+      <label
+        >Name of the token <input name="name" required maxlength="80" placeholder="laptop" autocomplete="off"
+      /></label>
+      <button type="submit" class="secondary">Create a token</button>
+    </form>
+    ${tokens.length > 0 && tokenTable(now, tokens, token, "/account/tokens/revoke", false)}`;
+}
+
+function tokenTable(now: number, tokens: readonly ListedToken[], token: Html, action: string, isOfAll: boolean): Html {
+  return table<ListedToken>(
+    "Access tokens",
+    [
+      { label: "Token", kind: "head", cell: ({ name }) => html`<bdi>${name}</bdi>` },
+      ...(isOfAll ? [{ label: "Account", cell: ({ owner }: ListedToken) => html`<bdi>${owner}</bdi>` }] : []),
+      { label: "Created", cell: ({ created }) => when(created, now) },
+      { label: "Last used", cell: ({ used }) => (used === undefined ? "never" : when(used, now)) },
+      { label: "Expires", cell: ({ expires }) => when(expires, now) },
+      {
+        label: "",
+        kind: "tight",
+        cell: ({ id, name }) =>
+          html`<form method="post" action="${action}">
+            ${token}<input type="hidden" name="id" value="${exactValue(id)}" />
+            <button type="submit" class="quiet" aria-label="Revoke the token ${name}">Revoke</button>
+          </form>`,
+      },
+    ],
+    tokens,
+  );
+}
+
+function passwordForm(token: Html): Html {
+  const field = (name: string, label: string, autocomplete: string): Html =>
+    html`<label>${label} <input type="password" name="${name}" autocomplete="${autocomplete}" required /></label>`;
+  return html`<form method="post" action="/account/password" class="narrow">
+    ${token} ${field("current", "Current password", "current-password")}
+    ${field("password", "New password (at least 12 characters)", "new-password")}
+    ${field("again", "The same again", "new-password")}
+    <p class="buttons"><button type="submit">Change the password</button></p>
+  </form>`;
+}
+
+export interface AccountsPage extends Shared {
+  readonly accounts: readonly ListedAccount[];
+  /** A generated password: it is shown this once. */
+  readonly password?: { readonly of: string; readonly is: string } | undefined;
+}
+
+/** All accounts, for administrators. */
+export function accountsPage(page: AccountsPage): Html {
+  const { now, accounts, tokens, token, problem, password } = page;
+  return html`<h1>Accounts</h1>
+    ${problem !== undefined && notice("bad", problem, true)}
+    ${
+      password !== undefined &&
+      notice(
+        "good",
+        html`<p>
+            The password of <b><bdi>${password.of}</bdi></b
+            >, shown only this once:
+          </p>
+          <p><code class="whole">${password.is}</code></p>`,
+        true,
+      )
+    }
+    ${
+      accounts.length === 0
+        ? empty(
+            html`<p>No account yet. Users of the service sign in as before; an account here has a role of its own.</p>`,
+            "accounts",
+          )
+        : table<ListedAccount>("Accounts", columns(page), accounts)
+    }
+    ${section("add", "Add an account", addForm(token))}
+    ${tokens.length > 0 && section("tokens", "Access tokens", tokenTable(now, tokens, token, "/accounts/tokens/revoke", true))}`;
+}
+
+function columns({ now, visitor, token }: AccountsPage): Parameters<typeof table<ListedAccount>>[1] {
+  return [
+    {
+      label: "Name",
+      kind: "head",
+      sort: ({ name }) => name,
+      cell: ({ name, id }) =>
+        html`<bdi>${name}</bdi>${id === visitor.account && html` <small class="quiet">you</small>`}`,
+    },
+    { label: "Signs in by", cell: ({ via }) => (via === "oidc" ? "single sign-on" : "password") },
+    {
+      label: "State",
+      cell: ({ disabled }) => (disabled ? badge("bad", "failed", "disabled") : badge("good", "ok", "enabled")),
+    },
+    { label: "Last sign-in", cell: ({ signedIn }) => (signedIn === undefined ? "never" : when(signedIn, now)) },
+    { label: "Tokens", kind: "number", cell: ({ tokens: count }) => (count === 0 ? "" : String(count)) },
+    { label: "Role", cell: (account) => roleForm(account, visitor, token) },
+    { label: "", cell: (account) => actionsOf(account, visitor, token) },
+  ];
+}
+
+function roleForm({ id, name, via, role }: ListedAccount, visitor: Visitor, token: Html): Html | string {
+  if (via === "oidc" || id === visitor.account) return role ?? "none";
+  return html`<form method="post" action="${at("/accounts", id)}" class="inline">
+    ${token}<input type="hidden" name="what" value="role" />
+    <select name="role" aria-label="Role of ${name}">
+      ${roles.map((each) => html`<option ${each === role && html`selected`}>${each}</option>`)}
+    </select>
+    <button type="submit" class="quiet" aria-label="Give ${name} this role">Change</button>
+  </form>`;
+}
+
+function actionsOf({ id, name, via, disabled }: ListedAccount, visitor: Visitor, token: Html): Html {
+  const button = (what: string, label: string, of: string): Html =>
+    html`<button type="submit" name="what" value="${what}" class="quiet" aria-label="${of}">${label}</button>`;
+  const isOwn = id === visitor.account;
+  return html`<form method="post" action="${at("/accounts", id)}" class="inline">
+    ${token}
+    ${!isOwn && (disabled ? button("enable", "Enable", `Enable ${name}`) : button("disable", "Disable", `Disable ${name}`))}
+    ${via === "account" && button("password", "New password", `Make a new password for ${name}`)}
+    ${!isOwn && button("remove", "Remove", `Remove ${name}`)}
+  </form>`;
+}
+
+function addForm(token: Html): Html {
+  return html`<form method="post" action="/accounts" class="narrow">
+    ${token}
+    <label
+      >Name <input name="name" required maxlength="255" autocomplete="off" autocapitalize="none" spellcheck="false"
+    /></label>
+    <label
+      >Role
+      <select name="role">
+        ${roles.map((role) => html`<option value="${role}">${role}: ${rights[role]}</option>`)}
+      </select></label
+    >
+    <label
+      >Password <input name="password" type="password" autocomplete="new-password" />
+      <small>At least 12 characters. Left empty, one is made and shown once.</small></label
+    >
+    <p class="buttons"><button type="submit">Add the account</button></p>
+  </form>`;
+}

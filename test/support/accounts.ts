@@ -1,0 +1,16 @@
+import { Accounts } from "#control/accounts.ts";
+import { Sessions } from "#control/sessions.ts";
+import type { AuditEntry } from "#state/audit/entry.ts";
+import { FolderAccess } from "#state/folder/access.ts";
+
+/** Accounts and sessions of a folder, and what the audit log gets of them. @param now in epoch milliseconds */
+export function accountsIn(folder: string, now?: () => number) {
+  const recorded: AuditEntry[] = [];
+  const audit = {
+    append: async (entry: AuditEntry): Promise<void> => {
+      recorded.push(entry);
+    },
+  };
+  const context = { access: new FolderAccess(folder), audit, ...(now && { now }) };
+  return { accounts: new Accounts(context), sessions: new Sessions(context), recorded };
+}
