@@ -29,7 +29,7 @@ export async function passwordOf(
 }
 
 /** A password that exists: read, or asked for, unseen. @param otherwise what else a script can do */
-export async function givenPassword(
+async function givenPassword(
   output: Output,
   file: string | undefined,
   question: string,

@@ -135,6 +135,7 @@ function addAllPage(scope: FastifyInstance, { accounts: all }: AppOptions, send:
         case "remove":
           await accounts.remove(id, by);
           return {};
+        case null:
         default:
           throw new InputError("expected role, disable, enable, password or remove");
       }

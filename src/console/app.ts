@@ -270,8 +270,11 @@ function addSession(app: FastifyInstance, { accounts, log }: AppOptions, send: S
       case "throttled":
         reply.code(429).header("retry-after", result.retryAfter);
         return page(request, reply, { ...retry, problem: result });
-      default:
+      case "wrong":
+      case "disabled":
         return page(request, reply.code(401), { ...retry, problem: result.outcome });
+      default:
+        return result satisfies never;
     }
   });
   if (oidc !== undefined)

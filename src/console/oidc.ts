@@ -272,7 +272,8 @@ export class Oidc {
       ca: ca === undefined ? undefined : await readFile(ca, "utf8"),
       proxy,
     });
-    const sent = body === undefined || body === null ? undefined : bytesBody(String(body));
+    const text = body instanceof URLSearchParams ? body.toString() : body;
+    const sent = typeof text === "string" ? bytesBody(text) : undefined;
     return http.exchange(
       {
         url: new URL(url),
@@ -328,7 +329,6 @@ export function roleOf(
 
 /** The values of a claim; `realm_access.roles` is within another, unless a claim has that very name. */
 function valuesOf(claims: Readonly<Record<string, unknown>>, name: string): readonly string[] | undefined {
-  const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
   const at = Object.hasOwn(claims, name)
     ? claims[name]
     : name
@@ -339,6 +339,10 @@ function valuesOf(claims: Readonly<Record<string, unknown>>, name: string): read
         );
   if (at === undefined || at === null) return undefined;
   return [at].flat().map(String);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
 }
 
 function textIn(value: unknown): string | undefined {

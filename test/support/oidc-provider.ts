@@ -62,7 +62,7 @@ export async function startProvider(client: OidcClient, lifetime: number): Promi
     // Its own refuses to ask addresses of this machine.
     fetch: async (address, given: RequestInit & { dispatcher?: unknown } = {}) => {
       const { dispatcher: _dispatcher, ...options } = given;
-      sent.push(String(options.body));
+      if (options.body instanceof URLSearchParams) sent.push(options.body.toString());
       return fetch(address, options);
     },
     cookies: { keys: ["of the test"] },
@@ -71,7 +71,8 @@ export async function startProvider(client: OidcClient, lifetime: number): Promi
   provider.on("backchannel.error", (_, error, { clientId }) =>
     logouts.push({ client: clientId, error: error.message }),
   );
-  server.on("request", provider.callback());
+  const answer = provider.callback();
+  server.on("request", (request, response) => void answer(request, response));
   return {
     issuer,
     people,

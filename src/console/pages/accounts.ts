@@ -108,9 +108,11 @@ function tokenTable(now: number, tokens: readonly ListedToken[], token: Html, ac
   );
 }
 
+function field(name: string, label: string, autocomplete: string): Html {
+  return html`<label>${label} <input type="password" name="${name}" autocomplete="${autocomplete}" required /></label>`;
+}
+
 function passwordForm(token: Html): Html {
-  const field = (name: string, label: string, autocomplete: string): Html =>
-    html`<label>${label} <input type="password" name="${name}" autocomplete="${autocomplete}" required /></label>`;
   return html`<form method="post" action="/account/password" class="narrow">
     ${token} ${field("current", "Current password", "current-password")}
     ${field("password", "New password (at least 12 characters)", "new-password")}
@@ -186,9 +188,11 @@ function roleForm({ id, name, via, role }: ListedAccount, visitor: Visitor, toke
   </form>`;
 }
 
+function button(what: string, label: string, of: string): Html {
+  return html`<button type="submit" name="what" value="${what}" class="quiet" aria-label="${of}">${label}</button>`;
+}
+
 function actionsOf({ id, name, via, disabled }: ListedAccount, visitor: Visitor, token: Html): Html {
-  const button = (what: string, label: string, of: string): Html =>
-    html`<button type="submit" name="what" value="${what}" class="quiet" aria-label="${of}">${label}</button>`;
   const isOwn = id === visitor.account;
   return html`<form method="post" action="${at("/accounts", id)}" class="inline">
     ${token}

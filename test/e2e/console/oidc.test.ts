@@ -57,7 +57,7 @@ console:
   );
   await writeFile(join(folder, "password"), password);
   const add = ["account", "add", "kim", "--role", "administrator", "--password-file", join(folder, "password")];
-  expect(await rollcall([...add, "--config", config])).toMatchObject({ code: 0 });
+  await rollcall([...add, "--config", config]);
   running = startRollcall(["start", "--config", config]);
   await running.wrote("the daemon is listening on");
 });
