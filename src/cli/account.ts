@@ -179,7 +179,7 @@ async function tokens({ configuration, output }: ReadingContext): Promise<ExitCo
   await using state = await readState(configuration);
   const all = listedTokens(await state.access.read());
   if (output.json) await output.write(`${JSON.stringify({ tokens: all }, undefined, 2)}\n`);
-  else if (all.length === 0) output.say("there are no access tokens: `rollcall login` makes one");
+  else if (all.length === 0) output.say("there are no access tokens: people create them on the page Your account");
   else
     await table(
       output,

@@ -45,13 +45,13 @@ export function addAccountRoutes(
   });
   add(controlRoutes.changeAccount, async (request) => {
     permit(request, "manage accounts");
-    await accounts.change(idOf(request), read(changeBody, request.body, "body"), request.actor);
+    await accounts.change(paramOf(request, "account"), read(changeBody, request.body, "body"), request.actor);
     return {};
   });
   add(controlRoutes.removeAccount, async (request) => {
     permit(request, "manage accounts");
     read(emptyBody, request.body, "body");
-    await accounts.remove(idOf(request), request.actor);
+    await accounts.remove(paramOf(request, "account"), request.actor);
     return {};
   });
   add(controlRoutes.tokens, async (request) => {
@@ -61,7 +61,7 @@ export function addAccountRoutes(
   add(controlRoutes.revokeToken, async (request) => {
     permit(request, "manage accounts");
     read(emptyBody, request.body, "body");
-    return { revoked: await sessions.revoke(idOf(request), request.actor) };
+    return { revoked: await sessions.revoke(paramOf(request, "token"), request.actor) };
   });
   add(controlRoutes.logIn, async (request, reply) => {
     const { token, ...credentials } = read(logInBody, request.body, "body");
@@ -90,6 +90,6 @@ export function addAccountRoutes(
   });
 }
 
-function idOf(request: FastifyRequest): string {
-  return (request.params as { id?: string }).id ?? "";
+function paramOf(request: FastifyRequest, name: "account" | "token"): string {
+  return (request.params as Readonly<Record<string, string>>)[name] ?? "";
 }

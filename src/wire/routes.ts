@@ -87,10 +87,10 @@ export const controlRoutes = {
   caller: { method: "GET", path: "/caller" },
   accounts: { method: "GET", path: "/accounts" },
   addAccount: { method: "POST", path: "/accounts" },
-  changeAccount: { method: "POST", path: "/accounts/:id" },
-  removeAccount: { method: "POST", path: "/accounts/:id/remove" },
+  changeAccount: { method: "POST", path: "/accounts/:account" },
+  removeAccount: { method: "POST", path: "/accounts/:account/remove" },
   tokens: { method: "GET", path: "/tokens" },
-  revokeToken: { method: "POST", path: "/tokens/:id/revoke" },
+  revokeToken: { method: "POST", path: "/tokens/:token/revoke" },
   /** A token for a name and a password: needs neither a token nor a session. */
   logIn: { method: "POST", path: "/login" },
   /** Revokes the token that it is asked with. */
@@ -98,9 +98,9 @@ export const controlRoutes = {
   events: { method: "GET", path: "/events" },
 } as const satisfies Record<string, Route>;
 
-/** The path of a route of one run, or of one sync, of the daemon's API. */
+/** The path of a route of one run, sync, account or token of the daemon's API. */
 export function ofControl(route: Route, name: string): Route {
-  return { method: route.method, path: route.path.replace(/:(?:id|sync)/, encodeURIComponent(name)) };
+  return { method: route.method, path: route.path.replace(/:(?:id|sync|account|token)/, encodeURIComponent(name)) };
 }
 
 /** The path of a route of one cycle. */

@@ -100,7 +100,11 @@ test("every number of the interface that code and tests cite is explained in doc
 test("every route of the daemon's API and every metric is documented", () => {
   const api = readFileSync(join(root, "docs/reference/control-api.md"), "utf8");
   const routes = Object.values(controlRoutes).map(
-    ({ method, path }) => `\`${method} ${path.replace(":id", "RUN").replace(":sync", "NAME")}\``,
+    ({ method, path }) =>
+      `\`${method} ${path
+        .replace(":id", "RUN")
+        .replace(/:(?:sync|account)/, "NAME")
+        .replace(":token", "TOKEN")}\``,
   );
   expect(routes.filter((route) => !api.includes(route))).toEqual([]);
 
