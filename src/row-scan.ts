@@ -109,8 +109,7 @@ export abstract class RowScanner {
     const [separatorByte, enclosingByte, escapeByte] = [separator[0], enclosing[0], escape[0]];
     // Locals and inner loops make this several times faster.
     const [outside, inside] = [this.#outside, this.#inside];
-    let state = this.#state;
-    let at = 0;
+    let [state, at] = [this.#state, 0];
     /** The content that has not been told, and its kinds. */
     let [from, to, kinds] = [0, 0, 0];
     while (at < end) {
@@ -179,8 +178,7 @@ export abstract class RowScanner {
         state = inText;
       }
       kinds |= (outside[byte] as number) & asked;
-      at++;
-      to = at;
+      to = ++at;
     }
     this.#state = state;
     this.#offset += end;
