@@ -97,13 +97,15 @@ export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: C
     counts,
     limits: limits.filter(({ tripped, overridden }) => tripped && !overridden),
     expectations: expectations?.filter(({ violations, most }) => violations > most),
-    causes: causes.map(({ id, kind, source, attribute, from, to, of, users, groups }) => ({
+    causes: causes.map(({ id, kind, source, attribute, from, to, whole, partial, of, users, groups }) => ({
       id,
       kind,
       source,
       attribute,
       from,
       to,
+      whole,
+      partial,
       of,
       users,
       groups,

@@ -46,6 +46,10 @@ export interface Cause {
   /** The part of the value that differs, where all changes have it in common. */
   readonly from?: string | undefined;
   readonly to?: string | undefined;
+  /** The whole values, where all changes have them in common and they are more than the part. */
+  readonly whole?: { readonly from?: string | undefined; readonly to?: string | undefined } | undefined;
+  /** The whole values differ: only this part of them is the same. */
+  readonly partial?: true | undefined;
   /** For `new` and `gone` with an attribute: how many records have that value, or are below that DN. */
   readonly of?: number | undefined;
   /** How many users and groups have a change that it explains. */
@@ -87,7 +91,7 @@ export async function findCauses(connection: Connection, options: CauseOptions):
         ? explanation(options)
         : `
     SELECT action, kind, name, aspect, grp, 'first' AS cause, NULL::VARCHAR AS source, NULL::VARCHAR AS attribute, NULL::VARCHAR AS was,
-      NULL::VARCHAR AS became, NULL::BIGINT AS of FROM item`
+      NULL::VARCHAR AS became, NULL::VARCHAR AS whole_was, NULL::VARCHAR AS whole_became, NULL::BIGINT AS of FROM item`
     };
     SELECT count(*)::INTEGER AS moves FROM explained WHERE ${isMove}`);
   if ((found?.moves ?? 0) >= together.records) await connection.run(explainTogether);
@@ -97,18 +101,31 @@ export async function findCauses(connection: Connection, options: CauseOptions):
     ${rollUp};
     FROM cause ORDER BY length(id), id`);
   await connection.run("DROP TABLE explained; DROP TABLE keyed; DROP TABLE cause");
-  return rows.map((row) => ({
+  return rows.map(causeOf);
+}
+
+function causeOf(row: CauseRow): Cause {
+  return {
     id: row.id,
     kind: row.kind,
     source: row.source ?? undefined,
     attribute: row.attribute ?? undefined,
     from: row.was ?? undefined,
     to: row.became ?? undefined,
+    ...wholeOf(row),
     of: row.of === null ? undefined : Number(row.of),
     users: Number(row.users),
     groups: Number(row.groups),
     example: { kind: row.example_kind, name: row.example },
-  }));
+  };
+}
+
+/** What a cause says of whole values, of which its own are the part that differs. */
+function wholeOf({ was, became, whole_was, whole_became, differ }: CauseRow): Pick<Cause, "whole" | "partial"> {
+  if (was === null && became === null) return {};
+  if (differ) return { partial: true };
+  if (whole_was === was && whole_became === became) return {};
+  return { whole: { from: whole_was ?? undefined, to: whole_became ?? undefined } };
 }
 
 /** An SQL condition on a row of `explained`: the principal came or left, since its record did. */
@@ -231,7 +248,9 @@ function explanation(options: CauseOptions): string {
         CASE WHEN j.guess = 'drift' THEN CASE WHEN j.aspect IN ('joined', 'left') THEN 'memberships' ELSE j.aspect END
           WHEN j.guess = 'membership' THEN j.grp ELSE b.attribute END AS attribute,
         CASE WHEN j.guess = 'drift' THEN j.wanted ELSE b.core.was END AS was_part,
-        CASE WHEN j.guess = 'drift' THEN j.was ELSE b.core.became END AS became_part
+        CASE WHEN j.guess = 'drift' THEN j.was ELSE b.core.became END AS became_part,
+        CASE WHEN j.guess = 'drift' THEN j.wanted ELSE b.whole_was END AS whole_was,
+        CASE WHEN j.guess = 'drift' THEN j.was ELSE b.whole_became END AS whole_became
       FROM judged j LEFT JOIN best b ON b.action = j.action AND b.kind = j.kind AND b.name = j.name AND b.aspect = j.aspect
         AND b.grp IS NOT DISTINCT FROM j.grp)
     SELECT a.action, a.kind, a.name, a.aspect, a.grp,
@@ -239,6 +258,7 @@ function explanation(options: CauseOptions): string {
       CASE coalesce(g.cause, a.cause) WHEN 'configuration' THEN ${literal(changedKeys.join(", "))}
         ELSE coalesce(g.attribute, a.attribute) END AS attribute,
       coalesce(g.was_part, a.was_part) AS was, coalesce(g.became_part, a.became_part) AS became,
+      coalesce(g.whole_was, a.whole_was) AS whole_was, coalesce(g.whole_became, a.whole_became) AS whole_became,
       NULL::BIGINT AS of
     FROM alone a LEFT JOIN alone g ON g.kind = 'group' AND g.aspect = 'existence' AND g.name = ${onlyIf("a.cause = 'of group'", "a.grp")}`;
 }
@@ -359,10 +379,12 @@ function evidence(options: CauseOptions): string {
     evidence AS (
       SELECT action, kind, name, aspect, grp, source, attribute,
         CASE WHEN was IS NULL OR became IS NULL OR was = '' OR became = '' THEN struct_pack(was := was, became := became)
-          ELSE struct_pack(was := ${middleOf("a")}, became := ${middleOf("b")}) END AS core
+          ELSE struct_pack(was := ${middleOf("a")}, became := ${middleOf("b")}) END AS core,
+        was AS whole_was, became AS whole_became
       FROM tailed
       UNION ALL
-      SELECT action, kind, name, aspect, grp, source, attribute, struct_pack(was := was, became := became) FROM membership)`;
+      SELECT action, kind, name, aspect, grp, source, attribute, struct_pack(was := was, became := became), was, became
+      FROM membership)`;
 }
 
 /** SQL: JSON that the last run stored; NULL where it is not valid, as it was of a lone surrogate in releases before 0.2. */
@@ -377,6 +399,9 @@ const containers = String.raw`regexp_extract_all(container, '(?:[^,\\]|\\.)+')`;
 const dns = `
       unnest(list_transform(generate_series(1, len(${containers})), lambda i: array_to_string(list_slice(${containers}, i, len(${containers})), ',')))`;
 
+/** What a group that people share is called among the attributes of their records. */
+const inGroup = literal(functionAttributes.direct);
+
 /** SQL of all records that there are, or were. */
 const population = `(
       SELECT 'new' AS cause, * FROM record WHERE scope = 'in'
@@ -384,19 +409,33 @@ const population = `(
 
 /**
  * SQL that completes `explained` for records that came or left together: the attribute and value that they have in common with
- * hardly any other record, or the DN above them; and how many have that.
+ * hardly any other record, the DN above them, or a group that they are in, directly or by other groups; and how many have that.
+ * What most have in common explains all of them; of what equally many have, a place or a group comes before an attribute.
  */
 const explainTogether = `
     UPDATE explained SET source = best.source, attribute = best.attribute, of = best.of,
       was = CASE explained.cause WHEN 'gone' THEN best.value END, became = CASE explained.cause WHEN 'new' THEN best.value END
     FROM (
-      WITH arrival AS (FROM ${population} SEMI JOIN (FROM explained WHERE ${isMove}) USING (cause, kind, name)),
+      WITH RECURSIVE membership AS (
+        SELECT 'gone' AS cause, kind, name, unnest(group_names) AS value FROM actual
+        UNION ALL SELECT 'new', kind, name, unnest(group_names) FROM desired),
+      nested(cause, name, value) AS (
+        SELECT cause, name, value FROM membership WHERE kind = 'group'
+        UNION
+        SELECT n.cause, n.name, m.value FROM nested n JOIN membership m ON m.kind = 'group' AND m.cause = n.cause AND m.name = n.value),
+      arrival AS (FROM ${population} SEMI JOIN (FROM explained WHERE ${isMove}) USING (cause, kind, name)),
       fact AS (
         SELECT cause, kind, name, source, attribute, value FROM (
           SELECT *, ${valueOfAttribute} AS value FROM (SELECT *, unnest(json_keys(attributes)) AS attribute FROM arrival))
         WHERE value <> '' AND attribute NOT IN (${[...groupAttributes].map(literal).join(", ")})
         UNION ALL
-        SELECT cause, kind, name, source, 'dn', ${dns} FROM arrival WHERE container IS NOT NULL),
+        SELECT cause, kind, name, source, 'dn', ${dns} FROM arrival WHERE container IS NOT NULL
+        UNION ALL
+        SELECT cause, kind, name, source, ${inGroup}, value FROM (
+          SELECT a.cause, a.kind, a.name, a.source, unnest(coalesce(above.names, []) || [m.value]) AS value
+          FROM arrival a JOIN membership m USING (cause, kind, name)
+          LEFT JOIN (SELECT cause, name, list(value) AS names FROM nested GROUP BY ALL) above ON above.cause = a.cause AND above.name = m.value
+          WHERE a.kind = 'user') GROUP BY ALL),
       candidate AS (
         SELECT cause, source, attribute, value, count(*) AS records FROM fact GROUP BY ALL HAVING records >= ${together.records}),
       asked AS (SELECT DISTINCT cause, source, attribute FROM candidate),
@@ -406,17 +445,27 @@ const explainTogether = `
         SELECT cause, source, 'dn' AS attribute, ${dns} AS value, entries FROM (
           SELECT cause, source, container, count(*) AS entries FROM ${population} SEMI JOIN asked USING (cause, source)
           WHERE container IS NOT NULL GROUP BY ALL)),
+      counted_group AS (
+        SELECT below.cause, below.value, count(DISTINCT m.name) AS of
+        FROM (
+          SELECT DISTINCT cause, value, value AS name FROM candidate WHERE attribute = ${inGroup}
+          UNION SELECT n.cause, n.value, n.name FROM nested n SEMI JOIN (FROM candidate WHERE attribute = ${inGroup}) USING (cause, value)) below
+        JOIN membership m ON m.cause = below.cause AND m.value = below.name AND m.kind = 'user'
+        GROUP BY ALL),
       total AS (
         SELECT cause, source, attribute, value, count(*) AS of FROM valued GROUP BY ALL
         UNION ALL
-        SELECT cause, source, attribute, value, sum(entries) FROM placed GROUP BY ALL),
+        SELECT cause, source, attribute, value, sum(entries) FROM placed GROUP BY ALL
+        UNION ALL
+        SELECT cause, source, attribute, value, g.of FROM candidate JOIN counted_group g USING (cause, value)
+        WHERE attribute = ${inGroup}),
       shared AS (
         SELECT cause, source, attribute, value, records, sum(of)::BIGINT AS of
         FROM candidate JOIN total USING (cause, source, attribute, value)
         GROUP BY ALL HAVING records >= ${together.share} * sum(of))
       SELECT f.*, s.of FROM fact f JOIN shared s USING (cause, source, attribute, value)
       QUALIFY row_number() OVER (
-        PARTITION BY f.cause, f.kind, f.name ORDER BY s.records DESC, f.attribute = 'dn' DESC, length(f.value) DESC, f.attribute) = 1) best
+        PARTITION BY f.cause, f.kind, f.name ORDER BY s.records DESC, f.attribute IN ('dn', ${inGroup}) DESC, f.attribute = 'dn' DESC, length(f.value) DESC, f.attribute) = 1) best
     WHERE best.cause = explained.cause AND best.kind = explained.kind AND best.name = explained.name`;
 
 /** SQL of the names of groups at `pointer` in what a record said. */
@@ -450,7 +499,7 @@ const rollUp = `
       SELECT kind, name, cause,
         CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership', 'new', 'gone') THEN attribute END AS attribute,
         CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN was END AS was,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN became END AS became,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN became END AS became, whole_was, whole_became,
         CASE WHEN cause IN ('first', 'configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE source END AS source, of
       FROM explained),
     -- Grouped: a window that counts what is different is much slower where there are many items.
@@ -460,7 +509,7 @@ const rollUp = `
       GROUP BY cause, source, attribute, was, became),
     counted AS (SELECT *, count(*) OVER (PARTITION BY cause, source, attribute) AS values FROM sized),
     rolled AS (
-      SELECT f.kind, f.name, f.cause, f.source, f.of,
+      SELECT f.kind, f.name, f.cause, f.source, f.of, f.whole_was, f.whole_became,
         CASE WHEN c.size >= ${fewest} OR f.cause NOT IN ('membership', 'new', 'gone') THEN f.attribute END AS attribute,
         CASE WHEN c.size >= ${fewest} OR (c.values = 1 AND f.cause NOT IN ('new', 'gone')) THEN f.was END AS was,
         CASE WHEN c.size >= ${fewest} OR (c.values = 1 AND f.cause NOT IN ('new', 'gone')) THEN f.became END AS became
@@ -468,7 +517,7 @@ const rollUp = `
     large AS (
       SELECT cause, source, attribute, was, became FROM rolled GROUP BY cause, source, attribute, was, became
       QUALIFY row_number() OVER (ORDER BY count(DISTINCT (kind, name)) DESC) <= ${most})
-    SELECT r.kind, r.name, coalesce(l.cause, 'other') AS cause, l.source, l.attribute, l.was, l.became,
+    SELECT r.kind, r.name, r.whole_was, r.whole_became, coalesce(l.cause, 'other') AS cause, l.source, l.attribute, l.was, l.became,
       CASE WHEN l.attribute IS NOT NULL AND coalesce(l.was, l.became) IS NOT NULL THEN r.of END AS of
     FROM rolled r LEFT JOIN large l ON l.cause = r.cause AND ${isSame("l", "r")};
     CREATE OR REPLACE TEMP TABLE cause AS
@@ -476,7 +525,9 @@ const rollUp = `
         ORDER BY count(DISTINCT (kind, name)) DESC, cause, source, attribute, was, became) AS id,
       cause AS kind, source, attribute, was, became,
       count(DISTINCT name) FILTER (kind = 'user') AS users, count(DISTINCT name) FILTER (kind = 'group') AS groups,
-      min_by(name, (kind, name)) AS example, min_by(kind, (kind, name)) AS example_kind, any_value(of) AS of
+      min_by(name, (kind, name)) AS example, min_by(kind, (kind, name)) AS example_kind, any_value(of) AS of,
+      min(whole_was) AS whole_was, min(whole_became) AS whole_became,
+      min(whole_was) IS DISTINCT FROM max(whole_was) OR min(whole_became) IS DISTINCT FROM max(whole_became) AS differ
     FROM keyed GROUP BY cause, source, attribute, was, became;
     CREATE OR REPLACE TEMP TABLE change_cause AS
     SELECT k.kind, k.name, list(DISTINCT c.id ORDER BY c.id) AS causes FROM keyed k
@@ -497,6 +548,9 @@ interface CauseRow {
   readonly attribute: string | null;
   readonly was: string | null;
   readonly became: string | null;
+  readonly whole_was: string | null;
+  readonly whole_became: string | null;
+  readonly differ: boolean;
   readonly of: bigint | null;
   readonly users: bigint;
   readonly groups: bigint;
@@ -506,7 +560,8 @@ interface CauseRow {
 
 /** The cause in words: `department changed from "Sales" to "Revenue" (corp)`. */
 export function describeCause(cause: Omit<Cause, "example">): string {
-  const { kind, source, attribute = "", from, to } = cause;
+  const { kind, source, attribute = "" } = cause;
+  const [from, to] = [shownValue(cause, "from"), shownValue(cause, "to")];
   const of = source === undefined ? "" : ` (${source})`;
   const step = groupAttributes.has(attribute) ? groupStep(attribute, from, to) : attributeStep(attribute, from, to);
   switch (kind) {
@@ -546,12 +601,21 @@ export function describeCause(cause: Omit<Cause, "example">): string {
   }
 }
 
+/** The whole value where all have it, or the part that differs, between dots. */
+function shownValue({ partial, whole, ...values }: Omit<Cause, "example">, side: "from" | "to"): string | undefined {
+  const part = values[side];
+  if (whole !== undefined) return whole[side];
+  return partial === true && part !== undefined && part !== "" ? `…${part}…` : part;
+}
+
 /** `: 99 of the 100 below "ou=Sales,dc=example,dc=com"`. */
 function ofTogether({ attribute, from, to = from, of, users, groups }: Omit<Cause, "example">): string {
   if (of === undefined || to === undefined) return "";
   const part =
     users + groups >= of ? `all ${formatNumber(of)}` : `${formatNumber(users + groups)} of the ${formatNumber(of)}`;
-  return `: ${part} ${attribute === "dn" ? "below" : `with the ${attribute}`} ${quote(to)}`;
+  const where =
+    attribute === "dn" ? "below" : groupAttributes.has(attribute ?? "") ? "in the group" : `with the ${attribute}`;
+  return `: ${part} ${where} ${quote(to)}`;
 }
 
 function attributeStep(attribute: string, from: string | undefined, to: string | undefined): string {

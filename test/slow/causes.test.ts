@@ -136,7 +136,7 @@ test("what changed in the source, in the target and in the configuration is told
   });
   members.set("Finance", ["p1", "p2", "p3", "p14", "p15"]);
   expect(await apply()).toEqual([
-    '12 dn changed from "ou=Sales" to "ou=Revenue" (corp)',
+    '12 dn changed from "…ou=Sales…" to "…ou=Revenue…" (corp)',
     "2 gone from corp",
     "2 members of Finance changed in the source",
     "1 somebody changed the target: mail",
@@ -211,7 +211,7 @@ test("whoever is leaving later left the group that they left, whatever is applie
   members.set("Finance", ["p1", "p2"]);
   expect(await at(2)).toEqual([]);
   change("p1", { mail: "new@example.com" });
-  expect(await at(3)).toEqual(['1 mail changed from "p1" to "new" (corp)']);
+  expect(await at(3)).toEqual(['1 mail changed from "p1@example.com" to "new@example.com" (corp)']);
   expect(await at(10)).toEqual(['1 left the scope: no longer in the group "Finance" (corp)']);
 });
 
@@ -248,7 +248,10 @@ test("what is left out of an approval keeps its cause; an undone run is named as
   people.delete("p20");
   for (let n = 1; n <= 12; n++) change(`p${n}`, { ou: "Revenue" });
   const both = await run();
-  expect(described(both.causes)).toEqual(['12 dn changed from "ou=Sales" to "ou=Revenue" (corp)', "1 gone from corp"]);
+  expect(described(both.causes)).toEqual([
+    '12 dn changed from "…ou=Sales…" to "…ou=Revenue…" (corp)',
+    "1 gone from corp",
+  ]);
   const [, gone] = both.causes ?? [];
   await expect(approve(both.id, { selection: { onlyCauses: ["c9"] } })).rejects.toThrow(
     `the run ${both.id} has no cause "c9"; it has c1, c2`,
@@ -321,11 +324,13 @@ describe("drift", () => {
     await meddle("p13");
     expect(await apply()).toEqual([]);
     change("p13", { login: "p13", ou: "Works" });
-    expect(await apply()).toEqual(['1 dn changed from "ou=Research" to "ou=Works" (corp)']);
+    expect(await apply()).toEqual([
+      '1 dn changed from "uid=p13,ou=Research,dc=example,dc=com" to "uid=p13,ou=Works,dc=example,dc=com" (corp)',
+    ]);
     expect(await mailOf("p13")).toBe("mine@example.net");
     expect(await apply()).toEqual([]);
     change("p13", { mail: "new@example.com" });
-    expect(await apply()).toEqual(['1 mail changed from "p13" to "new" (corp)']);
+    expect(await apply()).toEqual(['1 mail changed from "p13@example.com" to "new@example.com" (corp)']);
     expect(await mailOf("p13")).toBe("new@example.com");
     drift = { policy: "revert", ignore: [] };
     expect(await apply()).toEqual([]);
@@ -359,7 +364,7 @@ describe("drift", () => {
     await staff.runIt(staff.syncOf({}, partOfSync()), true, { for: ["p14"] });
     expect([await mailOf("p13"), await mailOf("p14")]).toEqual(["mine@example.net", "new@example.com"]);
     expect((await apply()).toSorted()).toEqual([
-      '1 mail changed from "p15" to "newer" (corp)',
+      '1 mail changed from "p15@example.com" to "newer@example.com" (corp)',
       "1 somebody changed the target: mail",
     ]);
   });

@@ -211,8 +211,28 @@ function causeItem(cause: Cause, href: string | undefined): Html {
   const such = users + groups > 1 ? "such as" : "";
   return html`<li>
     ${href === undefined ? html`<b>${amountOf(cause)}</b>` : html`<a href="${href}">${amountOf(cause)}</a>`}
-    ${describeCause(cause)} <small>${such} ${name(example.name)} · ${id}</small>
+    ${causeWords(cause)} <small>${such} ${name(example.name)} · ${id}</small>
   </li>`;
+}
+
+/** A cause in words, with the part of each value marked that has changed. */
+function causeWords(cause: Cause): Html {
+  const { whole, from = "", to = "" } = cause;
+  const text = describeCause(cause);
+  if (whole === undefined) return html`${text}`;
+  const sides = [
+    [whole.from ?? "", from],
+    [whole.to ?? "", to],
+  ] as const;
+  let [rest, marked] = [text, html``];
+  for (const [value, part] of sides) {
+    const start = rest.indexOf(value);
+    const place = part === "" || start < 0 ? -1 : rest.indexOf(part, start);
+    if (place < 0 || place >= start + value.length) continue;
+    marked = html`${marked}${rest.slice(0, place)}<mark>${part}</mark>`;
+    rest = rest.slice(place + part.length);
+  }
+  return html`${marked}${rest}`;
 }
 
 /** A choice of a filter; of several given values only the first can be shown. */
