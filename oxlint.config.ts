@@ -128,9 +128,11 @@ const layers: Record<string, readonly string[]> = {
     "principals/expectations",
     "principals/lookup",
     "duckdb",
+    "postgres/database",
     "postgres/options",
     "postgres/primary",
     "files",
+    "http/listening",
   ],
 };
 

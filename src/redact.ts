@@ -24,26 +24,46 @@ export function redactAll<Value>(value: Value): Value {
   return JSON.parse(redact(JSON.stringify(value))) as Value;
 }
 
-/** Replacing every `1` would hide everything else. */
-const shortest = 4;
+/** A shorter one is masked only where a secret is due: replacing every `1` or `8442` would hide everything else. */
+export const shortestSecret = 8;
 
-/** Replacing every `sync` would, too. */
+/** Replacing every `password` would, too. */
 function isDistinct(secret: string): boolean {
-  return secret.length >= shortest && !(secret.length < 16 && /^\p{Lu}?\p{Ll}+$|^\p{Lu}+$/u.test(secret));
+  return secret.length >= shortestSecret && !(secret.length < 16 && /^\p{Lu}?\p{Ll}+$|^\p{Lu}+$/u.test(secret));
 }
 
 /**
- * A function that replaces secrets in a text, in all forms in which programs write them. Secrets that are ordinary words,
- * or shorter than 4 characters, are left alone: see `presentable`.
- * @param words true: words are replaced, too, for texts that nobody reads
+ * A function that masks secrets in a text, in all forms in which programs write them: those of at least eight characters
+ * everywhere; shorter ones, and ordinary words, as the password of a URL and after a key or a scheme for secrets
+ * (`password=`, `"token": "`, `Bearer `).
+ * @param words true: these are replaced everywhere, too, for texts that nobody reads
  */
 export function redactor(secrets: readonly string[], { words = false } = {}): (text: string) => string {
-  const isReplaced = (secret: string): boolean => (words ? secret.length >= shortest : isDistinct(secret));
-  const forms = secrets.filter(isReplaced).flatMap((secret) => formsOf(secret));
+  const isEverywhere = (secret: string): boolean => (words ? secret.length >= 4 : isDistinct(secret));
+  const [common, distinct] = [secrets.filter((each) => !isEverywhere(each)), secrets.filter(isEverywhere)];
+  const forms = [...distinct.flatMap((secret) => formsOf(secret)), ...common.flatMap((secret) => binaryForms(secret))];
   // The longest first: a secret may be a part of another one.
   const unique = [...new Set(forms)].sort((a, b) => b.length - a.length);
-  // One after the other: long secrets make a regular expression too large.
-  return (text) => unique.reduce((found, form) => found.replaceAll(form, "***"), text);
+  const placed = inPlace(common);
+  return (text) => {
+    // One after the other: long secrets make a regular expression too large.
+    const found = unique.reduce((rest, form) => rest.replaceAll(form, "***"), text);
+    return placed === undefined ? found : found.replaceAll(placed, "***");
+  };
+}
+
+/** These secrets where one is due; undefined: there are none. */
+function inPlace(secrets: readonly string[]): RegExp | undefined {
+  const forms = secrets.flatMap((secret) => (secret === "" ? [] : formsOf(secret)));
+  if (forms.length === 0) return undefined;
+  const any = [...new Set(forms)]
+    .sort((a, b) => b.length - a.length)
+    .map((form) => RegExp.escape(form))
+    .join("|");
+  const key = String.raw`(?:pass(?:word|wd|phrase)?|pwd|secret|token|bearer|api[-_]?key)`;
+  const quote = String.raw`\\*["']?`;
+  const afterKey = String.raw`${key}${quote}\s*[:=]\s*${quote}|\b(?:bearer|basic)\s+`;
+  return new RegExp(String.raw`(?<=${afterKey})(?:${any})(?![\p{L}\p{N}])|(?<=//[^\s/@]*:)(?:${any})(?=@)`, "giu");
 }
 
 /** As it is, in JSON (within JSON, too), in URLs and forms, in HTML, in base64 and in hexadecimal. */
@@ -118,7 +138,7 @@ export function presentable(text: string, secrets: readonly string[] = []): stri
     .flatMap((secret) => {
       const bytes = Buffer.from(secret);
       const encoded = [bytes.toString("base64").replace(/=+$/, ""), bytes.toString("hex")];
-      return [secret, ...(secret.length < shortest ? [] : encoded)].map((text) => RegExp.escape(text));
+      return [secret, ...(secret.length < 4 ? [] : encoded)].map((text) => RegExp.escape(text));
     });
   const plain = redactor(all)(text);
   const line = (words.length === 0 ? plain : plain.replaceAll(wholeWords(words), "***"))

@@ -56,6 +56,7 @@ const contents: readonly { readonly text: string; readonly folder: string; reado
       "docs/operations/containers.md",
       "docs/operations/platforms.md",
       "docs/operations/security.md",
+      "docs/operations/logs.md",
       "docs/operations/monitoring.md",
       "docs/operations/backup.md",
       "docs/operations/audit.md",

@@ -5,7 +5,7 @@ const introduction = `# Command reference
 The help of every command (\`npm run docs\`). From a checkout, write \`npm run rollcall -- COMMAND\`.
 
 Every command takes \`--config FILE\`; the default is \`$ROLLCALL_CONFIG\`, else \`rollcall.yaml\`, else
-\`config/rollcall.yaml\`. With \`--json\`, standard output is one JSON document.
+\`config/rollcall.yaml\`, else \`/etc/rollcall/rollcall.yaml\`. With \`--json\`, standard output is one JSON document.
 
 | exit code | meaning |
 | --- | --- |
@@ -24,13 +24,13 @@ itself (SIGKILL).
 
 /** The reference of the command line as Markdown, from the help that it prints. */
 export async function commandReference(): Promise<string> {
-  const parts = [introduction, "## `rollcall`", "", ...block(await help([]))];
+  const parts = [introduction, "## `rollcall`", "", ...block(await helpOf([]))];
   for (const name of [...commandNames, "completion"]) parts.push(...(await commandSection([name])));
   return `${parts.join("\n")}\n`;
 }
 
 async function commandSection(path: readonly string[]): Promise<string[]> {
-  const text = await help(path);
+  const text = await helpOf(path);
   const lines = [`${"#".repeat(path.length + 1)} \`rollcall ${path.join(" ")}\``, "", ...block(text)];
   for (const name of subcommands(text)) lines.push(...(await commandSection([...path, name])));
   return lines;
@@ -48,7 +48,7 @@ function subcommands(text: string): string[] {
 }
 
 /** What a command prints for `--help`: nothing is run, so that nothing of what the program is composed of is needed. */
-async function help(path: readonly string[]): Promise<string> {
+async function helpOf(path: readonly string[]): Promise<string> {
   const write = process.stdout.write.bind(process.stdout);
   let text = "";
   process.stdout.write = (piece: string | Uint8Array): boolean => {

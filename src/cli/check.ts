@@ -1,3 +1,6 @@
+import { constants, existsSync } from "node:fs";
+import { access } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
@@ -6,8 +9,12 @@ import { interruptMessages } from "#daemon/context.ts";
 import { checkSourcesAndSyncs, checkState, checkTarget, headlineOf } from "#daemon/check.ts";
 import type { Checking, Finding } from "#daemon/check.ts";
 import { loadPinboards } from "#config/pinboards.ts";
-import { errorDocument, UnavailableError } from "#errors.ts";
+import { errorDocument, InputError, UnavailableError } from "#errors.ts";
 import { noteLines } from "#plan/note.ts";
+import { asCalled, command } from "#commands.ts";
+import type { Configuration } from "#config/configuration.ts";
+import { runningService } from "#daemon/embedded.ts";
+import { addressToListenOn, checkIsFree, readCertificate } from "#http/listening.ts";
 import { painter } from "#plan/render/text.ts";
 import { checkChannel } from "#notify/notifier.ts";
 import { visible } from "#text.ts";
@@ -45,6 +52,7 @@ export async function check(context: Context): Promise<ExitCode> {
     if (!output.json) await output.write(describe(finding, output));
   };
   if (!output.json) await output.write(`configuration ${configuration.file}: valid\n`);
+  for (const warning of configuration.warnings) output.say(warning);
   const folder = configuration.service?.pinboards;
   if (folder !== undefined) await add(await checkPinboards(folder));
   if (configuration.shared !== undefined) await add(await checkState(configuration.shared));
@@ -57,7 +65,11 @@ export async function check(context: Context): Promise<ExitCode> {
   const hidden: Partial<Finding> = output.json ? {} : { samples: [] };
   for (const finding of sources) await add(Object.assign(finding, areMade(finding.name) ? hidden : {}));
   for (const finding of syncs) await add(finding);
-  for (const name of Object.keys(configuration.targets)) await add(await checkTarget(checking, name));
+  const isStopped = (await runningService(configuration.data)) === undefined;
+  for (const [name, target] of Object.entries(configuration.targets))
+    await add(
+      isStopped && target === "embedded" ? await checkStopped(configuration, name) : await checkTarget(checking, name),
+    );
   for (const [name, channel] of Object.entries(configuration.notifications)) {
     const attempt = await checkChannel(channel, context.interruption.stop);
     const result =
@@ -73,6 +85,48 @@ export async function check(context: Context): Promise<ExitCode> {
     await output.write(`${JSON.stringify({ configuration: configuration.file, checked: documents }, undefined, 2)}\n`);
   }
   return findings.some(({ error }) => error !== undefined) ? exitCodes.failed : exitCodes.done;
+}
+
+/**
+ * What would keep the service of the configuration from starting. Starts nothing, and makes no file. An error is in the
+ * result.
+ */
+async function checkStopped(configuration: Configuration, name: string): Promise<Finding> {
+  const about = { what: "target", name } as const;
+  try {
+    return { ...about, isStopped: true, reached: await tryToStart(configuration) };
+  } catch (error) {
+    return { ...about, error };
+  }
+}
+
+async function tryToStart({ service, data }: Configuration): Promise<readonly string[]> {
+  if (service === undefined) throw new InputError("the target `embedded` needs a `service:` in the configuration");
+  const { listen, tls, engine } = service;
+  await checkIsFree(await addressToListenOn(service), listen.port);
+  if (tls !== undefined) await readCertificate(tls);
+  await checkIsWritable(data);
+  const found = existsSync(join(data, "service"))
+    ? `its data folder is ${data}`
+    : `its first start will fill the data folder ${data}`;
+  const said = [`it can start: \`${command("start")}\``, found];
+  if (engine === "duckdb") return said;
+  // Only loaded where it is used, with its driver.
+  const { Postgres } = await import("#postgres/database.ts");
+  const postgres = await Postgres.open(engine);
+  await postgres.close();
+  return [...said, `PostgreSQL at ${postgres.place} answers`];
+}
+
+/** @throws {InputError} when neither the folder nor the first one above it that is there can be written */
+async function checkIsWritable(folder: string): Promise<void> {
+  for (let place = folder; ; place = dirname(place)) {
+    if (!existsSync(place) && dirname(place) !== place) continue;
+    await access(place, constants.W_OK).catch((cause: unknown) => {
+      throw new InputError(`this account cannot write to ${place}, where the data folder ${folder} is due`, { cause });
+    });
+    return;
+  }
 }
 
 async function checkPinboards(folder: string): Promise<Finding> {
@@ -100,7 +154,7 @@ function describe(finding: Finding, { colour }: Output): string {
     ...principals.map(principalLine),
     ...noteLines(problems).map((problem) => paint("yellow", visible(problem))),
   ];
-  return `${lines.join("\n  ")}\n`;
+  return `${asCalled(lines.join("\n  "))}\n`;
 }
 
 /** A principal in one line, as JSON. */

@@ -20,7 +20,7 @@ export function common(command: Command): Command {
   return command
     .option(
       "-c, --config <file>",
-      "the configuration (default: $ROLLCALL_CONFIG, rollcall.yaml or config/rollcall.yaml)",
+      "the configuration (default: $ROLLCALL_CONFIG, rollcall.yaml, config/rollcall.yaml or /etc/rollcall/rollcall.yaml)",
     )
     .option("--json", "one JSON document on standard output")
     .option("-v, --verbose", "log every stage of a run and the requests of the embedded service")

@@ -23,6 +23,7 @@ const groups: Readonly<
       "reload the configuration of the running daemon; if it is invalid, nothing changes",
       () => import("./reload.ts"),
     ],
+    password: ["give the service's administrator a new password", () => import("./service-password.ts")],
     health: ["check that the running service or daemon is ready", () => import("./health.ts")],
   },
   "Plan and apply:": {
@@ -56,6 +57,8 @@ const groups: Readonly<
     export: ["export a target's users, groups and memberships to tables or CSV files", () => import("./export.ts")],
     load: ["load files into a table of a service", () => import("#cli/load/load.ts")],
     sql: ["run SQL in the databases of the embedded service", () => import("./sql.ts")],
+    backup: ["back up the data folder to one file, while Rollcall runs", () => import("#cli/backup/backup.ts")],
+    restore: ["restore a backup into an empty data folder", () => import("#cli/backup/restore.ts")],
     engine: ["move the service's data to another engine", () => import("./engine-copy.ts")],
     state: ["move the daemon's state between the data folder and PostgreSQL", () => import("./state-copy.ts")],
   },

@@ -12,7 +12,7 @@ import type { ExitCode, Output } from "#daemon/output.ts";
 import type { CommonOptions } from "./flags.ts";
 
 /** Where the configuration is looked for without `--config`. */
-const usualPlaces = ["rollcall.yaml", "config/rollcall.yaml"];
+const usualPlaces = ["rollcall.yaml", "config/rollcall.yaml", "/etc/rollcall/rollcall.yaml"];
 
 /** Runs a command: shows what it throws, and makes its exit code the program's. */
 export class Runner {

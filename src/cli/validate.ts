@@ -21,13 +21,13 @@ export function declare(command: Command, runner: Runner): void {
 
 /**
  * `rollcall validate`: checks the configuration and the pinboards, and connects to nothing: for an editor or a pipeline.
- * With `--json`: `{"configuration", "valid": true, "sources", "targets", "syncs", "notifications", "pinboards"}`.
+ * With `--json`: `{"configuration", "valid": true, "sources", "targets", "syncs", "notifications", "pinboards", "warnings"}`.
  * @throws {InputError} naming every problem with its line
  */
 export async function validate(file: string, composition: Composition, sinks: Sinks): Promise<ExitCode> {
   const { output } = sinks;
   const configuration = await load(file, composition);
-  const { sources, targets, syncs, notifications, service } = configuration;
+  const { sources, targets, syncs, notifications, service, warnings } = configuration;
   const pinboards = service?.pinboards === undefined ? [] : await loadPinboards(service.pinboards);
   const names = {
     sources: Object.keys(sources),
@@ -37,10 +37,11 @@ export async function validate(file: string, composition: Composition, sinks: Si
     pinboards: pinboards.map(({ name }) => name),
   };
   if (output.json) {
-    const document = { configuration: configuration.file, valid: true, ...names };
+    const document = { configuration: configuration.file, valid: true, ...names, warnings };
     await output.write(`${JSON.stringify(document, undefined, 2)}\n`);
     return exitCodes.done;
   }
+  for (const warning of warnings) output.say(warning);
   const words = {
     sources: "source",
     targets: "target",

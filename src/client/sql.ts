@@ -10,6 +10,28 @@ import { createSession } from "./session.ts";
 
 export type { SqlResult };
 
+const newPassword = z.object({ name: z.string(), password: z.string() });
+
+/** Makes the files of the databases of this machine's service fit to be copied for 20 seconds, or lets go of them. @param options as for `runSql` */
+export async function holdFiles(options: ClientOptions, what: "hold" | "release", signal: AbortSignal): Promise<void> {
+  const session = createSession(contextOf(options, ""), options.credentials);
+  const operation = { title: `files: ${what}`, route: localRoutes[what], body: jsonBody({}) };
+  await session.send(operation, async () => undefined, signal);
+}
+
+/** Gives the administrator of the service of this machine's data folder a new password. @param options as for `runSql` */
+export function resetPassword(options: ClientOptions, signal: AbortSignal): Promise<z.infer<typeof newPassword>> {
+  const session = createSession(contextOf(options, ""), options.credentials);
+  const operation = {
+    title: "a new password",
+    route: localRoutes.password,
+    body: jsonBody({}),
+    once: "ask for one again",
+    advice: { 403: "it is for commands on the machine of the service" },
+  };
+  return session.send(operation, (answer) => jsonOf(answer, newPassword, 4096), signal);
+}
+
 const refusal = z.object({ error: z.string() });
 
 /**

@@ -16,6 +16,7 @@ export function build(
     readonly sources: Readonly<Record<string, SourceConfiguration>>;
     readonly readTable?: TableReader | undefined;
     readonly secrets: readonly string[];
+    readonly warnings: readonly string[];
     readonly settings: readonly Setting[];
   },
 ): Configuration {

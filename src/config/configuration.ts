@@ -45,6 +45,8 @@ export interface Configuration {
   readonly console: false | ConsoleSettings;
   /** Every secret value of the file, for redaction. */
   readonly secrets: readonly string[];
+  /** What is valid but unwise, each with file, line and column. */
+  readonly warnings: readonly string[];
   /** The file's values, one by one, before validation changes them. */
   readonly settings: readonly Setting[];
 }

@@ -13,6 +13,7 @@ const changeable = new Set<string>([
   "folder",
   "readTable",
   "secrets",
+  "warnings",
   "settings",
   "sources",
   "syncs",

@@ -4,7 +4,7 @@ import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from "yam
 import type { Document, Node, Scalar } from "yaml";
 import { InputError } from "#errors.ts";
 import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
-import { conceal } from "#redact.ts";
+import { conceal, shortestSecret } from "#redact.ts";
 import type { Path, Problem } from "./problems.ts";
 import { refuse, syntaxProblems } from "./problems.ts";
 import { notText, reason, substitute, verbatim } from "./substitution.ts";
@@ -80,6 +80,8 @@ export class ConfigurationDocument {
   readonly problems: readonly Problem[];
   /** Every value that was filled in, and every text under a key for secrets. */
   readonly secrets: readonly string[];
+  /** The values under keys for secrets that are too short to be masked wherever they appear. */
+  readonly shortSecrets: readonly Problem[];
   /** False: the text is not YAML, and `value` is meaningless. */
   readonly readable: boolean;
   readonly #counter = new LineCounter();
@@ -102,6 +104,7 @@ export class ConfigurationDocument {
     this.value = this.readable ? conversion.convert(document.contents, [], undefined, 0) : undefined;
     this.problems = [...problems, ...conversion.problems];
     this.secrets = [...conversion.secrets];
+    this.shortSecrets = conversion.shortSecrets;
     this.#places = conversion.places;
     // A text that somebody tries is filled in otherwise, and has no secrets of its own.
     if (typeof sources === "object") conceal(this.secrets);
@@ -259,6 +262,7 @@ class Conversion {
   readonly places = new Map<string, Place>();
   readonly problems: Problem[] = [];
   readonly secrets = new Set<string>();
+  readonly shortSecrets: Problem[] = [];
   readonly #document: Document;
   readonly #text: string;
   readonly #fill: Fill;
@@ -350,7 +354,7 @@ class Conversion {
     const value = isEmpty ? (key ?? offset) : offset;
     this.#place(path, { key, value, verbatim: undefined, substituted: undefined });
     if (found === undefined || found.value === null || typeof found.value === "boolean") return found?.value ?? null;
-    if (isSecretPath(path) && found.source !== undefined) this.secrets.add(found.source);
+    if (isSecretPath(path) && found.source !== undefined) this.#addSecrets([found.source], path, offset);
     return typeof found.value === "number" ? found.value : found.source;
   }
 
@@ -359,13 +363,21 @@ class Conversion {
     const { text } = substituted;
     for (const message of substituted.problems) this.#problem(path, offset, message);
     for (const secret of substituted.secrets) this.secrets.add(secret);
-    if (isSecretPath(path) && text !== "") this.secrets.add(text);
-    for (const secret of credentialsIn(text, path)) this.secrets.add(secret);
+    if (isSecretPath(path) && text !== "") this.#addSecrets([text], path, offset);
+    this.#addSecrets(credentialsIn(text, path), path, offset);
     const start = offset + (type === "PLAIN" ? 0 : 1);
     const isBlock = type === "BLOCK_FOLDED" || type === "BLOCK_LITERAL";
     const isVerbatim = !isBlock && text === written && this.#text.startsWith(written, start);
     this.#place(path, { key, value: offset, verbatim: isVerbatim ? start : undefined, substituted });
     return text;
+  }
+
+  #addSecrets(secrets: readonly string[], path: Path, offset: number): void {
+    for (const secret of secrets) this.secrets.add(secret);
+    // A header's value need not be one.
+    if (path.includes("headers") || secrets.every((secret) => secret.length >= shortestSecret)) return;
+    const message = `a secret of less than ${shortestSecret} characters is easy to guess, and masked only where a secret is due; use a longer one`;
+    this.shortSecrets.push({ ...this.#position(offset), path, message });
   }
 
   #place(path: Path, place: Place): void {

@@ -5,7 +5,7 @@ import { checkReferences, checkSyncRules, readsTexts } from "./checks.ts";
 import type { Configuration } from "./configuration.ts";
 import { readConfiguration } from "./document.ts";
 import type { TextOptions } from "./document.ts";
-import { refuse } from "./problems.ts";
+import { refuse, renderProblems } from "./problems.ts";
 import * as schema from "./schema.ts";
 import { settingsOf } from "./differences.ts";
 import { checkSources } from "./sources.ts";
@@ -44,6 +44,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     sources: checked.sources,
     readTable: options.readTable,
     secrets: document.secrets,
+    warnings: renderProblems(file, document.shortSecrets),
     settings: settingsOf(document),
   });
 }

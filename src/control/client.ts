@@ -74,6 +74,22 @@ export function accountsOver({ connection }: FoundDaemon, signal: AbortSignal): 
   };
 }
 
+/**
+ * Lets no run of a daemon begin for 20 seconds.
+ * @returns the runs that are under way still; undefined: none is
+ */
+export async function holdRuns(
+  { connection }: FoundDaemon,
+  signal: AbortSignal,
+): Promise<readonly string[] | undefined> {
+  const { status, value } = await connection.request(controlRoutes.hold, signal);
+  return status === 200 ? undefined : (value as { readonly running: readonly string[] }).running;
+}
+
+export async function releaseRuns({ connection }: FoundDaemon, signal: AbortSignal): Promise<void> {
+  await connection.request(controlRoutes.release, signal);
+}
+
 /** What a remote run reports while it is under way. */
 interface Watcher {
   readonly progress?: (stage: Stage, records?: number) => void;

@@ -30,6 +30,8 @@ export interface Daemon {
   readonly audit: ReadAudit;
   /** Reloads the configuration, all of it or nothing. @throws {InputError} when it is not valid */
   readonly reload: (by: Actor) => Promise<unknown>;
+  /** Keeps runs from beginning. */
+  readonly hold: { renew(): boolean; release(): void };
 }
 
 /** What `GET /runs/:id/end` answers with 202. */

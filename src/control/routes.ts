@@ -7,7 +7,7 @@ import type { Actor, RunDocument, RunRecord, SyncStatus } from "#state/record.ts
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { addAccountRoutes, isOpenRoute } from "./account-routes.ts";
-import { authenticate, listeningOf, permit } from "./access.ts";
+import { authenticate, bearerOf, isSame, listeningOf, permit } from "./access.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf, orConflict } from "./answers.ts";
 import { changesAsJson } from "./answers.ts";
@@ -125,7 +125,7 @@ function addQueries(
 }
 
 /** What starts a run answers 202 with the run as it began; `/events` and `/runs/:id/end` report its outcome. */
-function addCommands(scope: FastifyInstance, { daemon, track }: Control): void {
+function addCommands(scope: FastifyInstance, { daemon, track, options: { token } }: Control): void {
   const accepted = async (reply: FastifyReply, beginning: Promise<Begun>): Promise<RunDocument> => {
     const run = track(await orConflict(beginning));
     reply.code(202);
@@ -168,6 +168,19 @@ function addCommands(scope: FastifyInstance, { daemon, track }: Control): void {
     const { id } = runOf(coordinator, request);
     return accepted(reply, coordinator.undo(id, { by: request.actor }));
   });
+  add(scope, controlRoutes.hold, (request, reply) => {
+    read(emptyBody, request.body, "body");
+    onlyToken(request, token);
+    const { hold, coordinator } = daemon();
+    const running = coordinator.syncs().flatMap((each) => each.running ?? []);
+    return reply.code(hold.renew() ? 200 : 202).send({ running });
+  });
+  add(scope, controlRoutes.release, (request) => {
+    read(emptyBody, request.body, "body");
+    onlyToken(request, token);
+    daemon().hold.release();
+    return {};
+  });
   add(scope, controlRoutes.reload, async (request) => {
     read(emptyBody, request.body, "body");
     permit(request, "reload");
@@ -180,6 +193,13 @@ function addCommands(scope: FastifyInstance, { daemon, track }: Control): void {
 /** What beginning or approving a run is, for `checkMay`. */
 export function actionOf({ overrides = [] }: { readonly overrides?: readonly string[] | undefined }): Action {
   return overrides.length === 0 ? "decide" : "override";
+}
+
+/** Whoever may read the daemon's files has its token. @throws {Refusal} 403 */
+function onlyToken(request: FastifyRequest, token: string): void {
+  const given = bearerOf(request);
+  if (given === undefined || !isSame(given, token))
+    throw new Refusal(403, "only a command that can read data/daemon/control.json may ask for this");
 }
 
 function runOf(coordinator: Coordinator, request: FastifyRequest): RunRecord {

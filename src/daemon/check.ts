@@ -1,3 +1,7 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { openConfiguredTarget, openParts, openSource, syncOf } from "#daemon/wiring.ts";
 import type { Configuration } from "#config/configuration.ts";
 import type { Entry, ReadContext, SourceRecord } from "#connector.ts";
@@ -14,7 +18,7 @@ import { quarantineNotes } from "#sync/planning/notes.ts";
 import type { SyncSource } from "#sync/sync.ts";
 import { formatNumber, formatSizes } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
-import { workFolder } from "#daemon/data-folder.ts";
+import { daemonFolder, workFolder } from "#daemon/data-folder.ts";
 
 /** What checking needs. */
 export interface Checking extends Pick<Context, "configuration" | "embedded" | "log"> {
@@ -31,6 +35,8 @@ export interface Finding extends Partial<SyncCheck> {
   readonly name: string;
   /** What was reached, how the connection is protected, and the account; absent if a connector does not say. */
   readonly reached?: readonly string[] | undefined;
+  /** It is this configuration's own service, which does not run: only what it needs was tried. */
+  readonly isStopped?: boolean | undefined;
   /** The first records of a source, as they are. */
   readonly samples?: readonly string[];
   readonly error?: unknown;
@@ -117,7 +123,8 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
   const { configuration, log, signal, progress } = context;
   const { sources, rules, expectations = [] } = await openParts(configuration, name);
   const { memory } = configuration;
-  const workbench = await Workbench.open({ folder: await workFolder(configuration), memory });
+  const place = await placeToWork(configuration);
+  const workbench = await Workbench.open({ folder: place.folder, memory });
   const { connection } = workbench;
   const counted = sources.map((each): SyncSource => {
     const read = (reading: ReadContext) =>
@@ -160,7 +167,18 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
   } finally {
     progress();
     await workbench.close();
+    await place.remove();
   }
+}
+
+/** The folder of workbenches; one for this check alone where the data folder has none, so that a check makes no data folder. */
+async function placeToWork(
+  configuration: Configuration,
+): Promise<{ readonly folder: string; readonly remove: () => Promise<void> }> {
+  if (existsSync(join(daemonFolder(configuration), "work")))
+    return { folder: await workFolder(configuration), remove: async () => {} };
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-check-"));
+  return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
 function warnOf({ warn }: Checking, name: string): (message: string) => void {
@@ -240,11 +258,11 @@ export async function checkState({ postgres, lease }: NonNullable<Configuration[
 
 /** What a check found, in short: `5 users, 2 groups`, `reached`. @param emphasize what is in doubt */
 export function headlineOf(
-  { what, users = 0, groups = 0, excluded = 0, quarantined = 0 }: Finding,
+  { what, users = 0, groups = 0, excluded = 0, quarantined = 0, isStopped = false }: Finding,
   emphasize = (doubt: string): string => doubt,
 ): string {
   if (what === "source") return formatSizes(users, groups);
-  if (what !== "sync") return "reached";
+  if (what !== "sync") return isStopped ? "not running" : "reached";
   const doubt = emphasize(`${formatNumber(quarantined)} quarantined`);
   return `${formatSizes(users, groups)}, ${formatNumber(excluded)} excluded, ${doubt}`;
 }

@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import type { ClientOptions } from "#client/client.ts";
 import type { Configuration } from "#config/configuration.ts";
 import type { StateConfiguration } from "#config/state.ts";
+import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import type { Composition } from "./composition.ts";
@@ -103,7 +104,7 @@ export async function withContext<Result>(
 }
 
 export function passwordNotice(configuration: Configuration, password: string): string {
-  return `The password of ${configuration.service?.administrator.name ?? "the administrator"} is ${password} (it is shown only this once; set service.administrator.password to choose your own)`;
+  return `The password of ${configuration.service?.administrator.name ?? "the administrator"} is ${password} (it is shown only this once; \`${command("password")}\` gives another, and service.administrator.password sets your own)`;
 }
 
 /** The syncs that a command is about: the named one, or all. */
@@ -148,6 +149,8 @@ export const interruptMessages = {
   load: { notice: `cancelling the load ${notToWait}`, result: "Cancelled. Nothing was loaded." },
   sql: { notice: `cancelling ${notToWait}`, result: "Cancelled. The running statement was rolled back." },
   read: { notice: `cancelling ${notToWait}`, result: "Cancelled." },
+  backup: { notice: `cancelling the backup ${notToWait}`, result: "Cancelled. There is no backup." },
+  restore: { notice: `cancelling ${notToWait}`, result: "Cancelled. Nothing was restored." },
   copy: { notice: `cancelling ${notToWait}`, result: "Cancelled. Copy again: it begins anew." },
 } as const satisfies Record<string, InterruptMessages>;
 

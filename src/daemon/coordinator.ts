@@ -15,7 +15,7 @@ import type { Store } from "#state/store.ts";
 export async function openLocalCoordinator(
   current: () => Context,
   store: Store,
-  options: Pick<CoordinatorOptions, "statusOf" | "report" | "now"> = {},
+  options: Pick<CoordinatorOptions, "statusOf" | "now"> = {},
 ): Promise<LocalCoordinator> {
   const { configuration, interruption } = current();
   const coordinator = new LocalCoordinator({

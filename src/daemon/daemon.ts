@@ -12,7 +12,7 @@ import { Scheduler, standingOf } from "#daemon/scheduler.ts";
 import type { ScheduledSync, ScheduleState } from "#daemon/scheduler.ts";
 import { takePart } from "#daemon/part.ts";
 import type { Lead } from "#daemon/part.ts";
-import { logPlan, logRuns, logSchedule } from "./log-events.ts";
+import { logRuns, logSchedule } from "./log-events.ts";
 
 /** Counts what happens. */
 export interface DaemonMetrics {
@@ -46,7 +46,6 @@ export class Daemon {
     const interruption = { stop: stop.signal, abandon: abandon.signal };
     const current: { context: Context } = { context: { ...base, interruption } };
     const coordinator = await openLocalCoordinator(() => current.context, store, {
-      report: (report, { id }) => logPlan(current.context, report, id),
       statusOf: (name) => daemon.#statusOf(name),
     });
     const daemon: Daemon = new Daemon(coordinator, store, metrics, { current, stop, abandon });
@@ -178,6 +177,7 @@ export class Daemon {
       seed,
       now: () => this.#now(),
       log: {
+        debug: (message) => log.debug(message),
         info: (message) => log.info(message),
         warn: (message) => log.warn(message),
         error: (message) => log.error(message),

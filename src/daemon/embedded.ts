@@ -45,9 +45,9 @@ export class EmbeddedService {
     const { service, data } = this.#configuration;
     const { log, mayStart, announcePassword } = this.#options;
     if (service === undefined) throw new InputError("the target `embedded` needs a `service:` in the configuration");
-    const present = await readPresence(data);
+    const present = await runningService(data);
     const administrator = service.administrator.name;
-    if (present !== undefined && isAlive(present.pid) && (await listens(present.url))) {
+    if (present !== undefined) {
       const certificate = service.tls === undefined ? undefined : await readFile(service.tls.cert, "utf8");
       return { url: present.url, session: present.session, administrator, certificate };
     }
@@ -72,6 +72,12 @@ export class EmbeddedService {
 
 /** How others ask for it. */
 export type Embedded = Pick<EmbeddedService, "access" | "close">;
+
+/** The service that runs on a data folder; undefined: none does. */
+export async function runningService(data: string): ReturnType<typeof readPresence> {
+  const present = await readPresence(data);
+  return present !== undefined && isAlive(present.pid) && (await listens(present.url)) ? present : undefined;
+}
 
 /** Whether anything listens there: a killed process may have left its file behind. */
 function listens(url: string): Promise<boolean> {

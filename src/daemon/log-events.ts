@@ -2,16 +2,16 @@ import type { Logger } from "pino";
 import type { Context } from "#daemon/context.ts";
 import type { ExportDocument } from "#daemon/export.ts";
 import { describeFailure } from "#daemon/output.ts";
-import { shortCounts } from "#state/run-text.ts";
-import { asCalled, command } from "#commands.ts";
-import { leavingCounts } from "#plan/departures.ts";
-import { renderText } from "#plan/render/text.ts";
+import { causeOf, decisionWords, shortCounts } from "#state/run-text.ts";
+import { command } from "#commands.ts";
 import type { RunRecord, SyncEvent } from "#state/record.ts";
-import type { Report } from "#sync/context.ts";
-import { mapNotes } from "#plan/note.ts";
 
-/** Logs what happens to runs. */
+/**
+ * Logs what happens to runs: at `info` what was decided and what changed, at `warn` what waits for a person. A run that
+ * found nothing to do, like the one before it, is at `debug`.
+ */
 export function logRuns(current: () => Context): (event: SyncEvent) => void {
+  const last = new Map<string, RunRecord["state"]>();
   return (event) => {
     const { log } = current();
     if (event.type === "stage") {
@@ -20,18 +20,37 @@ export function logRuns(current: () => Context): (event: SyncEvent) => void {
       return;
     }
     // The process that runs it logs it.
-    if (event.type === "run" && event.elsewhere !== true) logRun(current(), event.run);
+    if (event.type !== "run" || event.elsewhere === true) return;
+    const { run } = event;
+    if (run.state === "running") {
+      logBegun(current(), run);
+      return;
+    }
+    logEnd(current(), run, run.state === "no change" && last.get(run.sync) === "no change");
+    if (run.for === undefined) last.set(run.sync, run.state);
   };
 }
 
-function logRun({ log, interruption }: Context, run: RunRecord): void {
+/** What a person began or decided is for everybody to see; a schedule is not. */
+function logBegun({ log }: Context, { id, sync, state, cause, by, undoes, decisions }: RunRecord): void {
+  const facts = { sync, run: id, outcome: state, cause, by };
+  const decision = decisions.at(-1);
+  if (decision !== undefined) log.info({ ...facts, decision }, `sync ${sync}: run ${id} ${decisionWords(decision)}`);
+  else {
+    const what = undoes === undefined ? "" : `, undoes ${undoes}`;
+    log[cause === "demand" || cause === "undo" ? "info" : "debug"](
+      facts,
+      `sync ${sync}: run ${id} begins (${causeOf({ cause, by })}${what})`,
+    );
+  }
+}
+
+function logEnd({ log, interruption }: Context, run: RunRecord, isRoutine: boolean): void {
   const { id, sync, state, error, digest, counts, sameAs, notes, waiting, caution } = run;
   const facts = { sync, run: id, outcome: state };
   const took = `${((Date.parse(run.endedAt ?? run.startedAt) - Date.parse(run.startedAt)) / 1000).toFixed(1)} s`;
   if (sameAs !== undefined) {
-    log.info(facts, `sync ${sync}: same plan as run ${sameAs}, which still waits`);
-  } else if (state === "running") {
-    log.debug(facts, `sync ${sync}: run ${id} begins (${run.cause}, ${run.by.name})`);
+    log.debug(facts, `sync ${sync}: same plan as run ${sameAs}, which still waits`);
   } else if (error !== undefined) {
     const said = `sync ${sync}: ${describeFailure(error)}`;
     if (interruption.stop.aborted) log.info(facts, said);
@@ -43,10 +62,12 @@ function logRun({ log, interruption }: Context, run: RunRecord): void {
       `sync ${sync}: run ${id} waits for approval until ${run.expiresAt}${because}; see it with \`${command("show", id)}\`, then \`${command("approve", id)}\``,
     );
   } else {
+    const decision = state === "rejected" ? run.decisions.at(-1) : undefined;
     const words = state === "applied" ? "applied and verified" : state;
     const changes = counts === undefined ? "" : shortCounts(counts);
     const more = changes === "" ? "" : `: ${changes}; \`${command("show", id)}\` shows them`;
-    log.info({ ...facts, digest, counts, took }, `sync ${sync}: ${words} (${took})${more}`);
+    const said = decision === undefined ? `${words} (${took})${more}` : `run ${id} ${decisionWords(decision)}`;
+    log[isRoutine ? "debug" : "info"]({ ...facts, digest, counts, took, decision }, `sync ${sync}: ${said}`);
   }
   if (run.recovery !== undefined) log.warn(facts, `sync ${sync}: run ${id}: ${run.recovery}`);
   if (waiting.length > 0 && notes[0] !== undefined)
@@ -66,24 +87,6 @@ function logExport(
   else if (interruption.stop.aborted)
     log.info(exported, `sync ${sync}: the export was cancelled; the next run repeats it`);
   else log.error(exported, `sync ${sync}: the run succeeded, but its export failed: ${describeFailure(error)}`);
-}
-
-/** Writes the plan of a run into the log, as one line. At a terminal, the end of the run says how to see it. */
-export async function logPlan({ output, log }: Context, report: Report, run: string): Promise<void> {
-  if (output.interactive) return;
-  const title = `${report.sync} → ${report.target}`;
-  const { colour, width } = output;
-  const { limits, departures } = report;
-  const leaving = departures && leavingCounts(departures);
-  const notes = mapNotes(report.notes, asCalled);
-  const rest = asCalled(command("show", run, "--all"));
-  const parts: string[] = [];
-  for await (const part of renderText(report.plan, { title, colour, width, limits, notes, leaving, rest }))
-    parts.push(part);
-  log.info(
-    { sync: report.sync, run, digest: report.plan.digest, counts: report.plan.counts, report: parts.join("") },
-    `sync ${report.sync}: plan`,
-  );
 }
 
 /** Logs what happens to schedules: skipped slots, retries, and overdue syncs. */

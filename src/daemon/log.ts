@@ -29,7 +29,7 @@ export async function openLog({ level, destination, beforeLine }: LogOptions): P
       streamWrite: (line: string) => printableJson(redact(line)),
     },
   };
-  const stream = beforeLine === undefined ? undefined : await openReadable(destination, level, beforeLine);
+  const stream = beforeLine === undefined ? undefined : await openReadable(destination, beforeLine);
   return pino(options, stream ?? openLines(destination));
 }
 
@@ -40,11 +40,7 @@ function openLines(destination: 1 | 2): ReturnType<typeof pino.destination> {
   return lines;
 }
 
-async function openReadable(
-  destination: 1 | 2,
-  level: LogOptions["level"],
-  beforeLine: () => void,
-): Promise<pino.DestinationStream> {
+async function openReadable(destination: 1 | 2, beforeLine: () => void): Promise<pino.DestinationStream> {
   // A library that only a terminal needs.
   const { prettyFactory } = await import("pino-pretty");
   const line = prettyFactory({
@@ -59,17 +55,10 @@ async function openReadable(
   const lines = openLines(destination);
   return {
     write: (record) => {
-      if (level !== "debug" && isRoutine(record)) return;
       beforeLine();
       lines.write(printable(line(record) ?? ""));
     },
   };
-}
-
-/** What somebody else logs who asked for it: the client of a load, the run whose export it is. */
-function isRoutine(record: string): boolean {
-  const { msg, code } = JSON.parse(record) as Readonly<Record<string, unknown>>;
-  return msg === "load ended" && code === "OK";
 }
 
 function requestLine({ method, path, status, milliseconds }: Readonly<Record<string, unknown>>): string {

@@ -66,6 +66,7 @@ export function createReload({
       return refuse(messageOf(error), []);
     }
     running = next;
+    for (const warning of next.warnings) logger.warn(warning);
     logger.info(`the configuration was reloaded: ${file}`);
     return { problems: [] };
   };

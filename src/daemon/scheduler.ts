@@ -36,7 +36,12 @@ export interface SchedulerOptions {
   readonly seed: string;
   /** In epoch milliseconds; default: the clock. */
   readonly now?: (() => number) | undefined;
-  readonly log: { info(message: string): void; warn(message: string): void; error(message: string): void };
+  readonly log: {
+    debug(message: string): void;
+    info(message: string): void;
+    warn(message: string): void;
+    error(message: string): void;
+  };
 }
 
 /** A scheduled sync and its state. Times are in epoch milliseconds. */
@@ -149,7 +154,7 @@ export class Scheduler {
       .begin({ sync: name, cause, by, slot: slot === undefined ? undefined : iso(slot) })
       .then(({ ended }) => ended)
       .catch((error: unknown) => {
-        if (error instanceof SlotTakenError) log.info(`sync ${name}: ${error.message}`);
+        if (error instanceof SlotTakenError) log.debug(`sync ${name}: ${error.message}`);
         else log.error(`sync ${name}: no run could begin: ${messageOf(error)}`);
       })
       .finally(() => {

@@ -47,6 +47,8 @@ export class Checkpoints {
   #looking: Promise<boolean> | undefined;
   /** What the instance was told last. */
   #threshold: string | undefined;
+  /** Somebody copies the files. */
+  #isHeld = false;
 
   /** @param hasFailed one has failed in the process before this one */
   constructor(files: () => readonly string[], hasFailed = false) {
@@ -57,6 +59,13 @@ export class Checkpoints {
   /** The threshold for a new instance. */
   threshold(): string {
     this.#threshold = this.#hasFailed ? thresholds.never : thresholds.usual;
+    return this.#threshold;
+  }
+
+  /** Begins or ends a time without any, in which the files can be copied. @returns the threshold for it */
+  hold(isHeld: boolean): string {
+    this.#isHeld = isHeld;
+    this.#threshold = isHeld || this.#hasFailed ? thresholds.never : thresholds.usual;
     return this.#threshold;
   }
 
@@ -72,6 +81,7 @@ export class Checkpoints {
    * @param isLarge the transaction may just have filled much of the disk
    */
   async beforeCommit(connection: DuckDBConnection, isLarge: boolean): Promise<void> {
+    if (this.#isHeld) return;
     const { usual, never } = thresholds;
     const passed = performance.now() - this.#looked;
     if (this.#hasFailed ? passed < this.#wait : !isLarge && passed < interval.usual) return;

@@ -144,6 +144,13 @@ export class Database {
     return (await this.#checkpoints?.isStuck()) === true ? stuck : undefined;
   }
 
+  /** Begins or ends a time in which its files stay as they are, but for what is appended to their logs. */
+  async holdCheckpoints(isHeld: boolean): Promise<void> {
+    const threshold = this.#checkpoints?.hold(isHeld);
+    if (threshold !== undefined)
+      await this.use((connection) => connection.run(`SET GLOBAL checkpoint_threshold = '${threshold}'`));
+  }
+
   /**
    * Frees what DuckDB remembers of buffers that are gone, and what it has in memory of its files. Of each kind of buffer
    * it lists some 30,000 as candidates for eviction before it looks which of them still exist, and until then keeps a

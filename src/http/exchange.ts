@@ -13,8 +13,6 @@ export interface Exchange {
   readonly started: number;
   /** The client's address: that of its socket (0.8), or what the proxies before it say, where they are trusted. */
   readonly address: string;
-  /** Rollcall itself asks: the session is one of this machine. */
-  isOwn?: boolean;
   /** The header as it was sent; Fastify does not see it. */
   readonly contentType: string | undefined;
 }

@@ -157,12 +157,9 @@ function watch(
     };
     const route = request.routeOptions?.url;
     observe({ method, route, status, seconds: milliseconds / 1000 });
-    if (!raw.writableFinished) log.info(details, "request broken off");
-    else {
-      // What Rollcall asks itself says nothing about what others do.
-      const isRoutine = healthPaths.has(details.path) || (request.exchange.isOwn === true && raw.statusCode < 400);
-      log[isRoutine ? "debug" : "info"](details, "request");
-    }
+    if (raw.writableFinished) log.debug(details, "request");
+    // What has arrived is worked on, whether or not its client waits. What has not is lost.
+    else log[request.raw.complete ? "debug" : "warn"](details, "request broken off");
   });
   // The rest of an unread body is read and dropped: a client that sends everything first still gets its answer.
   raw.once("finish", () => request.raw.resume());

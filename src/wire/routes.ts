@@ -63,6 +63,10 @@ export const healthRoutes = {
  */
 export const localRoutes = {
   sql: { method: "POST", path: "/local/sql" },
+  password: { method: "POST", path: "/local/password" },
+  /** Makes the files of the databases fit to be copied for 20 seconds. */
+  hold: { method: "POST", path: "/local/hold" },
+  release: { method: "POST", path: "/local/release" },
 } as const satisfies Record<string, Route>;
 
 /** The path every operation of the daemon's own API starts with. No prefix of family B may start with it. */
@@ -95,6 +99,9 @@ export const controlRoutes = {
   logIn: { method: "POST", path: "/login" },
   /** Revokes the token that it is asked with. */
   logOut: { method: "POST", path: "/logout" },
+  /** Lets no run begin for 20 seconds: 200 when none is under way, 202 while one is. */
+  hold: { method: "POST", path: "/hold" },
+  release: { method: "POST", path: "/release" },
   events: { method: "GET", path: "/events" },
 } as const satisfies Record<string, Route>;
 

@@ -46,8 +46,9 @@ export async function startControl(
   const configuration = { file: "/etc/rollcall/rollcall.yaml", digest: "d1" };
   const control = new Control({ token, ...accountsIn(data), version: "1.2.3", startedAt, log });
   const audit: Daemon["audit"] = (options) => verifyAudit(chainIn(data), options);
+  const hold = { renew: (): boolean => true, release: (): void => undefined };
   if (coordinator !== undefined)
-    control.attach({ coordinator, reload, changes, audit, configuration: () => configuration });
+    control.attach({ coordinator, reload, changes, audit, hold, configuration: () => configuration });
   const listener = await startControlListener({
     listen: { host: "127.0.0.1", port: 0 },
     allowPlainHttp: false,

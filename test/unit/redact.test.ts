@@ -38,6 +38,21 @@ test("a secret that is an ordinary word does not hide every message", () => {
   expect(redactor(["sync", "Held", "1", "abc"])(text)).toBe(text);
 });
 
+test("a short secret is masked where a secret is due, and nowhere else", () => {
+  const redact = redactor(["8442", "hunter2", "S3c!", "info"]);
+  const plain = '{"level":"info","time":"2026-11-26T08:44:20.8442Z","msg":"on port 8442, hunter2s"}';
+  expect(redact(plain)).toBe(plain);
+  expect(redact("https://u:8442@host:8442/ ldap://x:S3c!@h")).toBe("https://u:***@host:8442/ ldap://x:***@h");
+  expect(redact('password=hunter2&x=hunter2, "token": "8442", API-Key: S3c! Bearer info')).toBe(
+    'password=***&x=hunter2, "token": "***", API-Key: *** Bearer ***',
+  );
+  expect(redact(JSON.stringify(JSON.stringify({ clientSecret: "hunter2" })))).toBe(
+    String.raw`"{\"clientSecret\":\"***\"}"`,
+  );
+  // Where it is encoded, nothing else looks like it.
+  expect(redact(Buffer.from("user:hunter2").toString("base64"))).toMatch(/\*\*\*/);
+});
+
 test("of what a server says, words are replaced as well, and nothing controls a terminal", () => {
   // Words that no other test of this process has as a secret: those of every loaded configuration are replaced.
   expect(presentable("Qbind Qof sync Qfailed (Qasync) \u001B[31mQred\u001B[0m\0", ["sync"])).toBe(

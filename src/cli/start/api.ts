@@ -17,7 +17,8 @@ import { InputError, UnavailableError } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Actor } from "#state/record.ts";
 import type { Embedded } from "#daemon/embedded.ts";
-import { verifyAccount } from "#daemon/wiring.ts";
+import { Hold } from "#daemon/hold.ts";
+import { placeOf, verifyAccount } from "#daemon/wiring.ts";
 import type { addConsole, ConsoleOptions } from "#console/app.ts";
 import { Accounts } from "#control/accounts.ts";
 import { Sessions } from "#control/sessions.ts";
@@ -71,6 +72,7 @@ export class DaemonApi {
   #served: Served | undefined;
   #listener: ControlListener | undefined;
   #isStopping = false;
+  #hold: Hold | undefined;
   #closing: Promise<void> | undefined;
 
   static async create(options: DaemonApiOptions): Promise<DaemonApi> {
@@ -137,6 +139,7 @@ export class DaemonApi {
         const { verifyAudit } = await import("#state/audit/verify.ts");
         return verifyAudit(this.#state.audit, { ...options, expected: await this.#state.audit.head() });
       },
+      hold: this.#holdOf(served.coordinator),
       reload: async (by) => {
         const { problems } = await served.reload(by);
         if (problems.length > 0) throw new InputError("the old configuration stays", { problems });
@@ -155,6 +158,7 @@ export class DaemonApi {
   /** From here on, no run is begun or decided. Running ones can still be followed. */
   beginStopping(): void {
     this.#isStopping = true;
+    this.#hold?.release();
     this.#control.beginStopping();
     void this.#people.close();
     void this.#connections.close();
@@ -170,6 +174,15 @@ export class DaemonApi {
     await this.#listener?.stop();
     this.#closing ??= this.#state[Symbol.asyncDispose]();
     await this.#closing;
+  }
+
+  #holdOf(coordinator: LocalCoordinator): Hold {
+    const places = (): string[] => {
+      const current = this.#current();
+      return Object.values(current.syncs).map(({ to }) => placeOf(current, to));
+    };
+    this.#hold = new Hold(places, (...turn) => coordinator.inTurn(...turn));
+    return this.#hold;
   }
 
   #current(): Configuration {

@@ -80,6 +80,7 @@ async function startAll(options: Start, started: AsyncDisposableStack) {
   const { file, composition, sinks, only, signals, greeting } = options;
   const { log, output } = sinks;
   const configuration = await load(file, composition);
+  for (const warning of configuration.warnings) log.warn(warning);
   if (only === "service" && configuration.service === undefined)
     throw new InputError(`${file} has no \`service:\`: there is no service to start`);
   const hasConsole = only !== "service" && configuration.console !== false;

@@ -98,6 +98,14 @@ export class Directory {
     return user;
   }
 
+  /** Gives the administrator a new password. */
+  async resetPassword(): Promise<{ readonly name: string; readonly password: string }> {
+    const { name } = this.#options.administrator;
+    const password = generatePassword();
+    await this.store.setUp(name, { hash: await hashPassword(password), isGenerated: false });
+    return { name, password };
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.#listQueue, this.#syncQueue].map((queue) => queue.idle()));
     await this.store.close();
@@ -153,7 +161,7 @@ const attempts = 3;
  */
 async function setUp(store: DirectoryStore, { name, password }: Administrator): Promise<string | undefined> {
   const user = await store.account(name);
-  const generated = user === undefined && password === undefined ? randomBytes(18).toString("base64url") : undefined;
+  const generated = user === undefined && password === undefined ? generatePassword() : undefined;
   const valid = password ?? generated;
   const isCurrent =
     user !== undefined && (password === undefined || (await verifyPassword(user.passwordHash, password)));
@@ -164,6 +172,10 @@ async function setUp(store: DirectoryStore, { name, password }: Administrator): 
   // Another process may have created the administrator meanwhile, with a password of its own.
   const isCreated = await store.setUp(name, first);
   return isCreated ? generated : undefined;
+}
+
+function generatePassword(): string {
+  return randomBytes(18).toString("base64url");
 }
 
 /** After so many calls the database is trimmed: each leaves some forty buffers to remember, and reading the tables anew takes time. */

@@ -113,6 +113,11 @@ export class Databases {
     return this.#instance.problem();
   }
 
+  /** As `Database.holdCheckpoints`. */
+  holdCheckpoints(isHeld: boolean): Promise<void> {
+    return this.#instance.holdCheckpoints(isHeld);
+  }
+
   /** Call it only when all connections are closed. */
   close(): void {
     this.#instance.close();

@@ -97,6 +97,10 @@ class DuckDbEngine implements Engine {
     return this.#databases.problem();
   }
 
+  holdCheckpoints(isHeld: boolean): Promise<void> {
+    return this.#databases.holdCheckpoints(isHeld);
+  }
+
   openStage(): Promise<Stage> {
     return this.#databases.openStage();
   }

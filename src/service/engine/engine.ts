@@ -230,6 +230,8 @@ export interface Engine {
   revision(): Promise<string>;
   /** Why nothing large can be written, for a person; undefined: it can. */
   problem(): Promise<string | undefined>;
+  /** Begins or ends a time in which the files of the databases can be copied; nothing where it has none. */
+  holdCheckpoints(isHeld: boolean): Promise<void>;
   /** Opens a stage for a load. */
   openStage(): Promise<Stage>;
   /**

@@ -270,8 +270,15 @@ export class Loads {
     const over = cycle.outcome();
     if (over !== undefined) this.#cycles.delete(cycle.id);
     this.#report(cycle, over ?? outcome);
-    const { code, message, rowsWritten, ignoredRows } = over ?? outcome;
-    this.#options.log.info({ cycle: cycle.id, code, message, rowsWritten, ignoredRows }, "load ended");
+    this.#logEnd(cycle, over ?? outcome);
+  }
+
+  /** A load that wrote every row is known to whoever asked for it. */
+  #logEnd(cycle: Cycle, { code, message, rowsWritten, ignoredRows }: Outcome): void {
+    const level = code !== "OK" ? "warn" : ignoredRows > 0 ? "info" : "debug";
+    const { database, schema, table } = cycle.parameters().target;
+    const details = { cycle: cycle.id, database, schema, table, code, message, rowsWritten, ignoredRows };
+    this.#options.log[level](details, "load ended");
   }
 
   async #outcomeOf(cycle: Cycle, signal: AbortSignal): Promise<Outcome> {

@@ -46,7 +46,6 @@ export class Callers {
       const token = request.cookies[sessionCookie];
       const user = token === undefined ? undefined : await sessions.find(token, isUse);
       if (token === undefined || user === undefined) return undefined;
-      if (sessions.isLocal(token)) request.exchange.isOwn = true;
       const account = await store.account(user.name);
       if (account?.id === user.id) return { id: user.id, name: user.name, token };
       await sessions.end(token);

@@ -27,8 +27,8 @@ export async function createServiceServer({ prefixes, ...options }: ServiceServe
       answerError: (thrown, request, reply) => {
         const error = httpErrorOf(thrown, request.exchange.incident);
         if (error.status >= 500 && error.cause !== undefined) {
-          // A client that has disconnected is usually the whole cause.
-          const level = reply.raw.closed || request.raw.errored !== null ? "info" : "error";
+          // A client that has disconnected is usually the whole cause, and the request is logged as broken off.
+          const level = reply.raw.closed || request.raw.errored !== null ? "debug" : "error";
           log[level]({ err: error.cause, incident: request.exchange.incident }, messageOf(error.cause));
         }
         return turnIntoError(request, reply, familyOf(request, prefixes), error);

@@ -8,10 +8,28 @@ import type { ServerContext } from "./context.ts";
 import { disconnectOf, readBody } from "#http/exchange.ts";
 
 /**
- * SQL from commands on this machine, while the service holds the databases. A login is not enough, not even an
- * administrator's: free SQL is for those who could open the database files anyway.
+ * What only commands on this machine may ask for: SQL, while the service holds the databases, a new password for the
+ * administrator, and files that can be copied. A login is not enough, not even an administrator's: this is for those who could open the database files anyway.
  */
-export function addLocalRoutes(app: FastifyInstance, { callers, worker, shutdown }: ServerContext): void {
+export function addLocalRoutes(app: FastifyInstance, { callers, worker, directory, shutdown }: ServerContext): void {
+  app.route({
+    method: localRoutes.password.method,
+    url: localRoutes.password.path,
+    handler: async (request, reply) => {
+      await callers.requireLocal(request);
+      return reply.type(json).send(JSON.stringify(await directory.resetPassword()));
+    },
+  });
+  for (const name of ["hold", "release"] as const)
+    app.route({
+      method: localRoutes[name].method,
+      url: localRoutes[name].path,
+      handler: async (request, reply) => {
+        await callers.requireLocal(request);
+        await worker[name]();
+        return reply.type(json).send("{}");
+      },
+    });
   app.route({
     method: localRoutes.sql.method,
     url: localRoutes.sql.path,

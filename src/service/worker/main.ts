@@ -133,6 +133,10 @@ async function work(id: number, task: Task, state: Running): Promise<Results[key
   if (kind === "tables") return open.list();
   if (kind === "revision") return open.revision();
   if (kind === "problem") return open.problem();
+  if (kind === "checkpoints") {
+    await open.holdCheckpoints(task.isHeld);
+    return null;
+  }
   if (kind === "preview") return preview(task.job, open, signal);
   if (kind === "load") return load(task.job, open, signal);
   return kind === "execute"

@@ -13,6 +13,7 @@ export type Task =
   | { readonly kind: "tables" }
   | { readonly kind: "revision" }
   | { readonly kind: "problem" }
+  | { readonly kind: "checkpoints"; readonly isHeld: boolean }
   | { readonly kind: "preview"; readonly job: PreviewJob }
   | { readonly kind: "load"; readonly job: LoadJob }
   | { readonly kind: "execute"; readonly database: string | undefined; readonly sql: string; readonly file: string }
@@ -25,6 +26,7 @@ export interface Results {
   readonly tables: readonly ListedTable[];
   readonly revision: string;
   readonly problem: string | undefined;
+  readonly checkpoints: null;
   readonly preview: Preview;
   readonly load: Outcome;
   readonly execute: WrittenRows;

@@ -58,6 +58,9 @@ const attempts = { innocent: 20, suspect: 2 };
 /** How long the revision that other processes raise is taken for current, in milliseconds. */
 const currentFor = 500;
 
+/** How long files that are being copied stay fit for that after the last request, in milliseconds. */
+const holdTime = 20_000;
+
 /** For how long a query that ended the process is refused, in milliseconds: each time twice as long. */
 const pauses = { first: 30_000, longest: 15 * 60_000 };
 
@@ -78,6 +81,7 @@ export class Worker {
   readonly #ofAccount: ReturnType<typeof createKeyedQueue>;
   readonly #paused = new Map<string, { readonly time: number; readonly until: number }>();
   #revision = 0;
+  #held: NodeJS.Timeout | undefined;
   #elsewhere: { readonly asked: number; readonly revision: Promise<string> } | undefined;
 
   private constructor({
@@ -189,8 +193,24 @@ export class Worker {
     return this.#process.problem();
   }
 
+  /**
+   * Makes the files of the databases fit to be copied, until `release` or for 20 seconds: call it again meanwhile. Loads and
+   * SQL go on.
+   */
+  async hold(): Promise<void> {
+    await this.#repeated({ kind: "checkpoints", isHeld: true });
+    clearTimeout(this.#held);
+    this.#held = setTimeout(() => void this.release().catch(() => undefined), holdTime).unref();
+  }
+
+  async release(): Promise<void> {
+    clearTimeout(this.#held);
+    await this.#repeated({ kind: "checkpoints", isHeld: false });
+  }
+
   /** Stops what is still under way. */
   close(): Promise<void> {
+    clearTimeout(this.#held);
     return this.#process.close();
   }
 

@@ -6,7 +6,7 @@ import type { Interruption } from "#sync/interruption.ts";
 import { Plans } from "#state/plans.ts";
 import type { RunRecord, SyncEvent, SyncStatus } from "#state/record.ts";
 import type { Store } from "#state/store.ts";
-import type { ApprovalPolicy, Report } from "#sync/context.ts";
+import type { ApprovalPolicy } from "#sync/context.ts";
 import type { Sync } from "#sync/sync.ts";
 
 /** The part of a sync's configuration that decides about its runs. */
@@ -35,8 +35,6 @@ export interface CoordinatorOptions {
   readonly after?: ((sync: string, outcome: "no change" | "applied") => Promise<RunRecord["export"]>) | undefined;
   /** Runs before a list is sent to be applied, and before that is written down. */
   readonly applying?: ((sync: string) => Promise<void>) | undefined;
-  /** Receives the plan of every run without a watcher of its own, once the service's preview agrees. */
-  readonly report?: ((report: Report, run: RunRecord) => Promise<void>) | undefined;
   /** In epoch milliseconds; default: the clock. */
   readonly now?: (() => number) | undefined;
   /** Adds to the status of a sync what only the scheduler knows. */
@@ -48,7 +46,7 @@ export interface CoordinatorOptions {
 /** What all steps of the coordinator share. */
 export interface Context extends Pick<
   CoordinatorOptions,
-  "memory" | "interruption" | "store" | "open" | "after" | "applying" | "report"
+  "memory" | "interruption" | "store" | "open" | "after" | "applying"
 > {
   readonly plans: Plans;
   /** Tells the subscribers. */

@@ -86,12 +86,11 @@ async function recoverAndExecute(
   context: Context,
   run: RunRecord,
   options: ExecuteOptions,
-  watcher?: Watcher,
+  watcher: Watcher = {},
 ): Promise<RunRecord> {
-  const { report } = context;
   try {
     await recoverSync(context, run.sync);
-    return await execute(context, run, options, watcher ?? { report: report && ((found) => report(found, run)) });
+    return await execute(context, run, options, watcher);
   } catch (error) {
     // The outcome of an earlier run could not be written down.
     return endedWithoutRecord(context, run, error);

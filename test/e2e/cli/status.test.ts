@@ -103,7 +103,7 @@ test("reload makes a service without a daemon read its pinboards again", async (
 
 test("validate connects to nothing: it says what there is, or what is wrong and where", async () => {
   await company.configure((yaml) =>
-    yaml.replace("analytics: embedded", 'analytics: { url: "http://127.0.0.1:1", username: u, password: p }'),
+    yaml.replace("analytics: embedded", 'analytics: { url: "http://127.0.0.1:1", username: u, password: short }'),
   );
   expect(await command("validate")).toMatchObject({
     code: 0,
@@ -117,6 +117,9 @@ test("validate connects to nothing: it says what there is, or what is wrong and 
     syncs: ["staff"],
     notifications: [],
     pinboards: [],
+    warnings: [
+      expect.stringMatching(/rollcall\.yaml:6:66: targets\.analytics\.password: a secret of less than 8 characters/),
+    ],
   });
   await company.configure((yaml) => yaml.replace("mail: entry.mail", "mail: lowr(entry.mail)"));
   const wrong = await command("validate");

@@ -41,7 +41,7 @@ async function pending(): Promise<RunRecord> {
 }
 
 test("commands ask the daemon where one is alive: what they decide is done there, and shown here", async () => {
-  const daemon = start();
+  const daemon = start("--verbose");
   const run = await pending();
   const changes = (await request(`/runs/${run.id}/changes?kind=user`)) as { name: string }[];
   expect(changes.map(({ name }) => name)).toEqual(["ada", "grace", "zoe"]);
@@ -93,7 +93,7 @@ test("a daemon that is killed while a command follows a run is told of, with wha
   const { port } = silent.address() as AddressInfo;
   const target = `{ url: "http://127.0.0.1:${port}", username: u, password: "1234" }`;
   await company.configure((yaml) => yaml.replace("analytics: embedded", `analytics: ${target}`));
-  const daemon = start();
+  const daemon = start("--verbose");
   await found();
   const applying = company.begin("apply");
   await daemon.wrote(/"path":"\/control\/v1\/syncs\/staff\/run","status":202/);

@@ -44,6 +44,7 @@ beforeAll(async () => {
       // There are none.
     },
     reload: async () => undefined,
+    hold: { renew: () => true, release: () => undefined },
   });
   service = await startService({
     data: join(folder, "data"),

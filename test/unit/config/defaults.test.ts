@@ -49,6 +49,7 @@ test.each([
       metrics: { open: false },
       console: { viewers: false },
       secrets: [],
+      warnings: [],
     });
   },
 );

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { isSecretPath } from "#config/document.ts";
 import { redactor } from "#redact.ts";
-import { failure } from "./support.ts";
+import { failure, load } from "./support.ts";
 
 const secret = "Tr0ub4dor&3";
 
@@ -100,11 +100,11 @@ notifications:
 });
 
 test("a redactor replaces secrets, also as JSON and in URLs, the longest first", () => {
-  const redact = redactor(["hunter2", "hunter2hunter2", 'a\nb"c', "p@ss/word", "abc"]);
-  expect(redact("hunter2hunter2 and hunter2")).toBe("*** and ***");
-  expect(redact(JSON.stringify({ key: 'a\nb"c' }))).toBe('{"key":"***"}');
+  const redact = redactor(["hunter22", "hunter22hunter22", 'a\nb"c d e', "p@ss/word", "abc"]);
+  expect(redact("hunter22hunter22 and hunter22")).toBe("*** and ***");
+  expect(redact(JSON.stringify({ key: 'a\nb"c d e' }))).toBe('{"key":"***"}');
   expect(redact("https://u:p%40ss%2Fword@h p@ss/word")).toBe("https://u:***@h ***");
-  expect(redact(JSON.stringify(JSON.stringify({ key: 'a\nb"c' })))).toBe(String.raw`"{\"key\":\"***\"}"`);
+  expect(redact(JSON.stringify(JSON.stringify({ key: 'a\nb"c d e' })))).toBe(String.raw`"{\"key\":\"***\"}"`);
   expect(redactor(["a b&ü'"])(new URLSearchParams({ password: "a b&ü'" }).toString())).toBe("password=***");
   expect(redact("abc is too short to hide, $& is no pattern")).toBe("abc is too short to hide, $& is no pattern");
   expect(redactor([])("x")).toBe("x");
@@ -130,4 +130,20 @@ test("what is a secret by its key is told apart from what is not", () => {
     ["targets", "password", "username"],
   ];
   expect(others.filter(isSecretPath)).toEqual([]);
+});
+
+test("a secret of less than eight characters is warned about, with its line", async () => {
+  const text = `service:
+  administrator: { password: "\${env:PASSWORD}" }
+targets:
+  far: { url: https://far.example.com, username: u, password: "1234567", proxy: "http://u:short@proxy" }
+  near: { url: https://near.example.com, username: u, password: "12345678" }
+`;
+  const { configuration } = await load(text, { environment: { PASSWORD: "hunter2" } });
+  expect(configuration.warnings).toEqual(
+    ["2:30: service.administrator.password", "4:63: targets.far.password", "4:81: targets.far.proxy"].map((place) =>
+      expect.stringMatching(new RegExp(`rollcall\\.yaml:${place}: a secret of less than 8 characters`)),
+    ),
+  );
+  expect(configuration.warnings.join("")).not.toMatch(/hunter2|1234567|short@/);
 });

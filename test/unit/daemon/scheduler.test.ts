@@ -62,7 +62,8 @@ function openMemory() {
       await vi.advanceTimersByTimeAsync(0);
     },
     open(): Scheduler {
-      const log = { info: logged.push.bind(logged), warn: logged.push.bind(logged), error: logged.push.bind(logged) };
+      const push = logged.push.bind(logged);
+      const log = { debug: push, info: push, warn: push, error: push };
       return new Scheduler({
         seed: "this daemon",
         log,

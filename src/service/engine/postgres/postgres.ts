@@ -137,6 +137,8 @@ class PostgresEngine implements Engine {
     });
   }
 
+  async holdCheckpoints(): Promise<void> {}
+
   openStage(): Promise<Stage> {
     return openStage(this.#instance);
   }
