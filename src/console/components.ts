@@ -326,8 +326,14 @@ export interface Column<Row> {
  * Rows of one line each; on a phone a row is a card, whose cells have the labels of their columns. A cell of nothing is left
  * out there.
  * @param label what the rows are
+ * @param attributes more of them for the element of a row
  */
-export function table<Row>(label: string, columns: readonly Column<Row>[], rows: readonly Row[]): Html {
+export function table<Row>(
+  label: string,
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  attributes: (row: Row) => Part = () => false,
+): Html {
   const cell = ({ cell: content, kind, sort, label: of }: Column<Row>, row: Row): Html => {
     const shown = content(row);
     const sortedBy = sort !== undefined && html` data-value="${sort(row)}"`;
@@ -349,7 +355,7 @@ export function table<Row>(label: string, columns: readonly Column<Row>[], rows:
       <tbody>
         ${rows.map(
           (row) =>
-            html`<tr data-row>
+            html`<tr data-row ${attributes(row)}>
               ${columns.map((column) => cell(column, row))}
             </tr>`,
         )}

@@ -33,6 +33,7 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
   }
   const largest = inBytes(hosted.largest);
   const size = { largest: hosted.largest, text: largest };
+  const typed = new TypedFields();
 
   scope.get("/loads", route, async (request, reply) => {
     const mine = await loadsOf(request);
@@ -94,7 +95,8 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
     const found = await cycleOf(request, mine);
     if (found.isDraft) {
       const { guess, problem } = await guessed(mine, found);
-      const fields = fieldsOf(loadParameters.parse({ target: found.parameters.target, format: guess?.format }));
+      const fields =
+        typed.of(found) ?? fieldsOf(loadParameters.parse({ target: found.parameters.target, format: guess?.format }));
       return shownDraft(request, reply, mine, found, { fields, guess, problem });
     }
     const page = cycle({ now: Date.now(), cycle: found, token: tokenField(visitorOf(request)) });
@@ -107,13 +109,14 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
     const found = await cycleOf(request, mine);
     if (!found.isDraft) return reply.redirect(at("/loads", found.id), 303);
     const { guess } = await guessed(mine, found);
-    return shownDraft(request, reply, mine, found, { fields: readFields(formOf(request)), guess });
+    const fields = typed.keep(found, readFields(formOf(request)));
+    return shownDraft(request, reply, mine, found, { fields, guess });
   });
 
   scope.post("/loads/:id/load", route, async (request, reply) => {
     const mine = await loadsOf(request);
     const found = await cycleOf(request, mine);
-    const fields = readFields(formOf(request));
+    const fields = typed.keep(found, readFields(formOf(request)));
     try {
       await mine.load(found.id, requestOf(fields));
     } catch (error) {
@@ -181,6 +184,23 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
     } catch (error) {
       return { problem: problemOf(error) };
     }
+  }
+}
+
+/** What was entered for drafts, for whoever comes back to them: of the last ones. */
+class TypedFields {
+  readonly #fields = new Map<string, LoadFields>();
+
+  of({ id }: HostedCycle): LoadFields | undefined {
+    return this.#fields.get(id);
+  }
+
+  keep({ id }: HostedCycle, fields: LoadFields): LoadFields {
+    this.#fields.delete(id);
+    this.#fields.set(id, fields);
+    const [oldest] = this.#fields.keys();
+    if (this.#fields.size > 100 && oldest !== undefined) this.#fields.delete(oldest);
+    return fields;
   }
 }
 

@@ -7,11 +7,12 @@ import { errorDocument, UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { redactAll } from "#redact.ts";
 import { createQueue } from "#queue.ts";
+import type { RunRecord } from "#state/record.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { explain } from "#sync/explain/explain.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
-import { historyOf } from "#sync/explain/history.ts";
-import type { HistoryEntry } from "#sync/explain/history.ts";
+import { deletedBy, historyOf, isApplied } from "#sync/explain/history.ts";
+import type { Deleted, HistoryEntry } from "#sync/explain/history.ts";
 import { Listings } from "#sync/explain/listing.ts";
 import type { ListedPrincipal, Listing } from "#sync/explain/listing.ts";
 
@@ -112,22 +113,40 @@ export class People {
     }, signal);
   }
 
-  async history(target: string, kind: Kind, name: string): Promise<KnownHistory> {
-    const { current, coordinator } = this.#options;
-    const runs = coordinator()
-      .runs()
-      .filter((run) => run.target === target);
-    const stored = await StoredChanges.open({ configuration: current() });
-    try {
-      const files = await stored.files(runs);
+  history(target: string, kind: Kind, name: string): Promise<KnownHistory> {
+    const runs = this.#runsTo(target);
+    return this.#readStored(runs, async ({ connection }, files) => {
       const entries: HistoryEntry[] = [];
-      for await (const entry of historyOf(stored.connection, runs, files, name)) {
+      for await (const entry of historyOf(connection, runs, files, name)) {
         const changes = entry.changes.filter((change) => change.kind === kind && change.name === name);
         if (changes.length + entry.notes.length > 0) entries.push({ ...entry, changes });
         if (entries.length > most) break;
       }
       const more = entries.length > most;
       return { entries: entries.slice(0, most), more, stored: files.length, runs: runs.length };
+    });
+  }
+
+  /** Who had a text in the name, display name or mail until a run deleted them, as far as plans are stored. The last first. */
+  deleted(target: string, wanted: { readonly text: string; readonly most: number }): Promise<Deleted[]> {
+    const runs = this.#runsTo(target).filter((run) => isApplied(run) !== false);
+    return this.#readStored(runs, ({ connection }, files) => deletedBy(connection, runs, files, wanted));
+  }
+
+  #runsTo(target: string): RunRecord[] {
+    return this.#options
+      .coordinator()
+      .runs()
+      .filter((run) => run.target === target);
+  }
+
+  async #readStored<Result>(
+    runs: readonly RunRecord[],
+    read: (stored: StoredChanges, files: readonly string[]) => Promise<Result>,
+  ): Promise<Result> {
+    const stored = await StoredChanges.open({ configuration: this.#options.current() });
+    try {
+      return await read(stored, await stored.files(runs));
     } catch (error) {
       throw stored.problem(error);
     } finally {

@@ -8,7 +8,7 @@ import type { EndedLoad } from "#service/loads/ended.ts";
 
 export type { EndedLoad } from "#service/loads/ended.ts";
 export type { ListedTable as HostedTable, TableName } from "#service/engine/engine.ts";
-export type { Preview, PreviewRow } from "#service/loads/preview.ts";
+export type { Preview, PreviewKeys, PreviewRow } from "#service/loads/preview.ts";
 export type { ChartOptions, PinboardData } from "#service/pinboards/pinboards.ts";
 export type { CallersLoads, FileSample, HostedCycle, HostedLoads } from "#service/server/host-loads.ts";
 export type { Probe } from "#http/health-routes.ts";

@@ -209,7 +209,7 @@ async function change(inside: (name: string) => string): Promise<void> {
   await edit("syncs/guests.csv", (rows) => [...rows, "77,\u200Bodd.one,Odd One,,Planning,active", rows[0] ?? ""]);
   await edit("syncs/sales.csv", (rows) => rows.slice(4).map(promoted));
   await edit("syncs/service-desk.csv", (rows) => rows.slice(6));
-  await edit("syncs/customers.csv", (rows) => rows.map(promoted));
+  await edit("syncs/customers.csv", (rows) => rows.slice(3).map(promoted));
   await rm(inside("syncs/interns.csv"));
   await rm(inside("syncs/legacy.csv"));
 }

@@ -26,7 +26,7 @@ const tablePage = `/loads/table?${table.toString()}`;
 
 await mkdir(folder, { recursive: true });
 await using browser = await openBrowser();
-await Promise.all([picturesOfCompany(), /^empty|^$/.test(wanted.source) && picturesOfNothing()]);
+await Promise.all([picturesOfCompany(), picturesOfNothing()]);
 process.stdout.write(`${folder}\n`);
 
 async function picturesOfNothing(): Promise<void> {
@@ -42,6 +42,7 @@ async function picturesOfCompany(): Promise<void> {
   const run = (name: string, page = ""): string => `/runs/${runs[name]?.id}${page}`;
   const person = (name: string): string =>
     `/people/user?${new URLSearchParams({ target: "analytics", name }).toString()}`;
+  const [moved, deleted] = [await changed("staff", "update"), await changed("customers", "delete")];
   const pages: Record<string, string> = {
     overview: "/",
     runs: "/runs",
@@ -60,11 +61,12 @@ async function picturesOfCompany(): Promise<void> {
     "in-doubt": "/doubt",
     people: "/people",
     "people-groups": "/people?kind=group",
-    "people-search": "/people?text=ra",
+    "people-search": `/people?text=${deleted.slice(0, 5)}`,
+    "people-deleted": "/people?kind=deleted",
     "people-nobody": "/people?text=new.hire",
-    user: person("rramdin"),
-    "user-deleted": person("jmaas"),
-    group: "/people/group?name=Engineering",
+    user: person(moved),
+    "user-deleted": person(deleted),
+    group: "/people/group?name=Operations",
     loads: "/loads",
     table: tablePage,
     pinboards: "/pinboards",
@@ -78,7 +80,12 @@ async function picturesOfCompany(): Promise<void> {
     audit: "/audit",
     "not-found": "/runs/none",
   };
-  if (wanted.test("rules")) Object.assign(pages, await tried(url, "rramdin"));
+  async function changed(sync: string, action: string): Promise<string> {
+    const query = new URLSearchParams({ kind: "user", action }).toString();
+    const changes = await installation.ask<{ name: string }[]>(run(sync, `/changes?${query}`));
+    return changes[0]?.name ?? "";
+  }
+  if (wanted.test("rules")) Object.assign(pages, await tried(url, moved));
   await everyDevice(installation, pages);
   await readme(url, { overview: "/", plan: run("staff", "/plan") });
 }

@@ -1,5 +1,5 @@
 import type { ErrorDocument } from "#errors.ts";
-import type { HostedCycle, HostedTable, Preview, PreviewRow } from "#service/host.ts";
+import type { HostedCycle, HostedTable, Preview, PreviewKeys, PreviewRow } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
 import { facts, moment, name, notice, when } from "#console/components.ts";
@@ -49,9 +49,9 @@ export function draft(page: DraftPage): Html {
         hx-swap="outerHTML"
       >
         ${formatFields(fields, table)}
+        <h2>Loading it</h2>
+        <div class="fields">${ticked("empty_target", fields)} ${textField("max_ignored_rows", fields, "number")}</div>
       </div>
-      <h2>Loading it</h2>
-      <div class="fields">${ticked("empty_target", fields)} ${textField("max_ignored_rows", fields, "number")}</div>
       <p class="quiet">
         All or nothing: with more rejected rows than that, nothing is loaded and the table stays as it
         is.${
@@ -103,7 +103,7 @@ function reading({ table, guess, preview, problem, fields }: DraftPage): Html {
         true,
       )
     }
-    ${preview !== undefined && html`${verdict(preview)} ${rowsOf(preview, table, fields.has_header_row === "" ? [] : (guess?.header ?? []))}`}
+    ${preview !== undefined && html`${verdict(preview)} ${preview.keys !== undefined && aboutKeys(preview.keys, preview.isWhole)} ${rowsOf(preview, table, fields.has_header_row === "" ? [] : (guess?.header ?? []))}`}
   </section>`;
 }
 
@@ -128,6 +128,54 @@ function verdict({ accepted, rejected, errors, isWhole }: Preview): Html {
       ${rejected > errors.length && html`<p>… and ${formatNumber(rejected - errors.length)} more.</p>`}
       <p>To load the others, set “${labels.max_ignored_rows}” below.</p>`,
   );
+}
+
+/** `rows 3, 9, …` */
+function numbered(numbers: readonly number[], count = numbers.length): string {
+  return `${count === 1 ? "row" : "rows"} ${numbers.map(formatNumber).join(", ")}${count > numbers.length ? ", …" : ""}`;
+}
+
+/** What would become of rows by their keys. */
+function aboutKeys({ columns, blank, doubled, known }: PreviewKeys, isWhole: boolean): Html {
+  const key = html`the key ${name(columns.join(", "))}`;
+  return html`${
+    blank.count > 0 &&
+    notice(
+      "waiting",
+      html`<p>
+        <b>${pluralize(blank.count, "row has a blank", "rows have a blank")}</b> in ${key}:
+        ${numbered(blank.rows, blank.count)}.
+      </p>`,
+    )
+  }
+  ${
+    doubled.count > 0 &&
+    notice(
+      "waiting",
+      html`<p>
+          <b>${pluralize(doubled.count, "row")} would not be loaded</b>, because a later row has the same value of
+          ${key}. The last one counts.
+        </p>
+        <ul>
+          ${doubled.keys.map((each) => html`<li>${name(each.key.join(", "))}: ${numbered(each.rows)}</li>`)}
+        </ul>`,
+    )
+  }
+  ${
+    known !== undefined &&
+    known.of > 0 &&
+    notice(
+      "info",
+      known.count === 0
+        ? html`<p>
+            None of the ${isWhole ? "" : "first "}${pluralize(known.of, "key")} is in the table: the rows are added.
+          </p>`
+        : html`<p>
+            <b>${pluralize(known.count, "row")} of the table would be replaced</b>: ${formatNumber(known.count)} of the
+            ${isWhole ? "" : "first "}${pluralize(known.of, "key")} ${known.count === 1 ? "is" : "are"} there already.
+          </p>`,
+    )
+  }`;
 }
 
 function rowsOf({ rows }: Preview, table: HostedTable | undefined, header: readonly string[]): Html | false {
@@ -269,47 +317,46 @@ export function cycle({ now, cycle: of, token }: CyclePage): Html {
   const endedAt = ended === undefined ? undefined : new Date(Number(ended) / 1000).toISOString();
   const lasted = (endedAt === undefined ? now : Date.parse(endedAt)) - Date.parse(began);
   return html`${heading(of, now)} ${outcome(of)}
-    ${facts([
-      ["rows loaded", isOver && formatNumber(Number(status.rows_written))],
-      ["rows rejected", isOver && (bad > 0 ? html`<span class="bad">${formatNumber(bad)}</span>` : "0")],
-      ["data", inBytes(sizeOf(status))],
-      ["began", moment(began)],
-      ["ended", endedAt !== undefined && moment(endedAt)],
-      [isOver ? "took" : "so far", lasting(Math.max(0, lasted))],
-      ["by", by !== undefined && name(by)],
-      ["load", html`<code>${id}</code>`],
-    ])}
-    ${
-      !isOver &&
-      html`<form method="post" action="${at("/loads", id, "cancel")}">
-        ${token}
-        <p class="buttons"><button type="submit" class="danger">Cancel it</button></p>
-        <p class="quiet">Nothing of it is loaded then; the table stays as it is.</p>
-      </form>`
-    }
-    ${
-      errors.length > 0 &&
-      html`<section aria-labelledby="bad">
-        <h2 id="bad">Bad records</h2>
-        ${
-          badRecords !== undefined &&
-          html`<p>
-              <a class="button secondary" href="${at("/loads", id, "bad-records")}" download
-                >Download them (${inBytes(badRecords)})</a
-              >
-            </p>
-            <p class="quiet">
-              The rejected rows exactly as they were, without the header: mend them, and load that file.
-            </p>`
-        }
-        <ol class="causes">
-          ${errors.slice(0, shownErrors).map((each) => html`<li data-row><bdi>${each}</bdi></li>`)}
-        </ol>
-        ${bad > Math.min(errors.length, shownErrors) && html`<p class="quiet">… and ${formatNumber(bad - Math.min(errors.length, shownErrors))} more, in the download.</p>`}
-      </section>`
-    }
-    ${end.code !== "CANCELLED" && readAs(of)}
-    <p><a href="/loads">All tables and loads</a></p>`;
+  ${facts([
+    ["Rows loaded", isOver && formatNumber(Number(status.rows_written))],
+    ["Rows rejected", isOver && (bad > 0 ? html`<span class="bad">${formatNumber(bad)}</span>` : "0")],
+    ["Data", inBytes(sizeOf(status))],
+    ["Began", moment(began)],
+    ["Ended", endedAt !== undefined && moment(endedAt)],
+    [isOver ? "Took" : "So far", lasting(Math.max(0, lasted))],
+    ["By", by !== undefined && name(by)],
+    ["Load", html`<code>${id}</code>`],
+  ])}
+  ${
+    !isOver &&
+    html`<form method="post" action="${at("/loads", id, "cancel")}">
+      ${token}
+      <p class="buttons"><button type="submit" class="danger">Cancel it</button></p>
+      <p class="quiet">Nothing of it is loaded then; the table stays as it is.</p>
+    </form>`
+  }
+  ${
+    errors.length > 0 &&
+    html`<section aria-labelledby="bad">
+      <h2 id="bad">Bad records</h2>
+      ${
+        badRecords !== undefined &&
+        html`<p>
+            <a class="button secondary" href="${at("/loads", id, "bad-records")}" download
+              >Download them (${inBytes(badRecords)})</a
+            >
+          </p>
+          <p class="quiet">
+            The rejected rows exactly as they were, without the header: mend them, and load that file.
+          </p>`
+      }
+      <ol class="causes">
+        ${errors.slice(0, shownErrors).map((each) => html`<li data-row><bdi>${each}</bdi></li>`)}
+      </ol>
+      ${bad > Math.min(errors.length, shownErrors) && html`<p class="quiet">… and ${formatNumber(bad - Math.min(errors.length, shownErrors))} more, in the download.</p>`}
+    </section>`
+  }
+  ${end.code !== "CANCELLED" && readAs(of)}`;
 }
 
 function outcome({ status }: HostedCycle): Html | false {

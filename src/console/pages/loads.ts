@@ -1,6 +1,7 @@
 import type { HostedCycle, HostedTable, TableName } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
-import { badge, empty, name, when } from "#console/components.ts";
+import { badge, empty, id, name, none, table as rowsTable, when } from "#console/components.ts";
+import type { Column } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 
@@ -24,7 +25,7 @@ export function loads({ now, tables, cycles, size }: LoadsPage): Html {
   return html`<h1>Loads</h1>
     <section aria-labelledby="cycles">
       <h2 id="cycles">Recent loads</h2>
-      ${cycles.length === 0 ? empty(html`<p>None.</p>`) : cycleList(cycles, now)}
+      ${cycles.length === 0 ? empty(html`<p>Nothing has been loaded yet.</p>`, "loads") : cycleList(cycles, now)}
     </section>
     <section aria-labelledby="tables">
       <h2 id="tables">Tables</h2>
@@ -42,38 +43,33 @@ function noTables(): Html {
   );
 }
 
-function tableList(tables: readonly HostedTable[], size: LargestFile): Html {
-  return html`<div class="scroll">
-    <table>
-      <thead>
-        <tr>
-          <th scope="col">Table</th>
-          <th scope="col" class="wide">Columns</th>
-          <th scope="col" class="wide">Key</th>
-          <th scope="col" class="number">Rows</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${tables.map((table) => tableRow(table, size))}
-      </tbody>
-    </table>
-  </div>`;
+function targetOf({ database, schema, name: table }: HostedTable): TableName {
+  return { database, schema, table };
 }
 
-function tableRow(table: HostedTable, size: LargestFile): Html {
-  const { database, schema, name: called, columns, primaryKey, problem } = table;
-  const target = { database, schema, table: called };
-  const names = columns.map((column) => column.name);
-  return html`<tr data-row ${problem === undefined && dropsOn(target, size)}>
-    <th scope="row">
-      <a href="${tableAddress(target)}"><span class="quiet">${path(database, schema)}.</span>${name(called)}</a>
-    </th>
-    <td class="wide"><span class="cut">${name(names.join(", "))}</span></td>
-    <td class="wide">
-      ${primaryKey.length === 0 ? html`<span class="quiet">none</span>` : name(primaryKey.join(", "))}
-    </td>
-    <td class="number">${rowsOf(table)}</td>
-  </tr>`;
+function tableList(tables: readonly HostedTable[], size: LargestFile): Html {
+  return rowsTable<HostedTable>(
+    "All tables",
+    [
+      {
+        label: "Table",
+        kind: "head",
+        sort: (each) => `${each.database}.${each.name}`,
+        cell: (each) =>
+          html`<a href="${tableAddress(targetOf(each))}"
+            ><span class="quiet">${path(each.database, each.schema)}.</span>${name(each.name)}</a
+          >`,
+      },
+      {
+        label: "Columns",
+        cell: ({ columns }) => html`<span class="cut">${name(columns.map((each) => each.name).join(", "))}</span>`,
+      },
+      { label: "Key", cell: ({ primaryKey }) => (primaryKey.length === 0 ? none : name(primaryKey.join(", "))) },
+      { label: "Rows", kind: "number", sort: ({ rows }) => rows, cell: rowsOf },
+    ],
+    tables,
+    (each) => each.problem === undefined && dropsOn(targetOf(each), size),
+  );
 }
 
 /** Where the files go that are dropped on an element. */
@@ -131,31 +127,20 @@ export function table({ now, table: of, cycles, size, token }: TablePage): Html 
         Fields go to columns by position.
         ${primaryKey.length > 0 ? "A row whose key is known replaces it." : "It has no key: rows are added."}
       </p>
-      <div class="scroll">
-        <table class="narrow">
-          <thead>
-            <tr>
-              <th scope="col">Column</th>
-              <th scope="col">Type</th>
-              <th scope="col">Null</th>
-            </tr>
-          </thead>
-          <tbody>
-            ${columns.map(
-              (column) =>
-                html`<tr>
-                  <th scope="row">${name(column.name)}</th>
-                  <td><code>${column.type}</code></td>
-                  <td class="quiet">
-                    ${primaryKey.includes(column.name) ? "no, part of the key" : column.nullable ? "yes" : "no"}
-                  </td>
-                </tr>`,
-            )}
-          </tbody>
-        </table>
-      </div>
-    </section>
-    <p><a href="/loads">All tables and loads</a></p>`;
+      ${rowsTable<HostedTable["columns"][number]>(
+        "Columns of the table",
+        [
+          { label: "Column", kind: "head", cell: (column) => name(column.name) },
+          { label: "Type", cell: ({ type }) => html`<code>${type}</code>` },
+          {
+            label: "Null",
+            cell: (column) =>
+              primaryKey.includes(column.name) ? "no, part of the key" : column.nullable ? "yes" : "no",
+          },
+        ],
+        columns,
+      )}
+    </section>`;
 }
 
 function fileForm(target: TableName, size: LargestFile, token: Html): Html {
@@ -195,45 +180,35 @@ export function elsewhere({ target }: { readonly target: string | undefined }): 
 /** Cycles, one a row. */
 export function cycleList(cycles: readonly HostedCycle[], now: number): Html {
   const others = cycles.some(({ by }) => by !== undefined);
-  return html`<div class="scroll">
-    <table class="loads">
-      <thead>
-        <tr>
-          <th scope="col">State</th>
-          <th scope="col">Load</th>
-          <th scope="col">Table</th>
-          <th scope="col" class="number">Rows</th>
-          <th scope="col" class="number">Bad</th>
-          <th scope="col" class="number wide">Size</th>
-          <th scope="col" class="wide">Began</th>
-          ${others && html`<th scope="col" class="wide">By</th>`}
-        </tr>
-      </thead>
-      <tbody>
-        ${cycles.map((cycle) => cycleRow(cycle, now, others))}
-      </tbody>
-    </table>
-  </div>`;
-}
-
-function cycleRow(cycle: HostedCycle, now: number, others: boolean): Html {
-  const { id, table: into, file, by, status } = cycle;
-  const isOver = status.internal_stage === "DONE";
-  const bad = Number(status.ignored_row_count);
-  return html`<tr data-row>
-    <td>${cycleState(cycle)}</td>
-    <th scope="row">
-      <a href="${at("/loads", id)}">${file === undefined ? html`<code>${id.slice(0, 8)}</code>` : name(file)}</a>
-    </th>
-    <td>${tableName(into)}</td>
-    <td class="number">${isOver ? formatNumber(Number(status.rows_written)) : html`<span class="quiet">–</span>`}</td>
-    <td class="number">
-      ${bad > 0 ? html`<span class="bad">${formatNumber(bad)}</span>` : isOver ? "0" : html`<span class="quiet">–</span>`}
-    </td>
-    <td class="number wide">${inBytes(sizeOf(status))}</td>
-    <td class="wide">${when(beganAt(status), now)}</td>
-    ${others && html`<td class="wide">${by === undefined ? "you" : name(by)}</td>`}
-  </tr>`;
+  const columns: readonly (Column<HostedCycle> | false)[] = [
+    {
+      label: "Load",
+      kind: "head",
+      cell: ({ id: of, file }) =>
+        html`<a href="${at("/loads", of)}">${file === undefined ? id(of.slice(0, 8)) : name(file)}</a>`,
+    },
+    { label: "State", kind: "status", cell: cycleState },
+    { label: "Table", cell: ({ table: into }) => tableName(into) },
+    {
+      label: "Rows",
+      kind: "number",
+      cell: ({ status }) => status.internal_stage === "DONE" && formatNumber(Number(status.rows_written)),
+    },
+    {
+      label: "Rejected",
+      kind: "number",
+      cell: ({ status: { ignored_row_count: bad } }) =>
+        bad !== "0" && html`<span class="bad">${formatNumber(Number(bad))}</span>`,
+    },
+    { label: "Size", kind: "number", cell: ({ status }) => inBytes(sizeOf(status)) },
+    { label: "Began", cell: ({ status }) => when(beganAt(status), now) },
+    others && { label: "By", cell: ({ by }) => (by === undefined ? "you" : name(by)) },
+  ];
+  return rowsTable(
+    "Loads",
+    columns.filter((column) => column !== false),
+    cycles,
+  );
 }
 
 /** The bytes that have arrived: of a cycle that takes data, those on their way as well. */

@@ -1,10 +1,103 @@
-import type { Kind } from "#daemon/people.ts";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Kind, People } from "#daemon/people.ts";
+import { answerOf, Refusal } from "#control/answers.ts";
+import { errorDocument, RollcallError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
+import type { Deleted } from "#sync/explain/history.ts";
 import type { Excerpt, ListedPrincipal } from "#sync/explain/listing.ts";
 import { formatNumber, pluralize } from "#text.ts";
-import { empty, name, notice, pager, when } from "#console/components.ts";
-import { exactValue, html } from "#console/html.ts";
+import { empty, name, notice, pager, section, table, tabs, when } from "#console/components.ts";
+import type { Column } from "#console/components.ts";
+import { offsetOf, visitorOf } from "#console/context.ts";
+import type { AppOptions, Send } from "#console/context.ts";
+import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
+import { icon } from "#console/icons.ts";
+
+/** How many users and groups are on a page. */
+export const pageSize = 100;
+
+/** Who is looked at: those who are there, or those who were. */
+type Tab = Kind | "deleted";
+
+/** Adds the page with the users and groups of a target, and those who were deleted there. */
+export function addPeoplePage(scope: FastifyInstance, { people: known }: AppOptions, send: Send): void {
+  scope.get("/people", async (request, reply) => {
+    const { text = "", kind, from, instead, ...query } = queryOf(request);
+    const targets = targetsOf(known, request);
+    const frame = { title: "People and groups", section: "people" } as const;
+    if (targets.length === 0) return send(request, reply, frame, nowhere());
+    const target = targetOf(known, request, query["target"]);
+    const wanted = kind === "user" || kind === "group" || kind === "deleted" ? kind : undefined;
+    const offset = offsetOf(from);
+    const { found, problem } = await readList(
+      request,
+      reply,
+      known.list(target, instead, async (listing) => {
+        const counts = await listing.counts(text);
+        const shown: Tab = wanted ?? (counts.user === 0 && counts.group > 0 ? "group" : "user");
+        const excerpt = shown === "deleted" ? noRows : await listing.search(text, shown, { offset, limit: pageSize });
+        return { ...excerpt, counts, tab: shown, listedAt: listing.listedAt, offset };
+      }),
+    );
+    const isSought = found?.tab === "deleted" || (found !== undefined && text !== "" && wanted === undefined);
+    const deleted = isSought ? await known.deleted(target, { text, most: pageSize }) : undefined;
+    const page = people({
+      now: Date.now(),
+      target,
+      targets,
+      text,
+      tab: wanted,
+      url: request.url,
+      found,
+      deleted,
+      problem,
+    });
+    return send(request, reply, frame, page);
+  });
+}
+
+const noRows: Excerpt = { rows: [], count: 0 };
+
+/* What the pages of users and groups share */
+
+/** Whoever signed in with an account of one target sees the users and groups of that one. */
+function targetsOf(known: People, request: FastifyRequest): readonly string[] {
+  const { target: only } = visitorOf(request);
+  return known.targets().filter((target) => only === undefined || target === only);
+}
+
+/** The target that is asked for, or the first. @throws {Refusal} 404 */
+export function targetOf(known: People, request: FastifyRequest, wanted: string | undefined): string {
+  const targets = targetsOf(known, request);
+  const target = wanted ?? targets[0];
+  if (target === undefined) throw new Refusal(404, "there is no sync, and so no target to look at");
+  if (!targets.includes(target)) throw new Refusal(404, `there is no target ${target}`);
+  return target;
+}
+
+/** What was read of a list. Why a target could not be listed belongs on the page: it may be a part of one that asks for it. */
+export async function readList<Found>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  reading: Promise<Found | undefined>,
+): Promise<{ readonly found?: Found | undefined; readonly problem?: ErrorDocument }> {
+  try {
+    return { found: await reading };
+  } catch (error) {
+    if (!(error instanceof RollcallError)) throw error;
+    if (request.headers["hx-request"] === undefined) reply.code(answerOf(error).status);
+    return { problem: errorDocument(error) };
+  }
+}
+
+/** The fields that were filled in, each once. */
+export function queryOf({ query }: FastifyRequest): Readonly<Record<string, string | undefined>> {
+  const entries = Object.entries(query as Record<string, unknown>);
+  return Object.fromEntries(
+    entries.filter((each): each is [string, string] => typeof each[1] === "string" && each[1] !== ""),
+  );
+}
 
 /** A page about a target's users and groups. */
 export interface PeopleFrame {
@@ -19,35 +112,38 @@ export interface PeoplePage extends PeopleFrame {
   /** The targets to choose from. */
   readonly targets: readonly string[];
   readonly text: string;
-  readonly kind?: Kind | undefined;
+  /** What was asked for. */
+  readonly tab?: Tab | undefined;
   /** The address of this page. */
   readonly url: string;
   /** Absent while the target is being listed. */
   readonly found?:
-    | (Excerpt & { readonly listedAt: string; readonly offset: number; readonly pageSize: number })
+    | (Excerpt & {
+        readonly counts: Readonly<Record<Kind, number>>;
+        readonly tab: Tab;
+        readonly listedAt: string;
+        readonly offset: number;
+      })
     | undefined;
+  /** Absent where nobody looked for them. */
+  readonly deleted?: readonly Deleted[] | undefined;
 }
 
 /** The search over the users and groups of a target. */
 export function people(page: PeoplePage): Html {
-  const { target, targets, text, kind, found, url } = page;
+  const { target, targets, text, tab, found, url } = page;
   return html`<h1>People and groups</h1>
-    <form method="get" action="/people" class="filters">
+    <form method="get" action="/people" class="filters" data-auto>
       <label
         >Search
         <input
           name="text"
           type="search"
           value="${exactValue(text)}"
-          placeholder="a name, mail or id, or a part of it"
+          placeholder="a name, mail or id"
+          autocomplete="off"
           data-search
       /></label>
-      <label
-        >Kind
-        <select name="kind">
-          ${option("", "both", kind)}${option("user", "users", kind)}${option("group", "groups", kind)}
-        </select></label
-      >
       ${
         targets.length > 1 &&
         html`<label
@@ -57,25 +153,27 @@ export function people(page: PeoplePage): Html {
           </select></label
         >`
       }
+      ${tab !== undefined && html`<input type="hidden" name="kind" value="${tab}" />`}
       <button type="submit" class="secondary">Search</button>
-      ${(text !== "" || kind !== undefined) && html`<a href="${addressOf("/people", { target })}">Show all</a>`}
     </form>
     ${found === undefined ? listing(page, url) : results(page, found)}`;
 }
 
-function option(value: string, label: string, given: Kind | undefined): Html {
-  return html`<option value="${value}" ${given === value && html`selected`}>${label}</option>`;
+/** There is no target yet. */
+function nowhere(): Html {
+  return html`<h1>People and groups</h1>
+    ${empty(
+      html`<p>No sync is configured yet, so there is nobody to show.</p>
+        <p>Add a source and a sync to the configuration, then run <code>rollcall reload</code>.</p>`,
+      "people",
+    )}`;
 }
 
 /** What is there while a target is being listed: it is looked at again by itself; or why it could not be. */
 export function listing({ target, problem }: PeopleFrame, url: string): Html {
   if (problem !== undefined)
     return html`<div id="found">
-      ${notice(
-        "bad",
-        html`<p>${problem.message}</p>
-          <p><a href="${exactValue(url)}">Try again</a></p>`,
-      )}
+      ${notice("bad", html`<p>${problem.message}</p>`, false, html`<a class="button secondary small" href="${exactValue(url)}">Try again</a>`)}
     </div>`;
   return html`<div
     id="found"
@@ -86,6 +184,7 @@ export function listing({ target, problem }: PeopleFrame, url: string): Html {
     hx-select="#found"
     hx-swap="outerHTML"
   >
+    ${icon("running")}
     <p>${name(target)} is being listed. <a href="${exactValue(url)}">Look again</a></p>
   </div>`;
 }
@@ -102,66 +201,121 @@ export function listed({ now, target }: PeopleFrame, listedAt: string, again: st
   </div>`;
 }
 
-function results(page: PeoplePage, { listedAt, ...found }: NonNullable<PeoplePage["found"]>): Html {
-  const { target, text, kind } = page;
-  const query = { target, text, kind };
-  const again = addressOf("/people", { ...query, instead: listedAt });
-  if (found.count === 0) return listed(page, listedAt, again, nobody(page));
-  const { rows, count, offset, pageSize } = found;
+function results(page: PeoplePage, found: NonNullable<PeoplePage["found"]>): Html {
+  const { target, text, deleted, now } = page;
+  const { tab, counts, rows, count, offset, listedAt } = found;
+  const address = (more: Readonly<Record<string, string | undefined>>): string =>
+    addressOf("/people", { target, text, kind: page.tab, ...more });
+  const all = [
+    ["user", "Users", counts.user],
+    ["group", "Groups", counts.group],
+    ["deleted", "Deleted", deleted?.length],
+  ] as const;
+  const others = tab === "deleted" ? [] : (deleted ?? []);
   return listed(
     page,
     listedAt,
-    again,
-    html`<p class="quiet">
-        ${pluralize(count, text === "" && kind === undefined ? "user or group" : "match", text === "" && kind === undefined ? "users and groups" : "matches")}
-      </p>
-      ${table(target, rows)}
-      ${pager("Pages", { count, offset, pageSize }, (from) => addressOf("/people", { ...query, from: from === 0 ? undefined : String(from) }))}`,
+    address({ instead: listedAt }),
+    html`${tabs(
+      "Kind",
+      all.map(([kind, label, size]) => ({
+        href: address({ kind }),
+        label: html`${label} ${size !== undefined && html`<small class="quiet">${formatNumber(size)}</small>`}`,
+        isCurrent: kind === tab,
+      })),
+    )}
+    ${tab === "deleted" ? deletedTable(page, deleted ?? []) : count > 0 ? principals(target, tab, rows) : others.length === 0 && nobody(page, tab)}
+    ${pager("Pages", { count, offset, pageSize }, (from) => address({ from: from === 0 ? undefined : String(from) }))}
+    ${
+      others.length > 0 &&
+      section(
+        "deleted",
+        html`Deleted <small>${pluralize(others.length, "match", "matches")} among those whom a run has deleted</small>`,
+        deletedTable({ now, target, text }, others),
+      )
+    }`,
   );
 }
 
 /** Nobody was found: the sources may know more. */
-function nobody({ target, text, kind }: PeoplePage): Html {
-  if (text === "")
-    return empty(html`<p>${name(target)} has no ${kind === undefined ? "users and groups" : `${kind}s`} yet.</p>`);
+function nobody({ target, text }: PeoplePage, kind: Kind): Html {
+  if (text === "") return empty(html`<p>${name(target)} has no ${kind}s yet.</p>`, kind);
   return empty(
-    html`<p>Nobody in ${name(target)} has ${name(text)} in a name, a mail or an id.</p>
+    html`<p>No ${kind} of ${name(target)} has ${name(text)} in a name, a mail or an id.</p>
       <p>
         A source may have them, and a rule leave them out:
         <a href="${addressOf("/people/explain", { target, name: text })}">look for ${name(text)} in the sources</a>
       </p>`,
+    "search",
   );
 }
 
-/** Users and groups, each a link to its page. */
-export function table(target: string, rows: readonly (ListedPrincipal & { readonly isDirect?: boolean })[]): Html {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Users and groups">
-    <table>
-      <thead>
-        <tr>
-          <th scope="col">Name</th>
-          <th scope="col">Kind</th>
-          <th scope="col">Display name</th>
-          <th scope="col" class="wide">Mail</th>
-          <th scope="col" class="number wide">Groups</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${rows.map(
-          (row) =>
-            html`<tr data-row>
-              <th scope="row">${principalLink(target, row.kind, row.name)}</th>
-              <td class="words">
-                ${row.kind}${row.isDirect === false && html` <small class="quiet">through a group</small>`}
-              </td>
-              <td>${row.displayName !== null && name(row.displayName)}</td>
-              <td class="wide">${row.mail !== null && name(row.mail)}</td>
-              <td class="number wide">${formatNumber(row.groups)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+type Row = ListedPrincipal & { readonly isDirect?: boolean };
+
+/** Users or groups, each a link to its page. */
+export function principals(target: string, kind: Kind | "both", rows: readonly Row[]): Html {
+  const columns: readonly (Column<Row> | false)[] = [
+    {
+      label: "Name",
+      kind: "head",
+      cell: (row) =>
+        html`${icon(row.kind)}
+          <a href="${addressOf(`/people/${row.kind}`, { target, name: row.name })}"
+            >${name(row.displayName ?? row.name)}</a
+          >${row.isDirect === false && html` <small class="quiet">through a group</small>`}`,
+    },
+    {
+      label: kind === "group" ? "Group name" : "Login",
+      cell: (row) => (row.displayName === null || row.displayName !== row.name) && name(row.name),
+    },
+    kind !== "group" && { label: "Mail", cell: (row) => row.mail !== null && name(row.mail) },
+    kind !== "user" && {
+      label: "Members",
+      kind: "number",
+      cell: ({ members }) => members !== undefined && formatNumber(members),
+    },
+    { label: "In groups", kind: "number", cell: ({ groups }) => formatNumber(groups) },
+  ];
+  return table(
+    { both: "Users and groups", user: "Users", group: "Groups" }[kind],
+    columns.filter((column) => column !== false),
+    rows,
+  );
+}
+
+function deletedTable(
+  { now, target, text }: Pick<PeoplePage, "now" | "target" | "text">,
+  rows: readonly Deleted[],
+): Html {
+  if (rows.length === 0)
+    return empty(
+      text === ""
+        ? html`<p>No run whose changes are stored has deleted anybody in ${name(target)}.</p>`
+        : html`<p>
+            Nobody who was deleted in ${name(target)} has ${name(text)} in a name or a mail, as far as changes are
+            stored.
+          </p>`,
+      "search",
+    );
+  return table<Deleted>(
+    "Deleted users and groups",
+    [
+      {
+        label: "Name",
+        kind: "head",
+        cell: (row) =>
+          html`${icon(row.kind)}
+            <a href="${addressOf(`/people/${row.kind}`, { target, name: row.name })}"
+              >${name(row.displayName ?? row.name)}</a
+            >`,
+      },
+      { label: "Login", cell: (row) => (row.displayName === null || row.displayName !== row.name) && name(row.name) },
+      { label: "Mail", cell: (row) => row.mail !== null && name(row.mail) },
+      { label: "Deleted", cell: ({ run }) => when(run.endedAt ?? run.startedAt, now) },
+      { label: "By the run", cell: ({ run }) => html`<a href="${at("/runs", run.id)}">${name(run.sync)}</a>` },
+    ],
+    rows,
+  );
 }
 
 export function principalLink(target: string, kind: Kind, of: string): Html {

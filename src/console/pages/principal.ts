@@ -1,24 +1,120 @@
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Kind, KnownHistory } from "#daemon/people.ts";
+import { Refusal } from "#control/answers.ts";
 import { isApplied, momentOf } from "#sync/explain/history.ts";
 import type { HistoryEntry } from "#sync/explain/history.ts";
-import { foreignInWords, outcomeInWords, recordInWords } from "#sync/explain/text.ts";
-import type { Line } from "#sync/explain/text.ts";
-import type { Explanation } from "#sync/explain/explain.ts";
 import type { Excerpt, ListedDetails } from "#sync/explain/listing.ts";
 import { decisionWords } from "#state/run-text.ts";
+import type { RunRecord } from "#state/record.ts";
 import { formatNumber, pluralize } from "#text.ts";
-import { empty, facts, name, notice, pager, state, tabs, when } from "#console/components.ts";
+import { mayDecide } from "#console/accounts.ts";
+import { diff, empty, facts, name, notice, pager, state, table, tabs, when } from "#console/components.ts";
+import { offsetOf, untilLeft, visitorOf } from "#console/context.ts";
+import type { AppOptions, Send } from "#console/context.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
-import type { Kind, KnownHistory, Unexplained } from "#daemon/people.ts";
+import { icon } from "#console/icons.ts";
+import type { Frame } from "#console/layout.ts";
+import { explanation } from "#console/pages/explanation.ts";
+import { membershipList, membershipPicture } from "#console/pages/memberships.ts";
 import { membershipChanges } from "#console/pages/plan.ts";
-import { addressOf, listed, listing, principalLink, table } from "#console/pages/people.ts";
+import {
+  addressOf,
+  listed,
+  listing,
+  pageSize,
+  principalLink,
+  principals,
+  queryOf,
+  readList,
+  targetOf,
+} from "#console/pages/people.ts";
 import type { PeopleFrame } from "#console/pages/people.ts";
+
+/** Adds the pages of one user or group. They show, and change nothing. */
+export function addPrincipalPages(scope: FastifyInstance, { people: known }: AppOptions, send: Send): void {
+  for (const kind of ["user", "group"] as const) {
+    scope.get(`/people/${kind}`, async (request, reply) => {
+      const { target, name: called } = subjectOf(request);
+      const { nested: also, from, instead } = queryOf(request);
+      const nested = also === "yes";
+      const offset = offsetOf(from);
+      const { found, problem } = await readList(
+        request,
+        reply,
+        known.list(target, instead, async (listing) => {
+          const details = await listing.find(kind, called);
+          const members =
+            details === undefined || kind === "user"
+              ? undefined
+              : { ...(await listing.members(called, { nested, offset, limit: pageSize })), nested, offset };
+          return { listedAt: listing.listedAt, details, members };
+        }),
+      );
+      const isGone = found !== undefined && found.details === undefined;
+      const deletedBy = isGone ? deletionIn(await known.history(target, kind, called)) : undefined;
+      const mayUndo = mayDecide(visitorOf(request), target);
+      const page = principal({
+        now: Date.now(),
+        target,
+        kind,
+        name: called,
+        url: request.url,
+        found,
+        problem,
+        deletedBy,
+        mayUndo,
+      });
+      if (isGone && deletedBy === undefined) reply.code(404);
+      return send(request, reply, frame(called, target, kind, called), page);
+    });
+  }
+
+  scope.get("/people/explain", async (request, reply) => {
+    const { target, name: called } = subjectOf(request);
+    const explanations = await known.explain(target, called, untilLeft(reply));
+    return send(
+      request,
+      reply,
+      frame(`${called} explained`, target),
+      explanation({ target, name: called, explanations }),
+    );
+  });
+
+  scope.get("/people/history", async (request, reply) => {
+    const { target, name: called } = subjectOf(request);
+    const kind: Kind = queryOf(request)["kind"] === "group" ? "group" : "user";
+    const found = await known.history(target, kind, called);
+    const page = history({ now: Date.now(), target, kind, name: called, history: found });
+    return send(request, reply, frame(`${called}, history`, target, kind, called), page);
+  });
+
+  function subjectOf(request: FastifyRequest): { readonly target: string; readonly name: string } {
+    const { target, name: called } = queryOf(request);
+    if (called === undefined) throw new Refusal(400, "the address names nobody: it needs `name`");
+    return { target: targetOf(known, request, target), name: called };
+  }
+}
+
+function frame(title: string, target: string, kind?: Kind, called?: string): Omit<Frame, "version" | "visitor"> {
+  const own = called === undefined ? [] : [{ label: called }];
+  return {
+    title,
+    section: "people",
+    crumbs: [{ label: target, href: addressOf("/people", { target, kind }) }, ...own],
+  };
+}
+
+/** The run that deleted somebody who is not there any more. */
+function deletionIn({ entries }: KnownHistory): RunRecord | undefined {
+  const last = entries.find(({ run, changes }) => changes.length > 0 && isApplied(run) !== false);
+  return last?.changes.some(({ action }) => action === "delete") === true ? last.run : undefined;
+}
 
 /** The members of a group, a page of them. */
 export interface Members extends Excerpt {
   readonly nested: boolean;
   readonly offset: number;
-  readonly pageSize: number;
 }
 
 export interface PrincipalPage extends PeopleFrame {
@@ -34,14 +130,19 @@ export interface PrincipalPage extends PeopleFrame {
         readonly members?: Members | undefined;
       }
     | undefined;
+  /** Where the target does not have it: the run that deleted it. */
+  readonly deletedBy?: RunRecord | undefined;
+  readonly mayUndo?: boolean | undefined;
 }
 
 /** A user or a group: what the target has at once; what the sources and the journal say is fetched by the page. */
 export function principal(page: PrincipalPage): Html {
   const { target, kind, name: called, found, url } = page;
   const query = { target, name: called };
+  const displayName = found?.details?.displayName ?? called;
   return html`<hgroup>
-      <h1>${name(called)} <small>${kind} of ${name(target)}</small></h1>
+      <h1>${icon(kind)} ${name(displayName)}</h1>
+      <p class="quiet">${displayName !== called && html`${name(called)}, `}${kind} of ${name(target)}</p>
     </hgroup>
     ${found === undefined ? listing(page, url) : inTarget(page, found)}
     ${later("explanation", "Where it comes from, and what the next run does", addressOf("/people/explain", query), "Read the sources and explain it")}
@@ -66,153 +167,85 @@ function later(id: string, title: string, href: string, label: string): Html {
 function inTarget(page: PrincipalPage, { listedAt, details, members }: NonNullable<PrincipalPage["found"]>): Html {
   const { target, kind, name: called } = page;
   const again = addressOf(`/people/${kind}`, { target, name: called, instead: listedAt });
-  if (details === undefined)
-    return listed(page, listedAt, again, empty(html`<p>${name(target)} has no such ${kind}.</p>`));
-  const { displayName, mail, description, records } = details;
+  if (details === undefined) return listed(page, listedAt, again, gone(page));
+  const { mail, description, records } = details;
   return listed(
     page,
     listedAt,
     again,
     html`${facts([
-      ["display name", displayName !== null && name(displayName)],
-      ["mail", mail !== null && name(mail)],
-      ["description", description !== null && name(description)],
+      ["Mail", mail !== null && name(mail)],
+      ["Description", description !== null && name(description)],
       [
-        "made of",
+        "Made of",
         records.length > 0 &&
           html`<ul>
             ${records.map((each) => html`<li>${name(each.source)} ${name(each.id)} <small class="quiet">by ${name(each.sync)}</small></li>`)}
           </ul>`,
       ],
     ])}
-    ${memberships(target, details)} ${members !== undefined && membersOf(page, members)}`,
+    ${memberships(page, details)} ${members !== undefined && membersOf(page, members)}`,
+  );
+}
+
+/** Somebody is not in the target: perhaps any more. */
+function gone({ now, target, kind, deletedBy, mayUndo }: PrincipalPage): Html {
+  if (deletedBy === undefined) return empty(html`<p>${name(target)} has no such ${kind}.</p>`, kind);
+  const { id, sync, kept } = deletedBy;
+  return notice(
+    "bad",
+    html`<p>
+      A run of ${name(sync)} deleted this ${kind} ${when(momentOf(deletedBy), now)}. Undoing the run plans to bring back
+      all that it changed, and shows it first.
+    </p>`,
+    false,
+    html`<a class="button secondary small" href="${at("/runs", id)}">Look at the run</a>
+      ${mayUndo === true && kept && html`<a class="button secondary small" href="${at("/runs", id, "undo")}">Undo…</a>`}`,
   );
 }
 
 /** The most memberships that a page shows. */
 const shown = 500;
 
-function memberships(target: string, { groups }: ListedDetails): Html {
+function memberships({ target, name: called }: PrincipalPage, { groups }: ListedDetails): Html {
   const direct = groups.filter((way) => way.length === 1);
-  const nested = groups.filter((way) => way.length > 1);
-  const rest = groups.length - Math.min(direct.length, shown) - Math.min(nested.length, shown);
-  const ways = (some: readonly (readonly string[])[]): Html =>
-    html`<ul class="ways">
-      ${some
-        .slice(0, shown)
-        .map(
-          (way) =>
-            html`<li data-row>
-              ${way.map((group, index) => html`${index > 0 && html` <span aria-label="which is in" role="img">→</span> `}${principalLink(target, "group", group)}`)}
-            </li>`,
-        )}
-    </ul>`;
+  const nested = groups.length - direct.length;
+  const ordered = [...direct, ...groups.filter((way) => way.length > 1)].slice(0, shown);
+  const picture = membershipPicture(called, ordered, (group) => addressOf("/people/group", { target, name: group }));
+  const list = membershipList(ordered, (group) => principalLink(target, "group", group));
   return html`<section aria-labelledby="memberships">
-    <h2 id="memberships">Memberships</h2>
+    <h2 id="memberships">
+      Memberships
+      ${groups.length > 0 && html`<small>${pluralize(direct.length, "group")} directly${nested > 0 && `, ${formatNumber(nested)} through them`}</small>`}
+    </h2>
     ${
       groups.length === 0
         ? html`<p class="quiet">It is in no group.</p>`
-        : html`<p class="quiet">
-              ${pluralize(direct.length, "group")}
-              directly${nested.length > 0 && `, ${formatNumber(nested.length)} through them`}
-            </p>
-            ${ways(direct)} ${nested.length > 0 && ways(nested)}
-            ${rest > 0 && html`<p class="quiet">… and ${formatNumber(rest)} more</p>`}`
+        : picture === undefined
+          ? list
+          : html`<div class="only-wide">${picture}</div>
+              <div class="only-narrow">${list}</div>`
     }
+    ${groups.length > shown && html`<p class="quiet">… and ${formatNumber(groups.length - shown)} more</p>`}
   </section>`;
 }
 
-function membersOf({ target, name: called }: PrincipalPage, { rows, count, nested, ...window }: Members): Html {
+function membersOf({ target, name: called }: PrincipalPage, { rows, count, nested, offset }: Members): Html {
   const address = (more: Readonly<Record<string, string | undefined>>): string =>
     addressOf("/people/group", { target, name: called, nested: nested ? "yes" : undefined, ...more });
-  const tab = (isNested: boolean, label: string): Parameters<typeof tabs>[1][number] => ({
-    href: address({ nested: isNested ? "yes" : undefined }),
-    label,
-    isCurrent: isNested === nested,
-  });
   return html`<section aria-labelledby="members">
-    <h2 id="members">Members</h2>
-    ${tabs("Members", [tab(false, "Direct"), tab(true, "Also through other groups")])}
+    <h2 id="members">Members ${count > 0 && html`<small>${formatNumber(count)}</small>`}</h2>
+    ${tabs("Members", [
+      { href: address({ nested: undefined }), label: "Direct", isCurrent: !nested },
+      { href: address({ nested: "yes" }), label: "Also through other groups", isCurrent: nested },
+    ])}
     ${
       count === 0
         ? html`<p class="quiet">Nobody is in it.</p>`
-        : html`<p class="quiet">${pluralize(count, "member")}</p>
-            ${table(target, rows)}
-            ${pager("Pages", { count, ...window }, (from) => address({ from: from === 0 ? undefined : String(from) }))}`
+        : html`${principals(target, "both", rows)}
+          ${pager("Pages", { count, offset, pageSize }, (from) => address({ from: from === 0 ? undefined : String(from) }))}`
     }
   </section>`;
-}
-
-export interface ExplanationPage {
-  readonly target: string;
-  readonly name: string;
-  readonly explanations: readonly (Explanation | Unexplained)[];
-}
-
-/** What `rollcall explain` says, in its words. */
-export function explanation({ target, name: called, explanations }: ExplanationPage): Html {
-  return html`<hgroup>
-      <h1>${name(called)} <small>explained for ${name(target)}</small></h1>
-    </hgroup>
-    <section id="explanation" aria-labelledby="explanation-title">
-      <h2 id="explanation-title">Where it comes from, and what the next run does</h2>
-      ${explanations.map((each) => ("error" in each ? unexplained(each) : bySync(each, called)))}
-    </section>`;
-}
-
-function unexplained({ sync, error }: Unexplained): Html {
-  return notice(
-    "bad",
-    html`<p>${name(sync)}: ${error.message}</p>
-      ${
-        error.problems.length > 0 &&
-        html`<ul>
-          ${error.problems.map((each) => html`<li>${each}</li>`)}
-        </ul>`
-      }`,
-  );
-}
-
-/** Without colours. */
-const plain = (_: unknown, text: string): string => text;
-
-/** An explanation in words. */
-export function bySync({ sync, target, records, outcomes, foreign, nearest }: Explanation, called: string): Html {
-  const parts = [
-    ...outcomes.map((each) => lines(outcomeInWords(each))),
-    ...foreign.map((each) => lines(foreignInWords(each))),
-    ...records.map((each) => lines(recordInWords(each, plain))),
-  ];
-  return html`<h3>${name(sync)}</h3>
-    ${
-      parts.length > 0
-        ? parts
-        : empty(
-            html`<p>Nothing in the sources of ${name(sync)} or in ${name(target)} is called ${name(called)}.</p>
-              ${
-                nearest.length > 0 &&
-                html`<p>
-                  Similar names:
-                  ${nearest.map((each) => html`<a href="${addressOf("/people/explain", { target, name: each })}">${name(each)}</a> `)}
-                </p>`
-              }`,
-          )
-    }`;
-}
-
-function item({ text, isCommand }: Line, isDeep: boolean): Html {
-  return html`<li ${isDeep && html`class="deep"`}>
-    ${isCommand === true ? html`<code>${text}</code>` : html`<bdi>${text}</bdi>`}
-  </li>`;
-}
-
-function lines({ text, below = [] }: Line): Html {
-  return html`<div class="explained">
-    <p><bdi>${text}</bdi></p>
-    <ul>
-      ${below.map((line) => html`${item(line, false)} ${(line.below ?? []).map((deep) => item(deep, true))}`)}
-    </ul>
-  </div>`;
 }
 
 export interface HistoryPage extends PeopleFrame {
@@ -220,8 +253,6 @@ export interface HistoryPage extends PeopleFrame {
   readonly name: string;
   readonly history: KnownHistory;
 }
-
-const past = { create: "created", update: "updated", delete: "deleted" } as const;
 
 /** What `rollcall history` says. */
 export function history({ now, target, kind, name: called, history: known }: HistoryPage): Html {
@@ -234,11 +265,21 @@ export function history({ now, target, kind, name: called, history: known }: His
       ${
         entries.length === 0
           ? html`<p class="quiet">No run has changed it, as far as is known.</p>`
-          : html`<ol class="history">
-              ${entries.map((each) => entry(each, now))}
-            </ol>`
+          : table<HistoryEntry>(
+              "Changes by runs",
+              [
+                {
+                  label: "When",
+                  cell: ({ run }) => html`<a href="${at("/runs", run.id)}">${when(momentOf(run), now)}</a>`,
+                },
+                { label: "Sync", cell: ({ run }) => name(run.sync) },
+                { label: "Run", kind: "status", cell: ({ run }) => state(run) },
+                { label: "What", cell: happened },
+              ],
+              entries,
+            )
       }
-      ${more && html`<p class="quiet">Earlier ones: <code>rollcall history</code></p>`}
+      ${more && html`<p class="quiet">Earlier changes are not shown.</p>`}
       <p class="quiet">
         <small
           >The changes of ${pluralize(stored, "run")} are
@@ -248,23 +289,20 @@ export function history({ now, target, kind, name: called, history: known }: His
     </section>`;
 }
 
-function entry({ run, changes, notes }: HistoryEntry, now: number): Html {
+const past = { create: "created", update: "updated", delete: "deleted" } as const;
+const attributeNames = { displayName: "display name", description: "description", mail: "mail" } as const;
+
+function happened({ run, changes, notes }: HistoryEntry): Html {
   const doubt =
     run.state === "pending" ? "to be " : { true: "", false: "not ", undefined: "perhaps " }[`${isApplied(run)}`];
-  return html`<li data-row>
-    <p>
-      <a href="${at("/runs", run.id)}">${when(momentOf(run), now)}</a> ${state(run)}
-      <small class="quiet">${name(run.sync)}</small>
-    </p>
+  return html`<div>
     ${changes.map(
       ({ action, attributes, ...groups }) =>
-        html`<p>
-            <span class="${action}">${doubt}${past[action]}</span>
-            ${attributes.map(({ attribute, from, to }) => html` <span class="quiet">${attribute}</span> ${from !== undefined && html`<del>${name(from)}</del> `}${to !== undefined && html`<ins>${name(to)}</ins>`}`)}
-          </p>
+        html`<p><b class="${action}">${doubt}${past[action]}</b></p>
+          ${(action === "update" ? attributes : []).map(({ attribute, from, to }) => html`<p><span class="quiet">${attributeNames[attribute]}</span> ${diff(from, to, true)}</p>`)}
           ${membershipChanges(groups)}`,
     )}
     ${notes.map((note) => html`<p>${note}</p>`)}
     ${run.decisions.map((each) => html`<p class="quiet">${decisionWords(each)}</p>`)}
-  </li>`;
+  </div>`;
 }

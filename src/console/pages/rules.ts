@@ -12,7 +12,7 @@ import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { byItselfHeaders, tokenField } from "#console/layout.ts";
 import { changeRow, changesTogether, judgement } from "#console/pages/plan.ts";
-import { bySync } from "#console/pages/principal.ts";
+import { bySync } from "#console/pages/explanation.ts";
 import type { Stage } from "#state/record.ts";
 
 export interface RulesPage {

@@ -138,6 +138,10 @@ class DuckDbEngine implements Engine {
     return this.#queries(() => inTime(query, signal, run), signal);
   }
 
+  reference({ schema, name }: Table): string {
+    return `${identifier(schema)}.${identifier(name)}`;
+  }
+
   async close(): Promise<void> {
     await this.#tables.idle();
     this.#databases.close();

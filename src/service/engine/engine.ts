@@ -250,5 +250,7 @@ export interface Engine {
    * @throws {InputError} what is wrong with the SQL; {UnavailableError} when its time is up
    */
   query(query: Query, signal: AbortSignal, sink: RowSink): Promise<number>;
+  /** What SQL of a query calls a table. */
+  reference(table: Table): string;
   close(): Promise<void>;
 }

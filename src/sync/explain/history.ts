@@ -1,10 +1,13 @@
 import { basename } from "node:path";
+import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Change } from "#plan/change.ts";
 import { patternMatching } from "#plan/patterns.ts";
-import { readPastChanges } from "#plan/stored.ts";
+import { changesIn, readPastChanges } from "#plan/stored.ts";
+import { folded } from "#sync/planning/people.ts";
 import { formatName } from "#text.ts";
 import type { RunRecord } from "#state/record.ts";
+import type { Subject } from "#plan/selection.ts";
 
 /** One run, as far as it concerns the name. */
 export interface HistoryEntry {
@@ -44,6 +47,41 @@ export async function* historyOf(
   } finally {
     await reader.return?.();
   }
+}
+
+/** Somebody whom a run has deleted, and whom none has created again since. */
+export interface Deleted extends Subject {
+  readonly displayName: string | null;
+  readonly mail: string | null;
+  readonly run: RunRecord;
+}
+
+/**
+ * Those who were deleted, the last first.
+ * @param runs whose changes have reached the target
+ * @param files their stored changes, each named after its run
+ * @param wanted a text in their name, display name or mail, whose case does not matter
+ */
+export async function deletedBy(
+  connection: Connection,
+  runs: readonly RunRecord[],
+  files: readonly string[],
+  wanted: { readonly text: string; readonly most: number },
+): Promise<Deleted[]> {
+  if (files.length === 0) return [];
+  const sought = folded(literal(wanted.text));
+  const rows = await connection.rows<Omit<Deleted, "run"> & { file: string }>(`
+    WITH latest AS (
+      SELECT kind::VARCHAR AS kind, name, max(filename) AS file, arg_max(action::VARCHAR, filename) AS action,
+        arg_max(before, filename) AS before
+      FROM ${changesIn(files)} GROUP BY kind, name)
+    SELECT kind, name, before.display_name AS "displayName", before.mail AS mail, file FROM latest
+    WHERE action = 'delete' AND contains(${folded("concat_ws(chr(10), name, before.display_name, before.mail)")}, ${sought})
+    ORDER BY file DESC, kind DESC, name LIMIT ${wanted.most}`);
+  return rows.flatMap(({ file, ...row }) => {
+    const run = runs.find(({ id }) => basename(file) === `${id}.parquet`);
+    return run === undefined ? [] : [{ ...row, run }];
+  });
 }
 
 /** What the notes of a run say about principals with that name. In records of 0.1 only the text shows it. */

@@ -22,10 +22,12 @@ export interface ListedPrincipal {
   readonly mail: string | null;
   /** Of how many groups it is a direct member. */
   readonly groups: number;
+  /** Of a group: how many direct members it has. */
+  readonly members?: number | undefined;
 }
 
 /** One of them, whole. */
-export interface ListedDetails extends Omit<ListedPrincipal, "groups"> {
+export interface ListedDetails extends Omit<ListedPrincipal, "groups" | "members"> {
   readonly description: string | null;
   /** For each group that it is in: the shortest path, beginning with a direct membership. */
   readonly groups: readonly (readonly string[])[];
@@ -278,16 +280,22 @@ export class Listing {
   /** Who has a text in the name, display name, mail, or the id of a record; case does not matter. Whole names come first. */
   async search(text: string, kind: Kind | undefined, window: Window): Promise<Excerpt> {
     const sought = folded(literal(text));
-    const isMeant = [
-      ...(kind === undefined ? [] : [`kind = '${kind}'`]),
-      ...(text === "" ? [] : [`contains(sought, ${sought})`]),
-    ];
+    const isMeant = [...(kind === undefined ? [] : [`kind = '${kind}'`]), ...has(text)];
     const rank =
       text === ""
         ? "0"
         : `CASE WHEN folded_name = ${sought} THEN 0 WHEN starts_with(folded_name, ${sought}) THEN 1 ELSE 2 END`;
     const found = `SELECT place, ${rank} AS rank FROM principal WHERE ${["true", ...isMeant].join(" AND ")}`;
     return this.#excerpt(found, "rank, place", window);
+  }
+
+  /** How many users and groups `search` finds. */
+  async counts(text: string): Promise<Readonly<Record<Kind, number>>> {
+    const rows = await this.#connection.rows<{ kind: Kind; count: bigint }>(
+      `SELECT kind, count(*) AS count FROM principal WHERE ${["true", ...has(text)].join(" AND ")} GROUP BY kind`,
+    );
+    const of = (kind: Kind): number => Number(rows.find((row) => row.kind === kind)?.count ?? 0);
+    return { user: of("user"), group: of("group") };
   }
 
   async find(kind: Kind, name: string): Promise<ListedDetails | undefined> {
@@ -343,7 +351,25 @@ export class Listing {
     const rows = await this.#connection.rows<Excerpt["rows"][number] & { place: bigint }>(`
       SELECT kind, name, display_name AS "displayName", mail, len(group_names)::INTEGER AS groups, place${more}
       FROM principal WHERE place IN (${places.join(", ")})`);
-    const byPlace = new Map(rows.map(({ place, ...row }) => [place, row]));
+    const members = await this.#sizes(rows.filter(({ kind }) => kind === "group").map((row) => row.name));
+    const byPlace = new Map(rows.map(({ place, ...row }) => [place, { ...row, members: members.get(row.name) }]));
     return { rows: places.flatMap((place) => byPlace.get(place) ?? []), count: Number(count) };
   }
+
+  /** How many direct members groups have. */
+  async #sizes(groups: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    if (groups.length === 0) return new Map();
+    const rows = await this.#connection.rows<{ name: string; count: number }>(`
+      SELECT g.name, count(m.place)::INTEGER AS count
+      FROM grp g LEFT JOIN membership m ON m.grp = g.id WHERE g.name IN (${groups.map(literal).join(", ")}) GROUP BY g.name`);
+    return new Map([
+      ...groups.map((group) => [group, 0] as const),
+      ...rows.map(({ name, count }) => [name, count] as const),
+    ]);
+  }
+}
+
+/** The condition that a principal has a text; none for an empty one. */
+function has(text: string): string[] {
+  return text === "" ? [] : [`contains(sought, ${folded(literal(text))})`];
 }

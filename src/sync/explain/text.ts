@@ -1,6 +1,7 @@
 import { describeCheck, nameLimits } from "#plan/render/shared.ts";
 import type { Paint } from "#plan/render/text.ts";
 import { isUnreadable } from "#principals/entry.ts";
+import type { AttributeValue } from "#principals/entry.ts";
 import { formatName, quote, visible } from "#text.ts";
 import { exactly } from "#times.ts";
 import type { RecordExplanation } from "./explain.ts";
@@ -34,7 +35,7 @@ const line = (text: string): Line => ({ text });
 export function recordInWords(record: RecordExplanation, paint: Paint): Line {
   const { source, kind, id, origin, scope, rules, verdict, name, reason, memberships } = record;
   const below = [
-    ...scope.map(scopeLine),
+    ...scope.map((each) => line(scopeInWords(each))),
     ...rules.map(ruleLine),
     ...memberships.map(({ group, by, origin, lost }) =>
       line(
@@ -48,10 +49,11 @@ export function recordInWords(record: RecordExplanation, paint: Paint): Line {
   return { text: `record of ${source}: ${kind} ${formatName(id)}, ${visible(origin)}`, below };
 }
 
-function scopeLine({ list, patterns, nested, ways, says }: RecordExplanation["scope"][number]): Line {
+/** What a list of groups says of a record. */
+export function scopeInWords({ list, patterns, nested, ways, says }: RecordExplanation["scope"][number]): string {
   const verdict = { in: "in scope", out: "not in scope", unknown: "unknown" }[says];
   const by = ways.length === 0 ? "" : `, in ${ways.map((way) => way.map(formatName).join(" → ")).join(" and ")}`;
-  return line(`${list}: ${patterns.map(formatName).join(", ")}${nested ? " (nested)" : ""} → ${verdict}${by}`);
+  return `${list}: ${patterns.map(formatName).join(", ")}${nested ? " (nested)" : ""} → ${verdict}${by}`;
 }
 
 function ruleLine({ rule, expression, attributes, value, error }: RecordExplanation["rules"][number]): Line {
@@ -64,7 +66,8 @@ function ruleLine({ rule, expression, attributes, value, error }: RecordExplanat
   return { text: `${rule}: ${visible(expression)} ${result}`, below };
 }
 
-const memberSource: Readonly<Record<RecordExplanation["memberships"][number]["by"], string>> = {
+/** Who says that somebody is in a group. */
+export const memberSource: Readonly<Record<RecordExplanation["memberships"][number]["by"], string>> = {
   member: "the record says so",
   group: "the group says so",
   pair: "a record of its own says so",
@@ -115,7 +118,7 @@ export function outcomeInWords({
         `breaks the expectation ${quote(check.name)}${check.already > 0 ? ", as it does already" : ""}: ${visible(check.expect)}`,
       ),
     ),
-    ...waits.map((wait) => waitLine(wait, action)),
+    ...waits.map((wait) => waitInWords(wait, action)),
   ];
   const does = action === "nothing" ? "nothing to do" : action;
   return { text: `${kind} ${formatName(name)}: ${does}, ${visible(why)}`, below };
@@ -128,7 +131,11 @@ export function foreignInWords({ type, name, groups }: ForeignPrincipal): Line {
 
 const keptWords = ": somebody added it in the target by hand, and it stays (memberships.keepManual)";
 
-function waitLine({ how, limits, reason, since, run, action, expiresAt, next }: Wait, now: Outcome["action"]): Line {
+/** Why a change waits, and what to do. @param now what a run would do at the moment */
+export function waitInWords(
+  { how, limits, reason, since, run, action, expiresAt, next }: Wait,
+  now: Outcome["action"],
+): Line {
   const bound = nameLimits(limits.map(({ limit }) => limit));
   const because = {
     held: `held by ${bound}: the whole run waits`,
@@ -143,6 +150,11 @@ function waitLine({ how, limits, reason, since, run, action, expiresAt, next }: 
     ...next.map((command) => ({ text: command, isCommand: true }) as const),
   ];
   return { text: `waits${since === undefined ? "" : ` since ${exactly(since)}`}: ${because}`, below };
+}
+
+/** Why a value of a record cannot be read; undefined: it can. */
+export function whyUnreadable(value: AttributeValue | null): string | undefined {
+  return value !== null && isUnreadable(value) ? value.unreadable : undefined;
 }
 
 function shown(value: unknown): string {

@@ -194,6 +194,10 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
         ["a", 2, "2.00"],
         ["b", 1, "3.00"],
       ]);
+      // Texts in the place of values are what a look at a draft asks with.
+      const known = `SELECT count(*) FROM ${engine.reference(await tableOf("Orders", "Second Schema"))}
+        WHERE ("Customer" = 'a' AND "no" = '2') OR ("Customer" = 'b' AND "no" = '1') OR ("Customer" = 'c' AND "no" = '1')`;
+      expect(Number(await rowsOf(known))).toBe(2);
       await load("pairs", "SELECT unnest([1, 1, 2]) AS a, 1 AS b");
       await load("pairs", "SELECT unnest([2, 3]) AS a, 1 AS b");
       expect(await rowsOf("SELECT * FROM pairs ORDER BY a")).toEqual([

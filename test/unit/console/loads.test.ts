@@ -80,6 +80,12 @@ test("text from outside is harmless in the pages of tables and loads", () => {
         { number: 1, values: [text, null] },
         { number: 2, flaw: text },
       ],
+      keys: {
+        columns: [text],
+        blank: { count: 1, rows: [1] },
+        doubled: { count: 1, keys: [{ key: [text, text], rows: [1, 2] }] },
+        known: { count: 1, of: 2 },
+      },
       isWhole: true,
     };
     const guess = { format: {}, header: [text, text], notes: [text], doubts: [text] };
@@ -166,4 +172,25 @@ test("where there are no syncs, the overview leads to the loads; without the pri
     "service.tables",
   );
   expect(textOf(overview({ now, syncs: [], runs: [] }).toString())).not.toContain("Recent loads");
+});
+
+test("a preview says what keys make of the rows: blank, doubled, new, or in the place of rows of the table", () => {
+  const of = { ...cycleOf("x.csv"), isDraft: true };
+  const fields = fieldsOf(of.parameters);
+  const preview = { accepted: 400, rejected: 0, errors: [], rows: [], isWhole: false };
+  const none = { count: 0, rows: [] };
+  const told = (keys: object): string => {
+    const all = { columns: ["id"], blank: none, doubled: { count: 0, keys: [] }, ...keys };
+    return textOf(
+      draft({ now, cycle: of, table: tableOf("t"), fields, preview: { ...preview, keys: all }, token }).toString(),
+    );
+  };
+  expect(told({ blank: { count: 7, rows: [2, 3] } })).toContain("7 rows have a blank in the key id : rows 2, 3, ….");
+  const doubled = { count: 2, keys: [{ key: ["7"], rows: [3, 9, 12] }] };
+  expect(told({ doubled })).toMatch(/2 rows would not be loaded[^]*7 : rows 3, 9, 12/);
+  expect(told({ known: { count: 1, of: 398 } })).toMatch(
+    /1 row of the table would be replaced : 1 of the first 398 keys is there already/,
+  );
+  expect(told({ known: { count: 0, of: 398 } })).toMatch(/None of the first 398 keys is in the table/);
+  expect(told({})).not.toMatch(/key id|replaced|in the table:/);
 });

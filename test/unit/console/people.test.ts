@@ -2,12 +2,15 @@ import { expect, test } from "vitest";
 import { html } from "#console/html.ts";
 import { layout } from "#console/layout.ts";
 import { people } from "#console/pages/people.ts";
-import { explanation, history, principal } from "#console/pages/principal.ts";
+import { explanation } from "#console/pages/explanation.ts";
+import { membershipPicture } from "#console/pages/memberships.ts";
+import { history, principal } from "#console/pages/principal.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import { appliedRun } from "../../support/runs.ts";
 
 const now = Date.parse("2026-11-21T12:00:00.000Z");
 const listedAt = "2026-11-21T11:58:00.000Z";
+const nobody = { rows: [], count: 0, counts: { user: 0, group: 0 }, tab: "user", offset: 0, listedAt } as const;
 
 const hostile = [
   `<script>alert(1)</script>`,
@@ -67,7 +70,8 @@ function explained(text: string): Explanation {
 test("names from outside are harmless on the pages of users and groups, and lead back to who has them", () => {
   for (const text of hostile) {
     const row = { kind: "group", name: text, displayName: text, mail: text } as const;
-    const excerpt = { rows: [{ ...row, groups: 1, isDirect: false }], count: 300, offset: 100, pageSize: 100 };
+    const excerpt = { rows: [{ ...row, groups: 1, members: 2, isDirect: false }], count: 300, offset: 100 };
+    const shown = { ...excerpt, counts: { user: 0, group: 300 }, tab: "group", listedAt } as const;
     const details = {
       ...row,
       description: text,
@@ -78,23 +82,28 @@ test("names from outside are harmless on the pages of users and groups, and lead
     const change = explained(text).outcomes[0]!.change!;
     const of = { now, target: text, name: text, kind: "group", url: `/people?text=${text}` } as const;
     const known = { entries: [{ run, changes: [change], notes: [text] }], more: true, stored: 1, runs: 2 };
-    const nobody = { ...explained(text), records: [], outcomes: [], foreign: [] };
+    const silent = { ...explained(text), records: [], outcomes: [], foreign: [] };
+    const deleted = [{ ...row, run }];
     const pages = [
-      people({ ...of, targets: [text, "b"], text, found: { ...excerpt, listedAt } }),
-      people({ ...of, targets: [text], text, found: { ...excerpt, rows: [], count: 0, listedAt } }),
+      people({ ...of, targets: [text, "b"], text, found: shown }),
+      people({ ...of, targets: [text], text, found: nobody }),
+      people({ ...of, targets: [text], text, found: nobody, deleted }),
+      people({ ...of, targets: [text], text, found: { ...nobody, tab: "deleted" }, deleted: [] }),
       people({ ...of, targets: [text], text }),
       principal({ ...of, found: { listedAt, details, members: { ...excerpt, nested: true } } }),
       principal({ ...of, found: { listedAt } }),
+      principal({ ...of, found: { listedAt }, deletedBy: run, mayUndo: true }),
       principal(of),
       principal({ ...of, problem: { message: text, problems: [], advice: "retry" } }),
       explanation({
         ...of,
         explanations: [
           explained(text),
-          nobody,
+          silent,
           { sync: text, error: { message: text, problems: [text], advice: "fix" } },
         ],
       }),
+      explanation({ ...of, explanations: [silent] }),
       history({ ...of, history: known }),
     ].map((page) => layout({ title: text, version: "1" }, page).toString());
     for (const page of pages) {
@@ -113,9 +122,8 @@ test("names from outside are harmless on the pages of users and groups, and lead
 
 test("a page says what to do where nobody is found, and while a target is being listed", () => {
   const of = { now, target: "analytics", targets: ["analytics"], text: "ada", url: "/people?text=ada" };
-  const found = { rows: [], count: 0, offset: 0, pageSize: 100, listedAt };
-  expect(people({ ...of, found }).toString()).toContain('href="/people/explain?target=analytics&amp;name=ada"');
-  expect(people({ ...of, text: "", found }).toString()).toContain("has no users and groups yet");
+  expect(people({ ...of, found: nobody }).toString()).toContain('href="/people/explain?target=analytics&amp;name=ada"');
+  expect(people({ ...of, text: "", found: nobody }).toString()).toContain("has no users yet");
   const problem = { message: "target analytics: nobody answers", problems: [], advice: "retry" } as const;
   expect(people({ ...of, problem }).toString()).toMatch(/nobody answers[^]*Try again/);
   expect(people({ ...of, problem }).toString()).not.toContain("hx-trigger");
@@ -124,13 +132,13 @@ test("a page says what to do where nobody is found, and while a target is being 
 
 test("a page of users and groups says which part it shows, and leads to the next with the same search", () => {
   const row = { kind: "user", name: "ada", displayName: null, mail: null, groups: 0 } as const;
-  const found = { rows: [row], count: 250, offset: 100, pageSize: 100, listedAt };
+  const found = { ...nobody, rows: [row], count: 250, counts: { user: 250, group: 3 }, offset: 100 };
   const page = people({
     now,
     target: "t",
     targets: ["t"],
     text: "a b",
-    kind: "user",
+    tab: "user",
     url: "/people",
     found,
   }).toString();
@@ -138,4 +146,31 @@ test("a page of users and groups says which part it shows, and leads to the next
   expect(page).toContain('rel="prev" href="/people?target=t&amp;text=a+b&amp;kind=user"');
   expect(page).toContain('rel="next" href="/people?target=t&amp;text=a+b&amp;kind=user&amp;from=200"');
   expect(html`${page}`.toString()).not.toContain("undefined");
+});
+
+test("whoever was deleted is found among those who are there, and leads to the run that did it", () => {
+  const run = appliedRun({ sync: "staff", target: "t" });
+  const deleted = [{ kind: "user", name: "joan", displayName: "Joan Clarke", mail: null, run }] as const;
+  const of = { now, target: "t", targets: ["t"], text: "joan", url: "/people?text=joan", found: nobody, deleted };
+  const page = people(of).toString();
+  expect(page).toMatch(/Deleted\s+<small>1 match among those whom a run has deleted/);
+  expect(page).toContain('href="/people/user?target=t&amp;name=joan"');
+  expect(page).toContain(`href="/runs/${run.id}"`);
+  expect(page).not.toContain("look for");
+  const gone = { now, target: "t", name: "joan", kind: "user", url: "/", found: { listedAt }, deletedBy: run } as const;
+  expect(principal({ ...gone, mayUndo: true }).toString()).toMatch(/deleted this user[^]*href="\/runs\/[^"]*\/undo"/);
+  expect(principal({ ...gone, mayUndo: false }).toString()).not.toContain("/undo");
+});
+
+test("memberships are a picture of paths: each group once, beside the group that it is reached through", () => {
+  const paths = [["a"], ["b"], ["a", "c"], ["a", "c", "d"], ["a", "e"]];
+  const picture = membershipPicture("kim", paths, (group) => `/${group}`)?.toString() ?? "";
+  expect([...picture.matchAll(/<a href="\/(\w)"/g)].map(([, group]) => group)).toEqual(["a", "c", "d", "e", "b"]);
+  // The root, its first group and what is reached through it begin on one line.
+  const heights = [...picture.matchAll(/<text x="[\d.]+" y="([\d.]+)">(\w+)</g)].map(([, y, group]) => [group, y]);
+  const at = Object.fromEntries(heights) as Record<string, string>;
+  expect(new Set([at["kim"], at["a"], at["c"], at["d"]]).size).toBe(1);
+  expect(Number(at["b"])).toBeGreaterThan(Number(at["e"]));
+  const many = Array.from({ length: 41 }, (_, index) => [`g${index}`]);
+  expect(membershipPicture("kim", many, String)).toBeUndefined();
 });

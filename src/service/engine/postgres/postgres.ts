@@ -17,7 +17,7 @@ import { meaningOf, soleStatement } from "#service/engine/query.ts";
 import { checkQuery } from "./confine.ts";
 import { define } from "./define.ts";
 import { execute } from "./execute.ts";
-import { meant, readNamespaces, schemasOf } from "./names.ts";
+import { meant, readNamespaces, schemasOf, soughtPlace } from "./names.ts";
 import { readPage } from "./query.ts";
 import { raiseRevision, readRevision, revisionsTable } from "./revisions.ts";
 import { findTable, listTables } from "./tables.ts";
@@ -164,6 +164,10 @@ class PostgresEngine implements Engine {
         settings: { ...textSettings, cursor_tuple_fraction: "1" },
       });
     return this.#queries(() => inTime(query, signal, run), signal);
+  }
+
+  reference({ database, schema, name }: Table): string {
+    return `${identifier(soughtPlace(database, schema).namespace)}.${identifier(name)}`;
   }
 
   async close(): Promise<void> {

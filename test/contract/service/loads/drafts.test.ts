@@ -153,12 +153,66 @@ test("a preview reads what a load reads: values, nulls, rejected rows; a cut-off
       { number: 3, values: ["3", null, null] },
       { number: 4, flaw: expect.stringContaining("column day: ") },
     ],
+    keys: {
+      columns: ["id"],
+      blank: { count: 0, rows: [] },
+      doubled: { count: 0, keys: [] },
+      known: { count: 0, of: 2 },
+    },
     isWhole: true,
   });
   expect(await look(text, false)).toMatchObject({ accepted: 2, rejected: 1, rows: { length: 3 } });
   // Nothing of it was loaded, and nothing is left of the look.
   expect((await service.engine.list()).map(({ rows }) => rows)).toEqual([0]);
   expect((await readdir(join(service.place, cycle.id, "chunks"))).every((name) => /^\d+$/.test(name))).toBe(true);
+  await loads.close();
+  await service.close();
+});
+
+test("a look at a draft says which keys are blank, come more than once, or are in the table already", async () => {
+  const service = await openService();
+  const { engine } = service;
+  const { signal } = new AbortController();
+  await engine.define(
+    "CREATE SCHEMA IF NOT EXISTS d.s; CREATE TABLE IF NOT EXISTS d.s.pair (site VARCHAR, day DATE, PRIMARY KEY (site, day))",
+    "tables.sql",
+  );
+  const sink = { begin: async () => undefined, rows: async () => undefined };
+  await engine.execute(
+    "d",
+    "INSERT INTO d.s.pair VALUES ('Porto', '2026-01-05'), ('it''s', '2026-01-06')",
+    signal,
+    sink,
+  );
+  const loads = await service.reopen();
+  const into = { database: "d", schema: "s", table: "pair" };
+  const cycle = await loads.start("me", parameters({ target: into }), "file.csv");
+  const rows = [
+    "Porto,2026-01-05",
+    "it's,2026-01-06",
+    " ,2026-01-05",
+    "Porto,2026-01-05",
+    "new,2026-01-05",
+    "new,soon",
+  ];
+  await put(cycle, `${rows.join("\n")}\n`);
+  const sample = cycle.arrived().at(-1) ?? "";
+  const format = { date_time: { date_format: "%Y-%m-%d" } };
+  const look = async (load_options: object) =>
+    (
+      await preview(
+        { parameters: parameters({ target: into, load_options, format }), sample, isWhole: true },
+        engine,
+        signal,
+      )
+    ).keys;
+  expect(await look({})).toEqual({
+    columns: ["site", "day"],
+    blank: { count: 1, rows: [3] },
+    doubled: { count: 1, keys: [{ key: ["Porto", "2026-01-05"], rows: [1, 4] }] },
+    known: { count: 2, of: 4 },
+  });
+  expect(await look({ empty_target: true })).toMatchObject({ known: undefined });
   await loads.close();
   await service.close();
 });

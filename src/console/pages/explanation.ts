@@ -1,0 +1,266 @@
+import type { Unexplained } from "#daemon/people.ts";
+import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
+import type { Outcome } from "#sync/explain/outcome.ts";
+import { foreignInWords, memberSource, scopeInWords, waitInWords, whyUnreadable } from "#sync/explain/text.ts";
+import type { Line } from "#sync/explain/text.ts";
+import { capitalized } from "#plan/render/shared.ts";
+import { pluralize, visible } from "#text.ts";
+import { badge, diff, empty, name, none, notice, table } from "#console/components.ts";
+import type { Tone } from "#console/components.ts";
+import { at, html } from "#console/html.ts";
+import type { Html, Part } from "#console/html.ts";
+import type { IconName } from "#console/icons.ts";
+import { membershipChanges } from "#console/pages/plan.ts";
+import { addressOf } from "#console/pages/people.ts";
+
+/* What `rollcall explain` says. */
+
+export interface ExplanationPage {
+  readonly target: string;
+  readonly name: string;
+  readonly explanations: readonly (Explanation | Unexplained)[];
+}
+
+/** Where somebody comes from, by each sync that has anything to say. */
+export function explanation({ target, name: called, explanations }: ExplanationPage): Html {
+  const [known, problems] = [
+    explanations.filter((each): each is Explanation => !("error" in each)),
+    explanations.filter((each): each is Unexplained => "error" in each),
+  ];
+  const telling = known.filter((each) => says(each));
+  const silent = known.filter((each) => !says(each));
+  return html`<hgroup>
+      <h1>${name(called)} <small>explained for ${name(target)}</small></h1>
+    </hgroup>
+    <section id="explanation" aria-labelledby="explanation-title">
+      <h2 id="explanation-title">Where it comes from, and what the next run does</h2>
+      ${telling.map((each) => bySync(each, called))} ${problems.length > 0 && unexplained(problems)}
+      ${telling.length === 0 && problems.length === 0 && known.length > 0 && nobody(silent, called, target)}
+      ${
+        telling.length > 0 &&
+        silent.length > 0 &&
+        html`<p class="quiet">
+          ${pluralize(silent.length, "other sync has", "other syncs have")} nothing to do with it:
+          ${silent.map(({ sync }, index) => html`${index > 0 && ", "}${name(sync)}`)}.
+        </p>`
+      }
+    </section>`;
+}
+
+/** Whether a sync has more to say than that somebody is not its own. */
+function says({ records, outcomes, foreign }: Explanation): boolean {
+  return (
+    records.length + foreign.length > 0 ||
+    outcomes.some(({ action, ownedFrom, waits }) => action !== "nothing" || ownedFrom.length + waits.length > 0)
+  );
+}
+
+function nobody(silent: readonly Explanation[], called: string, target: string): Html {
+  const nearest = [...new Set(silent.flatMap((each) => each.nearest))].slice(0, 8);
+  const isThere = silent.some(({ outcomes }) => outcomes.length > 0);
+  return empty(
+    html`<p>
+        ${
+          isThere
+            ? html`No sync to ${name(target)} made ${name(called)}: somebody added it there.`
+            : html`Nothing in the sources or in ${name(target)} is called ${name(called)}.`
+        }
+      </p>
+      ${
+        nearest.length > 0 &&
+        html`<p>
+          Similar names:
+          ${nearest.map((each) => html`<a href="${addressOf("/people/explain", { target, name: each })}">${name(each)}</a> `)}
+        </p>`
+      }`,
+    "search",
+  );
+}
+
+/** Syncs that could not say anything: somebody may be theirs. */
+function unexplained(all: readonly Unexplained[]): Html {
+  return notice(
+    "waiting",
+    html`<p>${pluralize(all.length, "sync")} could not be asked:</p>
+      <ul>
+        ${all.map(({ sync, error }) => html`<li>${name(sync)}: ${[error.message, ...error.problems].join("; ")}</li>`)}
+      </ul>`,
+  );
+}
+
+/** What one sync has to say. */
+export function bySync({ sync, target, records, outcomes, foreign, nearest }: Explanation, called: string): Html {
+  if (records.length + outcomes.length + foreign.length === 0)
+    return html`<h3>${name(sync)}</h3>
+      ${nobody([{ sync, target, records, outcomes, foreign, nearest }], called, target)}`;
+  return html`<article class="card explained" aria-label="${sync}">
+    ${outcomes.map((each) => outcome(each, sync))} ${foreign.map((each) => lines(foreignInWords(each)))}
+    ${records.map(record)}
+  </article>`;
+}
+
+const actions: Readonly<Record<Outcome["action"], readonly [Tone, IconName, string]>> = {
+  nothing: ["good", "ok", "nothing to do"],
+  create: ["good", "plus", "create"],
+  update: ["waiting", "pencil", "update"],
+  delete: ["bad", "minus", "delete"],
+};
+
+/** What the next run does. */
+function outcome(each: Outcome, sync: string): Html {
+  const { kind, name: called, action, why, actual, change, ownedFrom, breaks = [], byHand, waits } = each;
+  const owned = ownedFrom.map(({ source, sourceId }) => `${source} ${sourceId}`).join(" and ");
+  return html`<header>
+      <h3>${name(sync)} <small>${kind} ${name(called)}</small></h3>
+      ${badge(...actions[action])}
+    </header>
+    <p>
+      ${capitalized(visible(why))}.
+      <span class="quiet"
+        >${actual === undefined ? "Not in the target" : "In the target"};
+        ${ownedFrom.length === 0 ? "not owned by this sync" : html`owned by this sync, from ${name(owned)}`}.</span
+      >
+    </p>
+    ${action === "update" && (change?.attributes ?? []).map(({ attribute, from, to }) => html`<p><span class="quiet">${labels[attribute] ?? attribute}</span> ${diff(from, to, true)}</p>`)}
+    ${change !== undefined && membershipChanges(change)}
+    ${
+      byHand.length > 0 &&
+      html`<p>
+        Somebody added it in the target by hand, and it stays:
+        ${byHand.map((group) => html`<span class="chip">${name(group)}</span> `)}
+      </p>`
+    }
+    ${breaks.map((check) =>
+      notice(
+        "bad",
+        html`<p>
+          Breaks the expectation <q>${check.name}</q>${check.already > 0 && ", as it does already"}:
+          <code>${check.expect}</code>
+        </p>`,
+      ),
+    )}
+    ${waits.map((wait) => waiting(wait, action))}`;
+}
+
+function waiting(wait: Outcome["waits"][number], now: Outcome["action"]): Html {
+  const { text, below = [] } = waitInWords(wait, now);
+  const words = below.filter((each) => each.isCommand !== true || wait.run === undefined);
+  const link =
+    wait.run !== undefined &&
+    html`<a class="button secondary small" href="${at("/runs", wait.run, "plan")}">Look at the plan</a>`;
+  return notice(
+    "waiting",
+    html`<p>${capitalized(text)}</p>
+      <ul>
+        ${words.map(item)}
+      </ul>`,
+    false,
+    link === false ? undefined : link,
+  );
+}
+
+function item({ text, isCommand }: Line): Html {
+  return html`<li>${isCommand === true ? html`<code>${text}</code>` : html`<bdi>${text}</bdi>`}</li>`;
+}
+
+function lines({ text, below = [] }: Line): Html {
+  return html`<p><bdi>${text}</bdi></p>
+    <ul>
+      ${below.map(item)}
+    </ul>`;
+}
+
+const verdicts = { included: ["good", "ok"], excluded: ["quiet", "none"], quarantined: ["waiting", "alert"] } as const;
+
+const labels: Readonly<Record<string, string>> = {
+  include: "included",
+  exclude: "excluded",
+  displayName: "display name",
+  name: "name",
+};
+
+/** A record of a source: where each value comes from. */
+function record({
+  source,
+  kind,
+  id,
+  origin,
+  scope,
+  rules,
+  verdict,
+  name: as,
+  reason,
+  memberships,
+}: RecordExplanation): Html {
+  const [tone, picture] = verdicts[verdict];
+  return html`<h4>
+      Record of ${name(source)}
+      <small>${kind} ${name(id)}, ${name(origin)}</small> ${badge(tone, picture, verdict)}
+    </h4>
+    ${reason !== undefined && html`<p>${as !== undefined && html`${name(as)}: `}${name(reason)}</p>`}
+    ${
+      scope.length > 0 &&
+      html`<ul>
+        ${scope.map((each) => html`<li><bdi>${scopeInWords(each)}</bdi></li>`)}
+      </ul>`
+    }
+    ${
+      rules.length > 0 &&
+      table(
+        `Values of the record ${id}`,
+        [
+          { label: "Value", kind: "head", cell: ({ rule }) => html`<span title="${rule}">${labelOf(rule)}</span>` },
+          {
+            label: "Is",
+            cell: ({ value, error }) =>
+              error === undefined ? shown(value) : html`<span class="bad">fails: ${name(error)}</span>`,
+          },
+          { label: "By the rule", cell: ({ expression }) => html`<code>${expression}</code>` },
+          {
+            label: "From",
+            cell: ({ attributes = {} }) =>
+              Object.entries(attributes).map(([attribute, value]) => {
+                const flaw = whyUnreadable(value);
+                return html`<div>
+                  <span class="quiet">${name(attribute)}</span>
+                  ${flaw === undefined ? shown(value) : html`<span class="bad">${name(flaw)}</span>`}
+                </div>`;
+              }),
+          },
+        ],
+        rules,
+      )
+    }
+    ${
+      memberships.length > 0 &&
+      table(
+        `Memberships of the record ${id}`,
+        [
+          { label: "In the group", kind: "head", cell: ({ group }) => name(group) },
+          {
+            label: "Because",
+            cell: ({ by, lost }) => html`${memberSource[by]}${lost !== undefined && html`; left out: ${name(lost)}`}`,
+          },
+          { label: "Found in", cell: ({ origin: found }) => found !== undefined && name(found) },
+        ],
+        memberships,
+      )
+    }`;
+}
+
+/** `users.displayName` → `Display name`. */
+function labelOf(rule: string): string {
+  const key = rule.replace(/^(?:users|groups)\./, "");
+  return capitalized(labels[key] ?? key);
+}
+
+/** A value of a record, or of a rule. */
+function shown(value: unknown): Part {
+  if (value === null || value === undefined) return none;
+  if (typeof value === "string") return value === "" ? html`<span class="quiet">an empty text</span>` : name(value);
+  if (Array.isArray(value) && value.every((each) => typeof each === "string"))
+    return value.length === 0
+      ? html`<span class="quiet">an empty list</span>`
+      : html`<span class="chips">${value.map((each) => html`<span class="chip">${name(each)}</span>`)}</span>`;
+  return html`<code>${JSON.stringify(value)}</code>`;
+}
