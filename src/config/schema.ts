@@ -93,7 +93,7 @@ export const file = z.strictObject({
   console: z
     .union([z.literal(false), consoleSettings])
     .prefault({})
-    .describe("The web console at / of the listener. false: there is none."),
+    .describe("The web console at / of the listener, and the documents at /docs. false: there are none."),
 });
 
 export type File = z.infer<typeof file>;

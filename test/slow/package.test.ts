@@ -130,6 +130,8 @@ describe.each(Object.entries(ways))("%s", (_, way) => {
     const assets = [...page.matchAll(/(?:href|src)="([^"]+\.(?:css|js|svg)[^"]*)"/g)].map(([, path]) => path ?? "");
     expect(assets.length).toBeGreaterThan(2);
     for (const path of assets) expect((await fetch(new URL(path, `${url}/`))).status, path).toBe(200);
+    // So are the documents of its version.
+    expect(await (await fetch(`${url}/docs/`)).text()).toContain("On this page");
     expect(await run(folder, "sql", "SELECT count(*) FROM users", "--database", "directory")).toMatchObject({
       code: 0,
     });

@@ -50,7 +50,7 @@ test("an administrator signs in, sees the overview, and signs out: then the sess
   await page.waitForURL(/\/runs\?state=applied$/);
   await page.getByRole("link", { name: "Overview" }).click();
   expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Overview");
-  expect(await page.getByRole("main").textContent()).toMatch(/staff[^]*applied[^]*users \+3/);
+  expect(await page.locator("main").textContent()).toMatch(/staff[^]*applied[^]*users \+3/);
   expect(await window.accessibility()).toEqual([]);
   const cookies = await window.context.cookies();
   expect(cookies).toMatchObject([{ name: "JSESSIONID", httpOnly: true, sameSite: "Lax", path: "/" }]);
@@ -207,6 +207,10 @@ test("a daemon alone has the console on its own listener, for the accounts of it
   const running = company.start("--only", "daemon");
   const url = await urlOf(running, "daemon");
   await running.wrote("applied and verified");
+  // It has the documents, too: those of the package, or in a checkout that has not built them how to do so.
+  const documents = await fetch(`${url}/docs/`);
+  expect(documents.headers.get("content-security-policy")).toContain("default-src 'none'");
+  expect(await documents.text()).toMatch(/On this page|npm run site/);
   const wrong = await post(`${url}/sign-in`, { username: name, password: "guess" });
   expect([wrong.status, await wrong.text()]).toEqual([
     401,
@@ -219,7 +223,7 @@ test("a daemon alone has the console on its own listener, for the accounts of it
   expect(await window.page.getByText("With an account of the target").count()).toBe(1);
   await window.signIn(name, password);
   await window.page.waitForURL(`${url}/`);
-  expect(await window.page.getByRole("main").textContent()).toMatch(/staff[^]*applied/);
+  expect(await window.page.locator("main").textContent()).toMatch(/staff[^]*applied/);
   // Tables and loads are with the service.
   await window.page.getByRole("link", { name: "Loads" }).click();
   await window.page.getByText("rollcall load FILE --table DATABASE.TABLE --target analytics").waitFor();
