@@ -90,7 +90,7 @@ async function withDaemon<Result>(
 ): Promise<Result> {
   const { connection, status } = daemon;
   const { pid, token } = connection.presence;
-  if (status.configuration.digest !== configurationDigest(configuration, token)) {
+  if (token !== "" && status.configuration.digest !== configurationDigest(configuration, token)) {
     output.say(
       `note: the daemon (process ${pid}) runs with another configuration than ${configuration.file} has now; ` +
         `\`${command("reload")}\` reloads ${status.configuration.file}`,

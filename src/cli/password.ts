@@ -29,7 +29,7 @@ export async function passwordOf(
 }
 
 /** A password that exists: read, or asked for, unseen. @param otherwise what else a script can do */
-async function givenPassword(
+export async function givenPassword(
   output: Output,
   file: string | undefined,
   question: string,

@@ -49,6 +49,8 @@ const groups: Readonly<
       "check the configuration, and test every source, target and notification channel",
       () => import("./check.ts"),
     ],
+    login: ["act as yourself on the command line: store an access token for a daemon", () => import("./login.ts")],
+    logout: ["revoke and forget the access token of a login", () => import("./logout.ts")],
     account: ["add, list and change accounts and access tokens", () => import("./account.ts")],
     drill: ["rehearse known incidents on a copy, and report what stops them", () => import("./drill.ts")],
     notify: ["test the notification channels", () => import("./notify.ts")],

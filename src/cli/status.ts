@@ -104,7 +104,8 @@ export async function status(context: Context): Promise<ExitCode> {
 }
 
 function isOther(configuration: Configuration, { connection, status }: FoundDaemon): boolean {
-  return status.configuration.digest !== configurationDigest(configuration, connection.presence.token);
+  const { token } = connection.presence;
+  return token !== "" && status.configuration.digest !== configurationDigest(configuration, token);
 }
 
 /** How the syncs stand: by the daemon, or by the journal where none runs. */

@@ -2,14 +2,18 @@ import { setTimeout as delay } from "node:timers/promises";
 import { command } from "#commands.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
+import { z } from "zod";
+import { roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
 import type { Approval, Begun, CommandCoordinator, RunRequest } from "#sync/coordinator/coordinator.ts";
 import { recordOf } from "#state/record.ts";
 import type { RunDocument, RunRecord, Stage, SyncStatus } from "#state/record.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
-import { Connection, NoDaemonError } from "./connection.ts";
+import { Connection, elsewhere, NoDaemonError } from "./connection.ts";
+import { loginFor } from "./logins.ts";
 import { readDaemonPresence } from "./presence.ts";
+import type { DaemonPresence } from "./presence.ts";
 import type { RunUnderWay } from "./control.ts";
 import type { RunList, Status } from "./routes.ts";
 
@@ -20,15 +24,17 @@ export interface FoundDaemon {
 }
 
 /**
- * The daemon of a data folder; undefined when there is none: its process is gone, nothing listens at its address, or
+ * The daemon of a data folder, or the one that somebody has logged in to with its configuration; undefined when there is none: its process is gone, nothing listens at its address, or
  * another program does.
  * @param account the account the caller runs under, for the audit log
  * @throws {UnavailableError} when it exists but does not answer
  */
 export async function findDaemon(data: string, account: string, signal: AbortSignal): Promise<FoundDaemon | undefined> {
-  const presence = await readDaemonPresence(data);
-  if (presence === undefined || !isAlive(presence.pid)) return undefined;
-  const connection = new Connection(presence, account);
+  const own = await readDaemonPresence(data);
+  const presence = own !== undefined && isAlive(own.pid) ? own : undefined;
+  const login = await loginFor(data, presence?.url);
+  if (presence === undefined && login === undefined) return undefined;
+  const connection = new Connection(presence ?? presenceAt(login?.url ?? ""), account, login);
   try {
     const { value } = await connection.request(controlRoutes.status, signal);
     return { connection, status: value as Status };
@@ -36,6 +42,11 @@ export async function findDaemon(data: string, account: string, signal: AbortSig
     if (error instanceof NoDaemonError) return undefined;
     throw error;
   }
+}
+
+/** A daemon that is known by its address alone. */
+export function presenceAt(url: string): DaemonPresence {
+  return { pid: elsewhere, url, startedAt: "", token: "" };
 }
 
 /**
@@ -88,6 +99,32 @@ export async function holdRuns(
 
 export async function releaseRuns({ connection }: FoundDaemon, signal: AbortSignal): Promise<void> {
   await connection.request(controlRoutes.release, signal);
+}
+
+const loggedIn = z.object({ name: z.string(), role: z.enum(roles), token: z.string().optional() });
+
+/**
+ * Logs in to a daemon: gets a token for a name and a password, or asks whose a token is.
+ * @throws {InputError} they are wrong
+ */
+export async function logInTo(
+  presence: DaemonPresence,
+  given: { readonly secret: string } | { readonly name?: string; readonly password?: string; readonly token: string },
+  signal: AbortSignal,
+): Promise<{ readonly token: string; readonly name: string; readonly role: Role }> {
+  const isToken = "secret" in given;
+  const there = { ...presence, pid: elsewhere, token: "" };
+  const connection = new Connection(there, "", isToken ? { token: given.secret } : undefined);
+  const { value } = await (isToken
+    ? connection.request(controlRoutes.caller, signal)
+    : connection.request(controlRoutes.logIn, signal, given));
+  const { name, role, token = isToken ? given.secret : "" } = loggedIn.parse(value);
+  return { name, role, token };
+}
+
+/** Revokes the access token of a login. */
+export async function logOutOf(connection: Connection, signal: AbortSignal): Promise<void> {
+  await connection.request(controlRoutes.logOut, signal);
 }
 
 /** What a remote run reports while it is under way. */

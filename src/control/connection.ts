@@ -9,10 +9,14 @@ import { presentable } from "#redact.ts";
 import { controlRoot } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { accountHeader } from "./access.ts";
+import type { Login } from "./logins.ts";
 import type { DaemonPresence } from "./presence.ts";
 
 /** The daemon is gone: nothing listens there, or another program does, which does not know the token. */
 export class NoDaemonError extends UnavailableError {}
+
+/** In place of the process, of a daemon that somebody has logged in to. */
+export const elsewhere = 0;
 
 /** In milliseconds. */
 const timeouts = { connect: 5000, headers: 20_000, body: 45_000 };
@@ -24,21 +28,27 @@ const errorDocument = z.object({
   error: z.object({ message: z.string(), problems: z.array(z.string()), advice: z.enum(["fix", "retry", "stop"]) }),
 });
 
-/** A connection to a daemon on this machine. */
+/** A connection to a daemon: on this machine, or where somebody has logged in. */
 export class Connection {
   readonly presence: DaemonPresence;
   readonly #http: HttpClient;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #isLogin: boolean;
 
-  /** @param account the account the caller runs under, for the audit log */
-  constructor(presence: DaemonPresence, account: string) {
-    const { token, certificate } = presence;
+  /**
+   * @param account the account the caller runs under, for the audit log
+   * @param login whoever has logged in here: they ask, with their role
+   */
+  constructor(presence: DaemonPresence, account: string, login?: Pick<Login, "token">) {
+    const { token, certificate, pid } = presence;
     const pinned = certificate !== undefined;
     this.presence = presence;
-    this.#http = new HttpClient({ owner: "target", timeouts, ca: certificate, pinned, proxy: false });
+    this.#isLogin = login !== undefined;
+    const proxy = pid === elsewhere ? undefined : false;
+    this.#http = new HttpClient({ owner: "target", timeouts, ca: certificate, pinned, proxy });
     this.#headers = {
       accept: "application/json",
-      authorization: `Bearer ${token}`,
+      ...((login ?? token !== "") && { authorization: `Bearer ${login?.token ?? token}` }),
       [accountHeader]: encodeURIComponent(account),
     };
   }
@@ -53,7 +63,7 @@ export class Connection {
     signal: AbortSignal,
     body: object = {},
   ): Promise<{ readonly status: number; readonly value: unknown }> {
-    const { url, pid } = this.presence;
+    const { url } = this.presence;
     try {
       return await this.#http.exchange(
         {
@@ -63,7 +73,7 @@ export class Connection {
           body: method === "POST" ? jsonBody(body) : undefined,
         },
         async (answer) => {
-          if (answer.status >= 400) throw await errorOf(answer, pid);
+          if (answer.status >= 400) throw await errorOf(answer, this.presence, this.#isLogin);
           return { status: answer.status, value: await jsonOf(answer) };
         },
         signal,
@@ -71,7 +81,7 @@ export class Connection {
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
       const isUncertain = method === "POST" && error.phase !== "connect";
-      const message = `the daemon (process ${pid}): ${error.message}${isUncertain ? `. It may or may not have carried out the request: see \`${command("runs")}\`` : ""}`;
+      const message = `${called(this.presence)}: ${error.message}${isUncertain ? `. It may or may not have carried out the request: see \`${command("runs")}\`` : ""}`;
       throw error.phase === "connect" ? new NoDaemonError(message) : new UnavailableError(message);
     }
   }
@@ -86,14 +96,23 @@ async function jsonOf(answer: Answer): Promise<unknown> {
   }
 }
 
-async function errorOf(answer: Answer, pid: number): Promise<RollcallError> {
+/** What messages call a daemon. */
+function called({ pid, url }: DaemonPresence): string {
+  return pid === elsewhere ? `the daemon at ${url}` : `the daemon (process ${pid})`;
+}
+
+async function errorOf(answer: Answer, presence: DaemonPresence, isLogin: boolean): Promise<RollcallError> {
   const { status } = answer;
-  if (status === 401) return new NoDaemonError(`process ${pid} is not the daemon that this data folder names (401)`);
+  const { pid, url } = presence;
+  if (status === 401 && !isLogin && pid !== elsewhere)
+    return new NoDaemonError(`process ${pid} is not the daemon that this data folder names (401)`);
   const parsed = errorDocument.safeParse(await jsonOf(answer).catch(() => undefined));
-  if (!parsed.success) return new RefusedError(`the daemon (process ${pid}) answered ${status}`, { status });
+  if (!parsed.success) return new RefusedError(`${called(presence)} answered ${status}`, { status });
   const { message, problems, advice } = parsed.data.error;
   const said = presentable(message);
   if (advice === "retry") return new UnavailableError(said);
-  if (advice === "stop") return new RefusedError(`the daemon (process ${pid}): ${said}`, { status });
+  if (advice === "stop") return new RefusedError(`${called(presence)}: ${said}`, { status });
+  if (status === 401 && isLogin)
+    return new InputError(`your login at ${url} has ended: ${said}. \`rollcall login\` again, or \`rollcall logout\``);
   return new InputError(said, { problems: problems.map((problem) => presentable(problem)) });
 }

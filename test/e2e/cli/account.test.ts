@@ -1,4 +1,4 @@
-import { stat, writeFile } from "node:fs/promises";
+import { readFile, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { companyOfEachTest } from "../../support/rollcall/company.ts";
@@ -11,6 +11,45 @@ async function account(...args: string[]): Promise<unknown> {
   expect(code, stderr + stdout).toBe(0);
   return JSON.parse(stdout) as unknown;
 }
+
+test("somebody who has logged in acts by their name and with their role, until they log out", async () => {
+  company.env = { XDG_CONFIG_HOME: join(company.folder, "home") };
+  const file = join(company.folder, "password");
+  await writeFile(file, password);
+  await account("add", "vera", "--role", "viewer", "--password-file", file);
+  const login = (...args: string[]) => company.command("login", "--name", "vera", ...args);
+  expect((await login()).stderr).toContain("no daemon of this configuration is running here");
+  expect((await login("http://rollcall.example.com")).stderr).toContain("in the open; use https://");
+  const running = company.begin("start");
+  await running.wrote("the service is listening on");
+  await expect.poll(async () => (await company.command("status", "--json")).stdout).toContain('"url"');
+  const wrong = await login("--password-file", company.config);
+  expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining("the name or the password is wrong")]);
+  const right = await login("--password-file", file, "--json");
+  const { login: url } = JSON.parse(right.stdout) as { login: string };
+  expect([right.code, JSON.parse(right.stdout)]).toEqual([0, { login: url, name: "vera", role: "viewer" }]);
+  const stored = join(company.folder, "home/rollcall/tokens.json");
+  expect((await stat(stored)).mode & 0o777).toBe(0o600);
+  const { token } = (JSON.parse(await readFile(stored, "utf8")) as { logins: { token: string }[] }).logins[0]!;
+  // What the data folder would allow, the role does not.
+  for (const refused of [["reload"], ["account", "disable", "vera"]])
+    expect((await company.command(...refused)).stderr).toContain(
+      "needs the role administrator; vera has the role viewer",
+    );
+  // Whoever cannot read where the daemon is goes by the login.
+  await rename(join(company.folder, "data/daemon/control.json"), join(company.folder, "elsewhere.json"));
+  expect((await company.command("reload")).stderr).toContain("vera has the role viewer");
+  await rename(join(company.folder, "elsewhere.json"), join(company.folder, "data/daemon/control.json"));
+  // Again, with the token: as somebody does who has it from the console.
+  const tokens = join(company.folder, "token");
+  await writeFile(tokens, `${token}\n`);
+  expect((await company.command("login", url, "--token-file", tokens)).stdout).toContain("logged in as vera");
+  expect((await company.command("logout", "--json")).stdout).toContain(url);
+  expect((await company.command("logout")).stderr).toContain("nobody is logged in");
+  expect((await company.command("login", "--token-file", tokens)).stderr).toContain("expired or was revoked");
+  expect(await company.command("reload")).toMatchObject({ code: 0 });
+  for (const text of [running.output(), right.stdout]) expect(text).not.toContain(token);
+});
 
 test("accounts are added, listed and changed, with a daemon and without one", async () => {
   const file = join(company.folder, "password");
