@@ -93,12 +93,14 @@ export async function holdRuns(
   { connection }: FoundDaemon,
   signal: AbortSignal,
 ): Promise<readonly string[] | undefined> {
-  const { status, value } = await connection.request(controlRoutes.hold, signal);
+  // Only whoever can read the data folder may: a login is no help.
+  const own = new Connection(connection.presence, "");
+  const { status, value } = await own.request(controlRoutes.hold, signal);
   return status === 200 ? undefined : (value as { readonly running: readonly string[] }).running;
 }
 
 export async function releaseRuns({ connection }: FoundDaemon, signal: AbortSignal): Promise<void> {
-  await connection.request(controlRoutes.release, signal);
+  await new Connection(connection.presence, "").request(controlRoutes.release, signal);
 }
 
 const loggedIn = z.object({ name: z.string(), role: z.enum(roles), token: z.string().optional() });

@@ -94,7 +94,8 @@ export class Notifications {
 function openNotifier(configuration: Configuration, log: Logger, options: Options): Promise<Notifier> {
   const names = (run: RunRecord, most: number) => changedNames(configuration, run, most);
   const folder = join(daemonFolder(configuration), "outbox");
-  return Notifier.open(configuration.notifications, { folder, log, names, ...options });
+  const publicUrl = configuration.console === false ? undefined : configuration.console.publicUrl;
+  return Notifier.open(configuration.notifications, { folder, log, names, publicUrl, ...options });
 }
 
 function openHeartbeat({ syncs }: Configuration, log: Logger): Heartbeat {

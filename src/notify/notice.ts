@@ -42,6 +42,8 @@ export interface Notice {
   readonly expiresAt?: string;
   /** What to do next: commands. */
   readonly next: readonly string[];
+  /** The page of the run in the console, or of its plan where that waits. Absent: nobody knows where the console is. */
+  readonly link?: string | undefined;
 }
 
 /** A notice in JSON, posted or stored: its notes are lines. */
@@ -116,6 +118,14 @@ export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: C
     digest,
     expiresAt: event === "pending" || event === "held" ? expiresAt : undefined,
   };
+}
+
+/** The notice with a link to the console. @param publicUrl where that is, without a final slash */
+export function withLink(notice: Notice, publicUrl: string): Notice {
+  const { run, event } = notice;
+  if (run === undefined) return notice;
+  const page = event === "pending" || event === "held" ? "/plan" : "";
+  return { ...notice, link: `${publicUrl}/runs/${encodeURIComponent(run)}${page}` };
 }
 
 export function noticeOfOverdue(sync: string, since: string): Notice {

@@ -13,7 +13,7 @@ import { Delivery, usualPatience } from "./delivery.ts";
 import { emailSender } from "./email.ts";
 import { Filter } from "./filter.ts";
 import type { Announcement, FilterState } from "./filter.ts";
-import { noticeOfTest } from "./notice.ts";
+import { noticeOfTest, withLink } from "./notice.ts";
 import type { Channel } from "./options.ts";
 import { chatSender, teamsSender, webhookSender } from "./webhook.ts";
 
@@ -21,6 +21,8 @@ export interface NotifierOptions {
   /** The folder for unsent notices: `outbox` in the daemon's folder. */
   readonly folder: string;
   readonly log: Logger;
+  /** Where the console is, for links; without a final slash. */
+  readonly publicUrl?: string | undefined;
   /** Some of the principals that a run would change, a line each. Absent: notices name none. */
   readonly names?: (run: RunRecord, most: number) => Promise<readonly string[]>;
   /** Whether the process is stopping: a run that fails then is no news. */
@@ -161,7 +163,12 @@ export class Notifier {
     });
     const wanted = run !== undefined && chosen.some(({ channel }) => channel.names);
     const names = wanted ? await this.#namesOf(run) : [];
-    await Promise.all(chosen.map(({ delivery, notice }) => delivery.accept({ ...notice, names })));
+    const { publicUrl } = this.#options;
+    await Promise.all(
+      chosen.map(({ delivery, notice }) =>
+        delivery.accept({ ...(publicUrl === undefined ? notice : withLink(notice, publicUrl)), names }),
+      ),
+    );
   }
 
   async #namesOf(run: RunRecord): Promise<readonly string[]> {

@@ -35,7 +35,7 @@ function headline({ sync, summary }: Notice): string {
 }
 
 function linesOf(notice: Notice): string[] {
-  const { at, target, run, causes = [], notes, problems, names, digest, expiresAt, next } = notice;
+  const { at, target, run, causes = [], notes, problems, names, digest, expiresAt, next, link } = notice;
   // Expectations have a section of their own.
   const limits = notice.limits.filter(({ limit }) => !isExpectation(limit));
   const facts = [
@@ -44,6 +44,7 @@ function linesOf(notice: Notice): string[] {
     ["Run", run],
     ["Digest", digest],
     ["Expires", expiresAt === undefined ? undefined : moment(expiresAt)],
+    ["Console", link],
   ].flatMap(([name, value]) => (value === undefined ? [] : [`${`${name}:`.padEnd(9)}${visible(value)}`]));
   return [
     headline(notice),
@@ -76,7 +77,7 @@ function section(title: string, lines: readonly string[]): string[] {
 
 /** A line of a chat: what happened, something about it, or a command to go on with. */
 interface ChatLine {
-  readonly kind: "headline" | "detail" | "command";
+  readonly kind: "headline" | "detail" | "command" | "link";
   readonly text: string;
 }
 
@@ -84,7 +85,7 @@ interface ChatLine {
 function chatLines({ notices, more }: Message, longest = most): { parts: ChatLine[][]; rest: number } {
   const shown = notices.slice(0, longest);
   const parts = shown.map((notice): ChatLine[] => {
-    const { limits, names, next, run, expiresAt } = notice;
+    const { limits, names, next, run, expiresAt, link } = notice;
     const about = [
       ...(run === undefined ? [] : [`run ${run}`]),
       ...(expiresAt === undefined ? [] : [`expires ${moment(expiresAt)}`]),
@@ -93,6 +94,7 @@ function chatLines({ notices, more }: Message, longest = most): { parts: ChatLin
     return [
       { kind: "headline", text: `${headline(notice)}${about.length === 0 ? "" : ` (${about.join(", ")})`}` },
       ...details.map((text) => ({ kind: "detail", text: visible(text) }) as const),
+      ...(link === undefined ? [] : [{ kind: "link", text: link } as const]),
       ...next.map((text) => ({ kind: "command", text }) as const),
     ];
   });
@@ -130,9 +132,15 @@ function run(text: string, look: object = {}): object {
   return { type: "RichTextBlock", inlines: [{ type: "TextRun", text: asCalledAnywhere(text), ...look }] };
 }
 
+/** The only text that leads somewhere: to the configured address of the console. */
+function linked(url: string): object {
+  const inlines = [{ type: "TextRun", text: url, selectAction: { type: "Action.OpenUrl", url } }];
+  return { type: "RichTextBlock", inlines };
+}
+
 function cardOf({ parts, rest }: ReturnType<typeof chatLines>, host: string): object {
   const written = ({ kind, text }: ChatLine, index: number): object => ({
-    ...run(kind === "detail" ? `• ${text}` : text, looks[kind]),
+    ...(kind === "link" ? linked(text) : run(kind === "detail" ? `• ${text}` : text, looks[kind])),
     ...(index === 0 ? { spacing: "medium" } : { spacing: "small" }),
   });
   const body = parts.flatMap((lines) => lines.map(written));

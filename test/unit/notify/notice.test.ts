@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { noticeOfRun, withoutNames } from "#notify/notice.ts";
-import { textOf } from "#notify/text.ts";
+import { noticeOfOverdue, noticeOfRun, withLink, withoutNames } from "#notify/notice.ts";
+import { chatText, teamsMessage, textOf } from "#notify/text.ts";
 import { heldRun } from "../../support/notices.ts";
+import { pendingRun } from "../../support/runs.ts";
 
 test("a notice without names has the causes without values, groups and examples", () => {
   const causes = [
@@ -46,4 +47,17 @@ test("a notice says which expectations are broken, and without names not by whom
   expect(notice.next.join("\n")).toContain("--override expectation:mail");
   expect(text([withoutNames(notice)])).toContain('"mail": 2 users break it');
   expect(text([withoutNames(notice)])).not.toContain("zoe");
+});
+
+test("a notice links to the plan that waits, or to the run, below the address of the console", () => {
+  const waiting = withLink(noticeOfRun("pending", pendingRun("20261121-100000-000001")), "https://x.example/rollcall");
+  expect(waiting.link).toBe("https://x.example/rollcall/runs/20261121-100000-000001/plan");
+  const ended = withLink(noticeOfRun("failed", pendingRun("20261121-100000-000001")), "https://x.example");
+  expect(ended.link).toBe("https://x.example/runs/20261121-100000-000001");
+  const overdue = noticeOfOverdue("staff", "2026-11-21T10:00:00.000Z");
+  expect(withLink(overdue, "https://x.example")).toBe(overdue);
+  const message = { id: "1", createdAt: waiting.at, dueAt: waiting.at, notices: [waiting], more: 0 };
+  expect(textOf(message, "host")).toContain(`Console: ${waiting.link}`);
+  expect(chatText(message, "host")).toContain(`\n${waiting.link}\n`);
+  expect(JSON.stringify(teamsMessage(message, "host"))).toContain(`"url":"${waiting.link}"`);
 });
