@@ -32,8 +32,8 @@ test("sources and targets are checked on demand; a sync is run now; with the key
   await page.keyboard.press("g");
   await page.keyboard.press("s");
   await page.waitForURL("**/connections");
-  expect(await said()).toMatch(/company source · csv last read .* found 4 users, 2 groups took/);
-  expect(await said()).toMatch(/analytics target · this service last listed .* has 5 users, 4 groups/);
+  expect(await said()).toMatch(/company source · csv Last read .* Found 4 users, 2 groups Took/);
+  expect(await said()).toMatch(/analytics target · this service Last listed .* Has 5 users, 4 groups/);
   expect(await window.accessibility()).toEqual([]);
   // The page comes up to date by itself.
   await page.getByRole("button", { name: "Check the sources and rules" }).click();

@@ -138,9 +138,11 @@ async function open(page: Page, path: string): Promise<void> {
 /** The page as it looks once somebody has checked everything. */
 async function checked(page: Page): Promise<void> {
   await page.goto("/connections");
+  const sync = page.locator("#sync-staff");
+  await sync.locator("summary").first().click();
   for (const label of ["Check the sources and rules", "Check the target"]) {
-    await page.getByRole("button", { name: label }).first().click();
-    await page.getByRole("button", { name: label }).first().waitFor();
+    await sync.getByRole("button", { name: label }).click();
+    await sync.getByRole("button", { name: label }).waitFor();
   }
 }
 

@@ -1,12 +1,50 @@
+import type { FastifyInstance } from "fastify";
+import { Refusal } from "#control/answers.ts";
+import { auditQuery, read } from "#control/requests.ts";
 import { auditEvents } from "#state/audit/entry.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
 import type { Sealed } from "#state/audit/chain.ts";
-import type { AuditPage as Found } from "#state/audit/list.ts";
+import { auditFormats, listAudit, renderAudit } from "#state/audit/list.ts";
+import type { AuditFormat, AuditPage as Found } from "#state/audit/list.ts";
 import { actorOf, entryWords, verdictWords } from "#state/audit/words.ts";
 import { formatNumber } from "#text.ts";
-import { empty, moment, name, notice } from "#console/components.ts";
+import { empty, moment, name, none, notice, table } from "#console/components.ts";
+import type { AppOptions, Send } from "#console/context.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
+import { filled } from "#console/selection.ts";
+
+/** How many entries are on a page. */
+const pageSize = 100;
+
+const contentTypes: Readonly<Record<AuditFormat, string>> = {
+  jsonl: "application/x-ndjson",
+  csv: "text/csv; charset=utf-8",
+};
+
+/** Adds the pages of the audit log. */
+export function addAuditPages(scope: FastifyInstance, { control }: AppOptions, send: Send): void {
+  scope.get("/audit", async (request, reply) => {
+    const fields = filled(request.query);
+    const { before, from, ...filter } = read(auditQuery, fields, "query");
+    const daemon = control.daemon();
+    const found = await listAudit(daemon.audit, { filter, before, from, limit: pageSize });
+    const runs = new Set(daemon.coordinator.runs().map(({ id }) => id));
+    const page = audit({ ...found, fields, isRun: (id) => runs.has(id) });
+    return send(request, reply, { title: "Audit", section: "audit" }, page);
+  });
+
+  scope.get("/audit/download", async (request, reply) => {
+    const { format: wanted, ...fields } = filled(request.query);
+    const format = auditFormats.find((each) => each === wanted);
+    if (format === undefined) throw new Refusal(404, `there is no such download: ${auditFormats.join(", ")}`);
+    const { before: _, from, ...filter } = read(auditQuery, fields, "query");
+    return reply
+      .type(contentTypes[format])
+      .header("content-disposition", `attachment; filename="audit.${format}"`)
+      .send(renderAudit(format, control.daemon().audit, { filter, from }));
+  });
+}
 
 /** The fields of the filter, as they were filled in. */
 export interface AuditFields {
@@ -47,21 +85,7 @@ export function audit(page: AuditPage): Html {
                   </p>`
                 : html`<p>No entry can be read.</p>`,
           )
-        : html`<div class="scroll" tabindex="0" role="region" aria-label="Entries of the audit log">
-            <table class="records">
-              <thead>
-                <tr>
-                  <th scope="col" class="wide">No.</th>
-                  <th scope="col">When</th>
-                  <th scope="col">Who</th>
-                  <th scope="col">What</th>
-                </tr>
-              </thead>
-              <tbody>
-                ${entries.map((entry) => row(entry, page))}
-              </tbody>
-            </table>
-          </div>`
+        : entryTable(page)
     }
     <nav class="paging" aria-label="Pages of entries">
       ${fields.before !== undefined && html`<a href="${withFields(fields, { before: undefined })}">Newest entries</a>`}
@@ -140,7 +164,7 @@ const labels: Readonly<Record<AuditEntry["event"], string>> = {
 
 function filters({ fields, syncs }: AuditPage, isFiltered: boolean): Html {
   const known = fields.sync === undefined || syncs.includes(fields.sync) ? syncs : [fields.sync, ...syncs];
-  return html`<form method="get" action="/audit" class="filters">
+  return html`<form method="get" action="/audit" class="filters" data-auto>
     <label
       >Person
       <input
@@ -173,22 +197,33 @@ function filters({ fields, syncs }: AuditPage, isFiltered: boolean): Html {
   </form>`;
 }
 
-function row(entry: Sealed, { isRun }: AuditPage): Html {
-  const { sequence, at: time, event, facts } = entry;
+function entryTable({ entries, isRun }: AuditPage): Html {
+  return table<Sealed>(
+    "Entries of the audit log",
+    [
+      { label: "What", kind: "head", cell: (entry) => what(entry, isRun) },
+      { label: "When", cell: ({ at: time }) => moment(time) },
+      { label: "Who", cell: who },
+      { label: "No.", kind: "number", cell: ({ sequence }) => html`<span class="quiet">${sequence}</span>` },
+    ],
+    entries,
+    ({ sequence }) => html`id="entry-${sequence}"`,
+  );
+}
+
+function who(entry: Sealed): Html {
   const by = actorOf(entry);
-  const [what = event, ...details] = entryWords(entry);
+  return by === undefined ? none : html`${name(by.name)} <small class="quiet">${by.from}</small>`;
+}
+
+function what(entry: Sealed, isRun: (id: string) => boolean): Html {
+  const { event, facts } = entry;
+  const [text = event, ...details] = entryWords(entry);
   const runs = [facts["run"], facts["undoes"]].filter((id) => typeof id === "string").filter(isRun);
-  return html`<tr data-row id="entry-${sequence}">
-    <td class="wide quiet">${sequence}</td>
-    <td>${moment(time)}</td>
-    <td>
-      ${by === undefined ? html`<span class="quiet">–</span>` : html`${name(by.name)} <small class="quiet">${by.from}</small>`}
-    </td>
-    <td>
-      <bdi>${what}</bdi> ${runs.map((id) => html`<a href="${at("/runs", id)}" aria-label="Run ${id}">Run</a> `)}
-      ${lines(details)}
-    </td>
-  </tr>`;
+  return html`<div>
+    <bdi>${text}</bdi> ${runs.map((id) => html`<a href="${at("/runs", id)}" aria-label="Run ${id}">Run</a> `)}
+    ${lines(details)}
+  </div>`;
 }
 
 function lines(details: readonly string[]): Html | false {

@@ -1,6 +1,6 @@
 import type { Note } from "#plan/note.ts";
 import { advice } from "#console/pages/run.ts";
-import { badge, empty, facts, gauge, name, notice, when, withDeeper } from "#console/components.ts";
+import { badge, empty, facts, gauge, name, notice, state, table, when, withDeeper } from "#console/components.ts";
 import type { Check, CheckFinding, Checked, ConfiguredSync } from "#daemon/connections.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
@@ -81,20 +81,28 @@ function syncSection(sync: ConnectedSync, page: ConnectionsPage): Html {
   const sourceCards = connections.map((each) =>
     card(each, [readFacts(sync, each, page.now), checkedFacts(each, page, check), isOnly && form]),
   );
-  return html`<section aria-labelledby="${id}">
-    <h2 id="${id}">
-      ${name(sync.sync)}
-      <small class="quiet"
-        >${sources.map((each, index) => html`${index > 0 && ", "}${name(each.name)}`)} → ${name(target)}</small
-      >
-    </h2>
-    ${problemOf(standing, page.now)}
-    <div class="cards">
-      ${sourceCards} ${card(to, [listedFacts(sync, page.now), checkedFacts(to, page), checkOf(to, page)])}
-      ${scheduleCard(sync, page.now)}
+  // What is well is closed where there are many.
+  const isOpen = page.syncs.length <= 3 || check !== undefined || to.check !== undefined || isWrong(standing);
+  return html`<details class="changes sync" id="${id}" data-row ${isOpen && html`open`}>
+    <summary>
+      <h2>${name(sync.sync)}</h2>
+      <small>${sources.map((each, index) => html`${index > 0 && ", "}${name(each.name)}`)} → ${name(target)}</small>
+      ${standing.lastRun === undefined ? badge("quiet", "none", "no run yet") : state(standing.lastRun)}
+      ${standing.overdue && badge("bad", "alert", "overdue")}
+    </summary>
+    <div class="whole">
+      ${problemOf(standing, page.now)}
+      <div class="cards">
+        ${sourceCards} ${card(to, [listedFacts(sync, page.now), checkedFacts(to, page), checkOf(to, page)])}
+        ${scheduleCard(sync, page.now)}
+      </div>
+      ${!isOnly && form} ${rules(sync, page)}
     </div>
-    ${!isOnly && form} ${rules(sync, page)}
-  </section>`;
+  </details>`;
+}
+
+function isWrong({ lastRun, overdue }: Standing): boolean {
+  return overdue || lastRun?.state === "failed";
 }
 
 /** Why the last run failed, with what to do about it. */
@@ -168,14 +176,14 @@ function readFacts({ sources, lastRead }: ConnectedSync, { name: called }: Conne
   const isOptional = sources.some((each) => each.name === called && each.optional);
   const rows: Row[] = [
     [
-      read?.error === undefined ? "last read" : "last tried",
+      read?.error === undefined ? "Last read" : "Last tried",
       lastRead === undefined || read === undefined
         ? "never, as far as is known"
         : by(lastRead, startOf(lastRead, "read"), now),
     ],
     ...(read === undefined || read.error !== undefined ? [] : foundRows(read, now)),
-    ["took", sources.length === 1 && tookIn(lastRead, "read")],
-    ["optional", isOptional && "without it, what came from it stays as it is"],
+    ["Took", sources.length === 1 && tookIn(lastRead, "read")],
+    ["Optional", isOptional && "without it, what came from it stays as it is"],
   ];
   return html`${facts(rows)}
   ${
@@ -191,9 +199,9 @@ function readFacts({ sources, lastRead }: ConnectedSync, { name: called }: Conne
 
 function foundRows({ users, groups, quarantined, unchangedSince }: SourceRead, now: number): Row[] {
   return [
-    ["found", formatSizes(users, groups)],
-    ["quarantined", quarantined > 0 && html`<a href="/doubt">${pluralize(quarantined, "record")}</a>`],
-    ["unchanged", unchangedSince !== undefined && html`since ${when(unchangedSince, now)}`],
+    ["Found", formatSizes(users, groups)],
+    ["Quarantined", quarantined > 0 && html`<a href="/doubt">${pluralize(quarantined, "record")}</a>`],
+    ["Unchanged", unchangedSince !== undefined && html`since ${when(unchangedSince, now)}`],
   ];
 }
 
@@ -219,19 +227,19 @@ function listedFacts({ lastRead, target }: ConnectedSync, now: number): Html {
   const side = lastRead?.state === "applied" ? "after" : "before";
   return facts([
     [
-      "last listed",
+      "Last listed",
       lastRead === undefined || counts === undefined
         ? "never, as far as is known"
         : by(lastRead, startOf(lastRead, "list"), now),
     ],
     [
-      "has",
+      "Has",
       counts !== undefined &&
         html`<a href="/people?${new URLSearchParams({ target }).toString()}"
           >${formatSizes(counts.users[side], counts.groups[side])}</a
         >`,
     ],
-    ["took", tookIn(lastRead, "list")],
+    ["Took", tookIn(lastRead, "list")],
   ]);
 }
 
@@ -309,28 +317,28 @@ const approvals: Readonly<Record<ConfiguredSync["approval"], string>> = {
 function scheduleCard(sync: ConnectedSync, now: number): Html {
   const { schedule: cron, timezone, retries, overdueAfter, approval, grace, beyondLimits, standing, exports } = sync;
   const { nextSlotAt, scheduleProblem, lastSuccessAt } = standing;
-  return html`<article class="card" aria-label="schedule and limits of ${sync.sync}">
+  return html`<article class="card" aria-label="Schedule and limits of ${sync.sync}">
     <header><h3>Schedule and limits</h3></header>
     ${facts([
       [
-        "schedule",
+        "Schedule",
         cron === undefined ? "on demand" : html`<code>${cron}</code>${timezone !== undefined && ` (${timezone})`}`,
       ],
       [
-        "next run",
+        "Next run",
         scheduleProblem === undefined
           ? nextSlotAt !== undefined && when(nextSlotAt, now)
           : html`<span class="bad">${scheduleProblem}</span>`,
       ],
       [
-        "last success",
+        "Last success",
         html`${lastSuccessAt === undefined ? "never" : when(lastSuccessAt, now)}${overdueAfter !== undefined && html` <span class="quiet">(overdue after ${duration(overdueAfter)})</span>`}`,
       ],
-      ["retries", retries === 0 ? "none" : `up to ${retries}`],
-      ["approval", approvals[approval]],
-      ["beyond a limit", beyondLimits === "hold" ? "nothing is applied" : "what it counts waits, the rest is applied"],
-      ["who has left", grace === 0 ? "is deleted at once" : `is deleted after ${duration(grace)}`],
-      ["export", exports && "after each success"],
+      ["Retries", retries === 0 ? "none" : `up to ${retries}`],
+      ["Approval", approvals[approval]],
+      ["Beyond a limit", beyondLimits === "hold" ? "nothing is applied" : "what it counts waits, the rest is applied"],
+      ["Who has left", grace === 0 ? "is deleted at once" : `is deleted after ${duration(grace)}`],
+      ["Export", exports && "after each success"],
     ])}
     ${limits(standing.lastRun)}
   </article>`;
@@ -371,35 +379,24 @@ function rules({ sync, check }: ConnectedSync, { now }: ConnectionsPage): Html |
     ${found(check, finding, now)}
     ${
       principals.length > 0 &&
-      html`<div class="scroll" tabindex="0" role="region" aria-label="The first principals of ${sync}">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Kind</th>
-              <th scope="col">Display name</th>
-              <th scope="col">Mail</th>
-              <th scope="col">Groups</th>
-            </tr>
-          </thead>
-          <tbody>
-            ${principals.map(sample)}
-          </tbody>
-        </table>
-      </div>`
+      table<Principal>(
+        `The first principals of ${sync}`,
+        [
+          { label: "Name", kind: "head", cell: (each) => name(text(each["displayName"]) || text(each["name"])) },
+          { label: "Login", cell: (each) => name(text(each["name"])) },
+          { label: "Kind", cell: (each) => text(each["kind"]) },
+          { label: "Mail", cell: (each) => name(text(each["mail"])) },
+          { label: "Groups", cell: ({ groups }) => html`<span class="chips">${chips(groups)}</span>` },
+        ],
+        principals,
+      )
     }`;
 }
 
-function sample(principal: Readonly<Record<string, unknown>>): Html {
-  const { kind, name: called, displayName, mail, groups } = principal;
-  const names = Array.isArray(groups) ? groups.map(String) : [];
-  return html`<tr>
-    <th scope="row">${name(text(called))}</th>
-    <td>${text(kind)}</td>
-    <td>${name(text(displayName))}</td>
-    <td>${name(text(mail))}</td>
-    <td>${names.map((each, index) => html`${index > 0 && ", "}${name(each)}`)}</td>
-  </tr>`;
+type Principal = Readonly<Record<string, unknown>>;
+
+function chips(groups: unknown): Html[] {
+  return (Array.isArray(groups) ? groups : []).map((each) => html`<span class="chip">${name(String(each))}</span>`);
 }
 
 function text(value: unknown): string {

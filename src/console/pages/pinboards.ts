@@ -3,7 +3,8 @@ import { formatNumber, pluralize, visible } from "#text.ts";
 import { isNumeric } from "#console/charts/columns.ts";
 import type { Result } from "#console/charts/columns.ts";
 import type { Figure } from "#console/charts/figure.ts";
-import { empty, name, notice, pager, when } from "#console/components.ts";
+import { empty, name, notice, pager, when, none, table as rowsTable } from "#console/components.ts";
+import type { Column } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 
@@ -280,44 +281,29 @@ function sizeOf({ rows }: Page, columns: number, length: number): number {
 
 function table({ columnNames, rows }: Page, title: string, columns: number, length: number): Html {
   const shown = columnNames.slice(0, columns);
-  const isNumber = shown.map((_, index) => {
-    const values = rows.map((row) => row[index]).filter((value) => value !== null);
-    return values.length > 0 && values.every((value) => isNumeric(value));
-  });
   const left = columnNames.length - shown.length;
   const isCut = rows.some((row) => row.some((value) => textOf(value).length > length));
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Rows of ${title}">
-      <table class="data">
-        <thead>
-          <tr>
-            ${shown.map(
-              (column, index) =>
-                html`<th scope="col" ${isNumber[index] === true && html`class="number"`}>
-                  <bdi>${cut(column, Math.min(length, 60))}</bdi>
-                </th>`,
-            )}
-          </tr>
-        </thead>
-        <tbody>
-          ${rows.map(
-            (row) =>
-              html`<tr data-row>
-                ${shown.map((_, index) => cell(row[index], isNumber[index] === true, length))}
-              </tr>`,
-          )}
-        </tbody>
-      </table>
-    </div>
-    ${left > 0 && html`<p class="quiet">${pluralize(left, "more column")}: the download has all of them.</p>`}
-    ${isCut && html`<p class="quiet">Long values are cut: the download has them whole.</p>`}`;
+  return html`${rowsTable(
+    `Rows of ${title}`,
+    shown.map((column, index): Column<readonly unknown[]> => {
+      const values = rows.map((row) => row[index]).filter((value) => value !== null);
+      const isNumber = values.length > 0 && values.every((value) => isNumeric(value));
+      return {
+        label: cut(column, Math.min(length, 60)),
+        kind: isNumber ? "number" : undefined,
+        cell: (row) => cell(row[index], length),
+      };
+    }),
+    rows,
+  )}
+  ${left > 0 && html`<p class="quiet">${pluralize(left, "more column")}: the download has all of them.</p>`}
+  ${isCut && html`<p class="quiet">Long values are cut: the download has them whole.</p>`}`;
 }
 
-function cell(value: unknown, isNumber: boolean, length: number): Html {
-  if (value === null || value === undefined)
-    return html`<td${isNumber && html` class="number"`}><span class="quiet">–</span></td>`;
-  if (isNumber) return html`<td class="number">${cut(textOf(value), length)}</td>`;
+function cell(value: unknown, length: number): Part {
+  if (value === null || value === undefined) return none;
   const text = cut(textOf(value), length);
-  return html`<td${text.length > 40 && html` class="long"`}><bdi>${text}</bdi></td>`;
+  return text.length > 40 ? html`<bdi class="long">${text}</bdi>` : html`<bdi>${text}</bdi>`;
 }
 
 function textOf(value: unknown): string {

@@ -52,7 +52,7 @@ export function rules(page: RulesPage): Html {
 function choice({ syncs }: RulesPage, sync: string): Html | false {
   return (
     syncs.length > 1 &&
-    html`<form method="get" action="/rules" class="filters">
+    html`<form method="get" action="/rules" class="filters" data-auto>
       <label
         >Sync
         <select name="sync">

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { membershipsAsCsv, quarantinedAsCsv } from "#console/doubt-routes.ts";
+import { membershipsAsCsv, quarantinedAsCsv } from "#console/pages/doubt.ts";
 import { layout } from "#console/layout.ts";
 import { doubt } from "#console/pages/doubt.ts";
 import type { SyncInDoubt } from "#console/pages/doubt.ts";
@@ -89,6 +89,6 @@ test("a sync without doubts is told, and one that has read nothing is none of th
 test("the page says what the list has: each record, or the causes that the notes name", () => {
   const said = (hasRecords: boolean): string =>
     textOf(doubt({ now, syncs: [{ ...inDoubt("kim"), hasRecords }] }).toString());
-  expect(said(true)).toContain("Quarantined records as CSV a row for each record");
+  expect(said(true)).toContain("The list has a row for each record");
   expect(said(false)).toContain("a row for each cause above: the records of this run are not stored");
 });
