@@ -395,13 +395,13 @@ export function timeline(steps: readonly Step[]): Html {
   </ol>`;
 }
 
-/** A value before → after. `undefined`: it is not there; whether that is worth a word, `isUpdate` says. */
+/** A value before → after; `undefined`: it is not there. Of whom a plan creates or deletes, a value alone. */
 export function diff(from: string | undefined, to: string | undefined, isUpdate: boolean): Html {
+  if (!isUpdate) return name(to ?? from ?? "");
   const unset = html`<span class="quiet">unset</span>`;
-  const before: Part = from === undefined ? isUpdate && unset : html`<del>${name(from)}</del>`;
-  const after: Part = to === undefined ? isUpdate && unset : html`<ins>${name(to)}</ins>`;
-  const arrow = before !== false && after !== false && html` <span aria-label="becomes" role="img">→</span> `;
-  return html`${before}${arrow}${after}`;
+  const before = from === undefined ? unset : html`<del>${name(from)}</del>`;
+  const after = to === undefined ? unset : html`<ins>${name(to)}</ins>`;
+  return html`${before} <span aria-label="becomes" role="img">→</span> ${after}`;
 }
 
 /** An item of a list, and the items that belong to it, indented. */

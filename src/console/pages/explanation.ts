@@ -10,7 +10,7 @@ import type { Tone } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import type { IconName } from "#console/icons.ts";
-import { membershipChanges } from "#console/pages/plan.ts";
+import { membershipChanges } from "#console/pages/changes.ts";
 import { addressOf } from "#console/pages/people.ts";
 
 /* What `rollcall explain` says. */

@@ -1,10 +1,11 @@
 import { isExpectation } from "#plan/limits.ts";
+import { leavingWords } from "#plan/render/shared.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import type { HostedCycle } from "#service/host.ts";
 import type { RunRecord } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
 import type { Standing } from "#state/record.ts";
-import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
+import { formatNumber, pluralize } from "#text.ts";
 import {
   badge,
   bars,
@@ -326,24 +327,34 @@ function lastRuns(runs: readonly RunRecord[], now: number): Html {
     <p><a href="/runs">All runs</a></p>`;
 }
 
-/** How many leave on which of the coming days, of all syncs. */
+/** Who leaves, of each sync, and on which of the coming days, of all of them. */
 function leaving(syncs: readonly SyncOverview[], now: number): Html | false {
-  const { values, words, total } = leaversByDay(
-    syncs.flatMap(({ lastRun }) => (lastRun?.leaving === undefined ? [] : [lastRun.leaving])),
+  const all = syncs.flatMap(({ sync, lastRun }) =>
+    lastRun?.leaving === undefined
+      ? []
+      : [{ sync, leaving: lastRun.leaving, words: leavingWords(lastRun.leaving, lastRun.state === "held") }],
+  );
+  if (all.length === 0) return false;
+  const { values, words } = leaversByDay(
+    all.map((each) => each.leaving),
     now,
   );
-  if (total.users + total.groups === 0) return false;
   return section(
     "leaving",
     "Leaving",
-    html`<p>
-        ${formatPrincipals(total.users, total.groups)} ${total.users + total.groups === 1 ? "is" : "are"} in a grace
-        period, by the day it ends.
-      </p>
-      ${bars(values, words.join(", "), "leaving")}
+    html`${words.length > 0 && bars(values, words.join(", "), "leaving")}
       <ul class="causes">
-        ${words.map((each) => html`<li>${each}</li>`)}
-      </ul>`,
+        ${all.map((each) => html`<li><b>${name(each.sync)}</b> ${each.words}</li>`)}
+      </ul>
+      ${
+        words.length > 1 &&
+        html`<details class="more">
+          <summary>${pluralize(words.length, "day")}</summary>
+          <ul>
+            ${words.map((each) => html`<li>${each}</li>`)}
+          </ul>
+        </details>`
+      }`,
   );
 }
 

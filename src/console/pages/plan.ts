@@ -1,7 +1,7 @@
 import type { Cause } from "#plan/causes.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import { changes, shortDigest } from "#plan/change.ts";
-import type { AttributeChange, Change, Counts, KindCounts } from "#plan/change.ts";
+import type { Change, Counts, KindCounts } from "#plan/change.ts";
 import { capitalized, isEmpty, leavingWords, noChange, planFormats, share, worthShowing } from "#plan/render/shared.ts";
 import type { Section } from "#plan/render/shared.ts";
 import { aspects } from "#plan/stored.ts";
@@ -11,11 +11,12 @@ import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import { decisionWords } from "#state/run-text.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
-import { formatNumber, pluralize } from "#text.ts";
-import { amount, chip, diff, empty, gauge, name, notice, pager, section, when } from "#console/components.ts";
+import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
+import { amount, empty, gauge, id as idOf, name, notice, pager, section, when } from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
+import { box, changeRow, changesTogether, otherNames, partForm, wordsOf } from "#console/pages/changes.ts";
 import { heading, problem, runTabs, timeline } from "#console/pages/run.ts";
 
 /** What the filters of a plan say, as a form sends it. Empty: everything. */
@@ -62,18 +63,32 @@ export function plan(page: PlanPage): Html {
   const { run, now, shown, filter } = page;
   const { id, counts } = run;
   const changesOf = (cause: Cause): string => `${at("/runs", id, "plan")}?cause=${cause.id}#changes`;
-  return html`${heading(run, now)} ${runTabs(run, "plan")} ${summary(run, now, changesOf)}
-  ${counts === undefined && run.state === "running" && section("stages", "Stages", timeline({ run, now, progress: undefined }))}
-  ${
-    counts !== undefined &&
-    !isEmpty(counts) &&
-    section(
-      "changes",
-      "Changes",
-      shown === undefined ? notStored : html`${filters(run, filter, shown.sources)} ${sections(page)}`,
-    )
-  }
-  ${downloads(page)} ${bar(page)}`;
+  return html`${heading(run, now)} ${runTabs(run, "plan")} ${said(run, now)}
+    <div class="columns plan">
+      <div class="beside">
+        ${counts !== undefined && !isEmpty(counts) && table(counts)} ${limits(run)} ${expectations(run)}
+      </div>
+      <div>
+        ${causes(run, changesOf)}
+        ${counts === undefined && run.state === "running" && section("stages", "Stages", timeline({ run, now, progress: undefined }))}
+        ${
+          counts !== undefined &&
+          !isEmpty(counts) &&
+          section(
+            "changes",
+            "Changes",
+            shown === undefined ? notStored : html`${filters(run, filter, shown.sources)} ${sections(page)}`,
+          )
+        }
+        ${downloads(page)}
+      </div>
+    </div>
+    ${bar(page)}`;
+}
+
+/** The verdict, who has approved, and what went wrong. */
+function said(run: RunRecord, now: number | undefined): Html {
+  return html`${verdict(run, now)} ${approvals(run, now)} ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)}`;
 }
 
 /**
@@ -82,12 +97,12 @@ export function plan(page: PlanPage): Html {
  */
 export function summary(run: RunRecord, now: number | undefined, changesOf?: (cause: Cause) => string): Html {
   const { counts } = run;
-  return html`${verdict(run, now)} ${approvals(run, now)} ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)}
-  ${counts !== undefined && !isEmpty(counts) && table(counts)} ${judgement(run, changesOf)}`;
+  return html`${said(run, now)} ${counts !== undefined && !isEmpty(counts) && table(counts)}
+  ${judgement(run, changesOf)}`;
 }
 
 /** What of a record judges its plan. */
-type Judged = Pick<RunRecord, "limits" | "expectations" | "causes">;
+type Judged = Pick<RunRecord, "limits" | "expectations" | "causes"> & Partial<Pick<RunRecord, "counts">>;
 
 /** How a plan stands to limits and expectations, and why its changes are there. */
 export function judgement(run: Judged, changesOf?: (cause: Cause) => string): Html {
@@ -187,12 +202,13 @@ function limits({ limits: checks }: Judged): Html | false {
   return shown.length > 0 && section("limits", "Limits", html`<div class="gauges">${shown.map(gauge)}</div>`);
 }
 
-function causes({ causes: all = [] }: Judged, changesOf: Parameters<typeof summary>[2]): Html | false {
+function causes({ causes: all = [], counts }: Judged, changesOf: Parameters<typeof summary>[2]): Html | false {
   if (all.every(({ kind }) => kind === "first")) return false;
   const [drift, others] = [all.filter(({ kind }) => kind === "drift"), all.filter(({ kind }) => kind !== "drift")];
+  const whole = Math.max(counts === undefined ? 0 : changes(counts), ...all.map(({ users, groups }) => users + groups));
   const list = (some: readonly Cause[]): Html =>
-    html`<ul class="causes">
-      ${some.map((cause) => causeItem(cause, changesOf?.(cause)))}
+    html`<ul class="cause-cards">
+      ${some.map((cause) => causeCard(cause, whole, changesOf?.(cause)))}
     </ul>`;
   return html`${others.length > 0 && section("causes", "Causes", list(others))}
   ${
@@ -206,12 +222,24 @@ function causes({ causes: all = [] }: Judged, changesOf: Parameters<typeof summa
   }`;
 }
 
-function causeItem(cause: Cause, href: string | undefined): Html {
+/** What a cause explains, of the whole plan. */
+function causeCard(cause: Cause, whole: number, href: string | undefined): Html {
   const { id, users, groups, example } = cause;
-  const such = users + groups > 1 ? "such as" : "";
-  return html`<li>
-    ${href === undefined ? html`<b>${amountOf(cause)}</b>` : html`<a href="${href}">${amountOf(cause)}</a>`}
-    ${causeWords(cause)} <small>${such} ${name(example.name)} · ${id}</small>
+  const count = users + groups;
+  const percent = Math.round((100 * count) / Math.max(1, whole));
+  return html`<li class="card">
+    <p>
+      ${href === undefined ? html`<b>${amountOf(cause)}</b>` : html`<a href="${href}"><b>${amountOf(cause)}</b></a>`}
+      ${causeWords(cause)}
+    </p>
+    <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="track" width="100" height="4" />
+      <rect class="fill" width="${Math.max(1, percent)}" height="4" />
+    </svg>
+    <small class="quiet"
+      >${percent === 0 ? "less than 1" : percent}% of the changes · ${count > 1 && "such as "}${name(example.name)} ·
+      ${id}</small
+    >
   </li>`;
 }
 
@@ -243,7 +271,7 @@ function option(value: string, label: string, given: readonly string[] | string 
 
 function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter, sources: readonly string[]): Html {
   const known = all.filter(({ kind }) => kind !== "first");
-  return html`<form method="get" action="${at("/runs", id, "plan")}#changes" class="filters">
+  return html`<form method="get" action="${at("/runs", id, "plan")}#changes" class="filters" data-auto>
     <label
       >Name
       <input name="name" type="search" value="${exactValue(filter.name ?? "")}" placeholder="a part of it" data-search
@@ -264,7 +292,7 @@ function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter, source
     <label
       >Attribute
       <select name="attribute">
-        ${option("", "any", filter.attribute)}${aspects.map((each) => option(each, each, filter.attribute))}
+        ${option("", "any", filter.attribute)}${aspects.map((each) => option(each, wordsOf(each), filter.attribute))}
       </select></label
     >
     <label
@@ -329,40 +357,6 @@ function pageOfChanges(page: PlanPage, of: PlanSection): Html {
   );
 }
 
-/** The changes of one action and kind. */
-export function changesTogether(
-  { action, kind, heading: title, total }: Section,
-  content: Html,
-  isOpened: boolean,
-): Html {
-  return html`<details ${isOpened && html`open`} class="changes" id="${action}-${kind}">
-    <summary data-row>
-      <span class="${action}"><span aria-hidden="true">${signs[action]}</span> ${title}</span>
-      <span class="quiet">${total}</span>
-    </summary>
-    ${content}
-  </details>`;
-}
-
-/** What those who are renamed are called besides, by either name. */
-export function otherNames({ notes }: RunRecord, kind: Section["kind"]): ReadonlyMap<string, string> {
-  return new Map(
-    notes
-      .flatMap(({ details = [] }) => details)
-      .filter((detail) => detail.kind === kind)
-      .flatMap(({ names: [one, other] = [] }) =>
-        one === undefined || other === undefined
-          ? []
-          : ([
-              [one, other],
-              [other, one],
-            ] as const),
-      ),
-  );
-}
-
-export const signs = { create: "+", update: "~", delete: "−" } as const;
-
 /** The query of a filter. */
 function queryOf(filter: PlanFilter): URLSearchParams {
   const { kind, action, attribute, source, cause, name: called, group } = filter;
@@ -378,71 +372,6 @@ function withFilter(id: string, filter: PlanFilter, more: Partial<PlanFilter>, o
   const query = queryOf({ ...filter, ...more });
   if (offset > 0) query.set("from", String(offset));
   return `${at("/runs", id, "plan")}?${query.toString()}#changes`;
-}
-
-/** How many groups of a principal a page shows, and how many more can be unfolded; a report in a file has all of them. */
-const groupsShown = { first: 12, unfolded: 100 };
-
-/** The groups that a principal leaves and joins. @param unfolded how many can be unfolded */
-export function membershipChanges(
-  { groupsAdded, groupsRemoved }: Pick<Change, "groupsAdded" | "groupsRemoved">,
-  unfolded: number = groupsShown.unfolded,
-): Html {
-  const count = groupsAdded.length + groupsRemoved.length;
-  const most = groupsShown.first + unfolded;
-  const members = [
-    ...groupsRemoved.slice(0, most).map((group) => chip(name(group), "remove")),
-    ...groupsAdded.slice(0, Math.max(0, most - groupsRemoved.length)).map((group) => chip(name(group), "add")),
-  ];
-  return html`${members.length > 0 && html`<div class="chips">${members.slice(0, groupsShown.first)}</div>`}
-  ${
-    count > groupsShown.first &&
-    html`<details>
-      <summary>${pluralize(count - groupsShown.first, "more group")}</summary>
-      <div class="chips">${members.slice(groupsShown.first)}</div>
-      ${count > most && html`<span class="quiet">… and ${formatNumber(count - most)} more, which every download has</span>`}
-    </details>`
-  }`;
-}
-
-export interface RowOptions {
-  /** Its name before or after a rename. */
-  readonly other?: string | undefined;
-  /** How many groups can be unfolded. */
-  readonly unfolded?: number | undefined;
-  /** Its name leads to its page in this target. */
-  readonly target?: string | undefined;
-  /** It has a box, by which a part of the plan is chosen. */
-  readonly hasBox?: boolean | undefined;
-}
-
-export function changeRow(change: Change, { other, unfolded, target, hasBox }: RowOptions = {}): Html {
-  const { action, kind, name: called, attributes } = change;
-  const query = target === undefined ? "" : new URLSearchParams({ target, name: called }).toString();
-  return html`<div class="change">
-    <b
-      >${hasBox === true && box("pick", `${kind}:${called}`, `Select ${kind} ${called}`)}${target === undefined ? name(called) : html`<a href="${at("/people", kind)}?${query}">${name(called)}</a>`}${other !== undefined && html` <small>${action === "delete" ? "now" : "before"} ${name(other)}</small>`}</b
-    >
-    <div>
-      ${attributes.map((each) => html`<div>${attributeChange(each, action === "update")}</div>`)}
-      ${membershipChanges(change, unfolded)}
-    </div>
-  </div>`;
-}
-
-/** The form whose boxes choose a part of a plan: they are not inside it. */
-const partForm = "part";
-
-/** @param count how many changes it stands for */
-function box(field: "pick" | "pickAll", value: string, label: string, count = 1): Html {
-  return html`<input
-    type="checkbox"
-    form="${partForm}"
-    name="${field}"
-    value="${exactValue(value)}"
-    aria-label="${label}"
-    data-count="${count}"
-  /> `;
 }
 
 /** Where the boxes of the changes lead: to what applying these, or all but these, would do. */
@@ -467,10 +396,6 @@ function choice({ run, filter }: PlanPage): Html {
 /** Whether whoever looks can choose a part of it. */
 function canChoose({ run, mayDecide, objection }: PlanPage): boolean {
   return isOpen(run) && mayDecide && objection === undefined;
-}
-
-function attributeChange({ attribute, from, to }: AttributeChange, isUpdate: boolean): Html {
-  return html`<span class="quiet">${attribute}</span> ${diff(from, to, isUpdate)}`;
 }
 
 function downloads({ run: { id, digest }, filter, shown }: PlanPage): Html | false {
@@ -498,6 +423,7 @@ function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | fal
   const { id, digest = "", counts, leaving } = run;
   if (!isOpen(run) || counts === undefined) return false;
   const beyond = trippedLimits(run).length > 0;
+  const deleted = counts.users.delete + counts.groups.delete;
   const query = queryOf(filter).toString();
   const some = shown?.count ?? 0;
   return html`<div class="bar" role="region" aria-label="Decide">
@@ -505,12 +431,12 @@ function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | fal
       ><b
         >${isEmpty(counts) && leaving !== undefined ? leavingWords(leaving, beyond) : pluralize(changes(counts), "change")}</b
       >
-      <small class="quiet">plan <code>${shortDigest(digest)}</code></small></span
+      <small class="quiet">plan ${idOf(shortDigest(digest))}</small></span
     >
     ${
       mayDecide
         ? html`<span class="buttons">
-            ${objection === undefined ? html`<a class="button" href="${at("/runs", id, "approve")}">${beyond ? "Override…" : "Approve…"}</a>` : html`<small class="quiet">${objection}.</small>`}
+            ${objection === undefined ? html`<a class="button ${(beyond || deleted > 0) && "danger"}" href="${at("/runs", id, "approve")}">${beyond ? "Override" : "Approve"}${deleted > 0 && `, delete ${formatPrincipals(counts.users.delete, counts.groups.delete)}`}…</a>` : html`<small class="quiet">${objection}.</small>`}
             ${
               isFiltered(filter) &&
               some > 0 &&
@@ -519,7 +445,7 @@ function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | fal
               >`
             }
             ${!isEmpty(counts) && html`<a class="button secondary" href="${at("/runs", id, "part")}">Approve a part…</a>`}
-            <a class="button danger" href="${at("/runs", id, "reject")}">Reject…</a>
+            <a class="button secondary" href="${at("/runs", id, "reject")}">Reject…</a>
           </span>`
         : html`<small class="quiet">An administrator of ${name(run.target)} decides.</small>`
     }

@@ -17,7 +17,7 @@ import { icon } from "#console/icons.ts";
 import type { Frame } from "#console/layout.ts";
 import { explanation } from "#console/pages/explanation.ts";
 import { membershipList, membershipPicture } from "#console/pages/memberships.ts";
-import { membershipChanges } from "#console/pages/plan.ts";
+import { membershipChanges } from "#console/pages/changes.ts";
 import {
   addressOf,
   listed,

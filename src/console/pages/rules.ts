@@ -11,7 +11,8 @@ import type { Trial } from "#daemon/trial.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { byItselfHeaders, tokenField } from "#console/layout.ts";
-import { changeRow, changesTogether, judgement } from "#console/pages/plan.ts";
+import { changeRow, changesTogether } from "#console/pages/changes.ts";
+import { judgement } from "#console/pages/plan.ts";
 import { bySync } from "#console/pages/explanation.ts";
 import type { Stage } from "#state/record.ts";
 

@@ -50,7 +50,7 @@ export function totalsByDay(
 /**
  * Who leaves on which of the coming days.
  * @param all of each sync. @param now in epoch milliseconds
- * @returns the amount of each day from today, the days with somebody in words, and everybody
+ * @returns the amount of each day from today, and the days with somebody in words
  */
 export function leaversByDay(
   all: readonly LeavingCounts[],
@@ -58,7 +58,6 @@ export function leaversByDay(
 ): {
   readonly values: readonly number[];
   readonly words: readonly string[];
-  readonly total: { readonly users: number; readonly groups: number };
 } {
   const byDay = new Map<string, { users: number; groups: number }>();
   for (const { day, users, groups } of all.flatMap((each) => each.days ?? [])) {
@@ -72,13 +71,5 @@ export function leaversByDay(
     const on = byDay.get(dayOf(now + index * dayLength));
     return on === undefined ? 0 : on.users + on.groups;
   });
-  const total = all.reduce((sum, { users, groups }) => ({ users: sum.users + users, groups: sum.groups + groups }), {
-    users: 0,
-    groups: 0,
-  });
-  return {
-    values,
-    words: sorted.map(([day, { users, groups }]) => `${day}: ${formatPrincipals(users, groups)}`),
-    total,
-  };
+  return { values, words: sorted.map(([day, { users, groups }]) => `${day}: ${formatPrincipals(users, groups)}`) };
 }

@@ -117,12 +117,12 @@ test("a plan says its verdict first, then numbers, limits and causes, then its c
     "1 user created, 250 users updated, 2 users deleted, 3 memberships added and 1 removed; the limit deletes holds this. Nothing is applied unless a person overrides this limit. It expires in 1 day.",
     "users 100 +1 1 created ~250 250 updated −2 2 deleted (2% of 100) 99",
     "Deletions 2 users , at most 1 as configured · beyond the limit",
-    "2 users gone from corp such as kim · c1",
+    "2 users gone from corp 1% of the changes · such as kim · c1",
     "Changed in the target",
     "somebody changed the target: mail",
     "− Deleted users 2",
     "All 250 updated users",
-    "Override…",
+    "Override, delete 2 users…",
   ].map((sentence) => text.indexOf(sentence));
   expect(order, text).toEqual(order.toSorted((a, b) => a - b));
   expect(order, text).not.toContain(-1);
@@ -146,7 +146,7 @@ test("a change shows each value before and after, and a rename its other name", 
   });
   const text = textOf(plan(pageOf({ run }, [change])));
   expect(text).toContain(
-    "lee before kim mail a@example.com → b@example.com description unset → new − removed from interns + added to staff",
+    "lee before kim mail, description − removed from interns + added to staff mail a@example.com → b@example.com description unset → new",
   );
 });
 
@@ -173,12 +173,12 @@ test("the only section is read page by page, with the filter in every link", () 
 });
 
 test("only whoever may decide gets buttons, and only while there is something to decide", () => {
-  expect(textOf(plan(pageOf()))).toContain("Approve… Approve a part… Reject…");
+  expect(textOf(plan(pageOf()))).toContain("Approve, delete 2 users… Approve a part… Reject…");
   const looking = textOf(plan(pageOf({ mayDecide: false })));
   expect(looking).toContain("An administrator of analytics decides.");
-  expect(looking).not.toContain("Approve…");
+  expect(looking).not.toContain("Approve, ");
   const applied = textOf(plan(pageOf({ run: appliedRun({ counts }), shown: undefined })));
-  expect(applied).not.toContain("Approve…");
+  expect(applied).not.toContain("Approve, ");
   expect(applied).toContain("The changes of this run are no longer stored");
 });
 

@@ -123,7 +123,7 @@ test("a reader sees the verdict first, then numbers, limits and causes, the note
     "1 user updated, 1 user deleted; the limit deletes holds this. Nothing is applied unless a person overrides this limit. It expires 2026-11-22 12:00:00Z.",
     "users 9 0 ~1 1 updated −1 1 deleted (11% of 9) 9",
     "Deletions 1 user , at most 0 as configured · beyond the limit",
-    "1 user gone from corp kim · c1",
+    "1 user gone from corp 50% of the changes · kim · c1",
     "1 user is renamed user bo is now lee note 0",
     "note 49",
     "− Deleted users 1 ~ Updated users 1",
