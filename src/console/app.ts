@@ -33,11 +33,12 @@ import { addPrincipalPages } from "#console/pages/principal.ts";
 import { addPinboardPages } from "./pinboard-routes.ts";
 import { addPlanPages } from "./plan-routes.ts";
 import { addPages } from "./routes.ts";
+import { addProxied, below, rootOf } from "./proxied.ts";
 import { addRulesPages } from "./rules-routes.ts";
 import { addSearchPage } from "./search-routes.ts";
 import { addSyncPages } from "./sync-routes.ts";
 
-export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | "pinboards"> {
+export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | "pinboards" | "publicUrl"> {
   readonly settings: ConsoleSettings;
   /** Where accounts are checked that no service on this listener has. */
   readonly targets: Omit<TargetAccountsOptions, "viewers">;
@@ -106,7 +107,9 @@ export function addConsole(
   const provider = oidc && new Oidc(oidc, publicUrl);
   const accounts = new AllAccounts(new OwnAccounts({ ...own, oidc: provider, secure }), foreign);
   const { loads, pinboards } = host;
-  void server.register(async (app) => openApp(app, { ...options, accounts, loads, pinboards }));
+  void server.register(async (app) =>
+    openApp(app, { ...options, publicUrl: settings.publicUrl, accounts, loads, pinboards }),
+  );
 }
 
 async function openApp(app: FastifyInstance, options: AppOptions): Promise<void> {
@@ -131,15 +134,21 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
   });
   app.decorateRequest("visitor");
 
+  addProxied(app, options.publicUrl);
+  addHeads(app);
+  const root = rootOf(options.publicUrl);
   const hidden = options.pinboards === undefined ? (["pinboards"] as const) : [];
   const send: Send = (request, reply, frame, main) =>
     reply
       .type("text/html; charset=utf-8")
       .send(
-        layout(
-          { ...frame, version, visitor: request.visitor, hidden, daemon: daemonOf(request.visitor, control) },
-          main,
-        ).toString(),
+        below(
+          root,
+          layout(
+            { ...frame, version, visitor: request.visitor, hidden, daemon: daemonOf(request.visitor, control) },
+            main,
+          ).toString(),
+        ),
       );
 
   app.addHook("onRequest", async (request, reply) => {
@@ -151,7 +160,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     }
     const { contentType } = request.exchange;
     if (contentType !== undefined) request.raw.headers["content-type"] = contentType;
-    if (control.isStopping() && request.method !== "GET") throw new Refusal(503, "the daemon is stopping");
+    if (control.isStopping() && !isReading(request)) throw new Refusal(503, "the daemon is stopping");
     return undefined;
   });
   app.setErrorHandler((error, request, reply) => {
@@ -187,13 +196,42 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     addLoadPages(scope, options, send);
     addAccountPages(scope, options, send);
   });
-  // Everything else on the listener is answered as if the console did not exist.
+  // Below its own pages, everything that is asked for is one of them.
   for (const section of new Set([...pages].map((page) => page.split("/", 2).join("/"))))
     if (section !== "/")
       app.get(`${section}/*`, () => {
         throw new Refusal(404, "there is no such page");
       });
+  addUnknown(app);
 }
+
+/** Whether it changes nothing. */
+function isReading({ method }: FastifyRequest): boolean {
+  return method === "GET" || method === "HEAD";
+}
+
+/** Answers HEAD wherever there is a page or a file: Node sends no body then. */
+function addHeads(app: FastifyInstance): void {
+  app.addHook("onRoute", function (this: FastifyInstance, route) {
+    if (route.method !== "GET" || route.url === "/events") return;
+    this.route({ ...route, method: "HEAD" });
+  });
+}
+
+/** What browsers ask for and nobody has: a page says so. Other clients are answered as if the console did not exist. */
+function addUnknown(app: FastifyInstance): void {
+  app.get("/*", (request, reply) => {
+    const isBrowser = request.headers.accept?.includes("text/html") === true;
+    if (!isBrowser || others.test(request.url)) {
+      for (const header of Object.keys(reply.getHeaders())) reply.removeHeader(header);
+      return reply.callNotFound();
+    }
+    throw new Refusal(404, "there is no such page");
+  });
+}
+
+/** Addresses of the service and of the daemon's API. */
+const others = /^\/(?:tspublic|ts_dataservice|control|healthz|readyz|metrics)\b/;
 
 /** How the daemon is, for those who may look at its runs. */
 function daemonOf(visitor: Visitor | undefined, control: AppOptions["control"]): Frame["daemon"] {
@@ -304,10 +342,10 @@ function protect(scope: FastifyInstance, accounts: AllAccounts, send: Send): voi
     return undefined;
   });
   scope.addHook("preHandler", async (request, reply) => {
-    const { visitor, method } = request;
+    const { visitor } = request;
     const { url, config } = request.routeOptions;
     if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
-    if (method !== "GET" && config.takesFile !== true) checkToken(visitor, formOf(request).get("token"));
+    if (!isReading(request) && config.takesFile !== true) checkToken(visitor, formOf(request).get("token"));
     if (config.forLoads === true && visitor.mayLoad === true) return undefined;
     if (url === "/" && visitor.role === undefined && visitor.mayLoad === true) return reply.redirect("/loads", 303);
     if (visitor.role === undefined && url !== "/sign-out")

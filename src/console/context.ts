@@ -54,6 +54,8 @@ export interface FormatGuess {
 export interface AppOptions {
   readonly version: string;
   readonly log: Logger;
+  /** Where browsers reach the console; absent: where it listens. */
+  readonly publicUrl?: string | undefined;
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
   readonly plans: RunPlans;
   readonly people: People;

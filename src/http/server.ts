@@ -97,7 +97,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const isHealth = healthPaths.has(request.routeOptions.url);
     if (work.isStopping && !isHealth) done(new HttpError(503, ["This server is stopping."]));
     else if (!isHealth && connections.isSurplus(request.raw)) done(tooManyConnections(most));
-    else done(isFromOtherSite(request.raw) ? new HttpError(403, [otherSite]) : undefined);
+    else done(isFromOtherSite(request.raw, publicOriginOf(request)) ? new HttpError(403, [otherSite]) : undefined);
   });
   app.addHook("onSend", (request, reply, payload, done) => {
     done(null, finish(payload, request, reply));
@@ -108,6 +108,12 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     return reply.send(answerError(none, request, reply));
   });
   return app;
+}
+
+/** Where browsers reach the route, if its owner knows. */
+function publicOriginOf({ routeOptions }: FastifyRequest): string | undefined {
+  const { publicOrigin } = (routeOptions.config ?? {}) as { readonly publicOrigin?: string };
+  return publicOrigin;
 }
 
 function listenerOf({ tls, stall = 120_000 }: ServerOptions, handler: RequestListener): Server {

@@ -26,6 +26,9 @@ function tellTimes() {
   }
 }
 
+/** The path below which a proxy has the console. */
+const root = document.documentElement.dataset.root ?? "";
+
 /** Where `g` and a key lead. */
 const places = {
   o: ["/", "overview"],
@@ -133,7 +136,7 @@ document.addEventListener("keydown", (event) => {
   const { key } = event;
   const went = before === "g" ? places[key]?.[0] : undefined;
   before = key;
-  if (went !== undefined) location.assign(went);
+  if (went !== undefined) location.assign(root + went);
   else if (key === "j") move(1);
   else if (key === "k") move(-1);
   else if (key === "x") tick();
@@ -166,7 +169,7 @@ function openPalette() {
     asked = new AbortController();
     const { signal } = asked;
     const ask = async () => {
-      const answer = await fetch(`/search?q=${encodeURIComponent(input.value)}`, { signal });
+      const answer = await fetch(`${root}/search?q=${encodeURIComponent(input.value)}`, { signal });
       // The session is over: the page asks to sign in.
       return answer.redirected ? location.reload() : answer.text();
     };

@@ -50,7 +50,7 @@ test("an administrator signs in, sees the overview, and signs out: then the sess
   await page.waitForURL(/\/runs\?state=applied$/);
   await page.getByRole("link", { name: "Overview" }).click();
   expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe("Overview");
-  expect(await page.locator("main").textContent()).toMatch(/staff[^]*applied[^]*users \+3/);
+  expect(await page.getByRole("main").textContent()).toMatch(/staff[^]*applied[^]*users \+3/);
   expect(await window.accessibility()).toEqual([]);
   const cookies = await window.context.cookies();
   expect(cookies).toMatchObject([{ name: "JSESSIONID", httpOnly: true, sameSite: "Lax", path: "/" }]);
@@ -223,7 +223,7 @@ test("a daemon alone has the console on its own listener, for the accounts of it
   expect(await window.page.getByText("With an account of the target").count()).toBe(1);
   await window.signIn(name, password);
   await window.page.waitForURL(`${url}/`);
-  expect(await window.page.locator("main").textContent()).toMatch(/staff[^]*applied/);
+  expect(await window.page.getByRole("main").textContent()).toMatch(/staff[^]*applied/);
   // Tables and loads are with the service.
   await window.page.getByRole("link", { name: "Loads" }).click();
   await window.page.getByText("rollcall load FILE --table DATABASE.TABLE --target analytics").waitFor();
