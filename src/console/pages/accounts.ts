@@ -95,7 +95,7 @@ function tokenTable(now: number, tokens: readonly ListedToken[], token: Html, ac
       { label: "Last used", cell: ({ used }) => (used === undefined ? "never" : when(used, now)) },
       { label: "Expires", cell: ({ expires }) => when(expires, now) },
       {
-        label: "",
+        label: "Actions",
         kind: "tight",
         cell: ({ id, name }) =>
           html`<form method="post" action="${action}">
@@ -171,9 +171,9 @@ function columns({ now, visitor, token }: AccountsPage): Parameters<typeof table
       cell: ({ disabled }) => (disabled ? badge("bad", "failed", "disabled") : badge("good", "ok", "enabled")),
     },
     { label: "Last sign-in", cell: ({ signedIn }) => (signedIn === undefined ? "never" : when(signedIn, now)) },
-    { label: "Tokens", kind: "number", cell: ({ tokens: count }) => (count === 0 ? "" : String(count)) },
+    { label: "Tokens", kind: "number", cell: ({ tokens: count }) => (count === 0 ? false : String(count)) },
     { label: "Role", cell: (account) => roleForm(account, visitor, token) },
-    { label: "", cell: (account) => actionsOf(account, visitor, token) },
+    { label: "Actions", cell: (account) => actionsOf(account, visitor, token) },
   ];
 }
 
@@ -184,7 +184,7 @@ function roleForm({ id, name, via, role }: ListedAccount, visitor: Visitor, toke
     <select name="role" aria-label="Role of ${name}">
       ${roles.map((each) => html`<option ${each === role && html`selected`}>${each}</option>`)}
     </select>
-    <button type="submit" class="quiet" aria-label="Give ${name} this role">Change</button>
+    <button type="submit" class="quiet" aria-label="Change the role of ${name}">Change</button>
   </form>`;
 }
 
@@ -197,7 +197,7 @@ function actionsOf({ id, name, via, disabled }: ListedAccount, visitor: Visitor,
   return html`<form method="post" action="${at("/accounts", id)}" class="inline">
     ${token}
     ${!isOwn && (disabled ? button("enable", "Enable", `Enable ${name}`) : button("disable", "Disable", `Disable ${name}`))}
-    ${via === "account" && button("password", "New password", `Make a new password for ${name}`)}
+    ${via === "account" && button("password", "New password", `New password for ${name}`)}
     ${!isOwn && button("remove", "Remove", `Remove ${name}`)}
   </form>`;
 }

@@ -3,6 +3,7 @@ import { roles } from "#roles.ts";
 import { pluralize } from "#text.ts";
 import { empty, facts, notice } from "#console/components.ts";
 import { exactValue, html } from "#console/html.ts";
+import { mark } from "#console/icons.ts";
 import type { Html } from "#console/html.ts";
 import type { Choice } from "#console/accounts.ts";
 
@@ -32,7 +33,8 @@ export interface SignInPage {
 export function signIn(page: SignInPage): Html {
   const { next, choices, provider, problem } = page;
   return html`<section class="sign-in">
-    <h1>Sign in</h1>
+    <span class="brand">${mark}</span>
+    <h1>Sign in to Rollcall</h1>
     ${problem !== undefined && notice("bad", sentence(problem), true)}
     ${provider !== undefined && single(provider, next)} ${choices.length > 0 && withPassword(page)}
     ${
@@ -62,9 +64,7 @@ function withPassword({ next, choices, provider, username = "", of }: SignInPage
   const [only, ...others] = choices;
   const isFirst = provider === undefined || provider.problem !== undefined;
   return html`<form method="post" action="/sign-in">
-    <p class="quiet">
-      ${!isFirst && "Or with"}${isFirst && "With"} an account of ${others.length === 0 ? only?.label : "your choice"}.
-    </p>
+    ${others.length === 0 && html`<p class="quiet">${isFirst ? "With" : "Or with"} an account of ${only?.label}.</p>`}
     <input type="hidden" name="next" value="${exactValue(next)}" />
     ${
       others.length > 0 &&
