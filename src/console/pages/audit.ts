@@ -220,7 +220,7 @@ function what(entry: Sealed, isRun: (id: string) => boolean): Html {
   const { event, facts } = entry;
   const [text = event, ...details] = entryWords(entry);
   const runs = [facts["run"], facts["undoes"]].filter((id) => typeof id === "string").filter(isRun);
-  return html`<div>
+  return html`<div class="long">
     <bdi>${text}</bdi> ${runs.map((id) => html`<a href="${at("/runs", id)}" aria-label="Run ${id}">Run</a> `)}
     ${lines(details)}
   </div>`;

@@ -82,7 +82,7 @@ function syncSection(sync: ConnectedSync, page: ConnectionsPage): Html {
     card(each, [readFacts(sync, each, page.now), checkedFacts(each, page, check), isOnly && form]),
   );
   // What is well is closed where there are many.
-  const isOpen = page.syncs.length <= 3 || check !== undefined || to.check !== undefined || isWrong(standing);
+  const isOpen = page.syncs.length <= 3 || check !== undefined || isWrong(standing);
   return html`<details class="changes sync" id="${id}" data-row ${isOpen && html`open`}>
     <summary>
       <h2>${name(sync.sync)}</h2>
