@@ -50,7 +50,7 @@ export function overview(page: OverviewPage): Html {
   const { now, syncs, runs, loads } = page;
   if (syncs.length === 0)
     return html`<h1>Overview</h1>
-      ${loads !== undefined && serviceAlone(loads, now)} ${firstSteps}`;
+      ${firstSteps} ${loads !== undefined && serviceAlone(loads, now)}`;
   const matters = syncs.flatMap((sync) => mattersOf(sync, now)).sort((a, b) => a.rank - b.rank);
   return html`<h1 class="aloud">Overview</h1>
     <div class="overview">
