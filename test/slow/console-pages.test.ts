@@ -58,7 +58,7 @@ test("with the keyboard alone: sign in, look at a plan, approve it, watch it, fi
   await keyboard.press("Enter");
   await page.waitForURL("**text=hopper**");
   await keyboard.press("j");
-  expect(await focused()).toBe("grace");
+  await expect.poll(focused).toBe("Grace Hopper");
   await keyboard.press("Enter");
   await page.getByText("user of analytics").waitFor();
   // The search over everything leads there, too.
