@@ -48,7 +48,7 @@ function subcommands(text: string): string[] {
 }
 
 /** What a command prints for `--help`: nothing is run, so that nothing of what the program is composed of is needed. */
-async function helpOf(path: readonly string[]): Promise<string> {
+export async function helpOf(path: readonly string[]): Promise<string> {
   const write = process.stdout.write.bind(process.stdout);
   let text = "";
   process.stdout.write = (piece: string | Uint8Array): boolean => {

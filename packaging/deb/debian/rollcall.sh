@@ -1,0 +1,2 @@
+#!/bin/sh
+exec /usr/lib/rollcall/node /usr/lib/rollcall/bin/rollcall "$@"
