@@ -100,8 +100,12 @@ function programOf(main: string, env: NodeJS.ProcessEnv): Call {
     return { program: `node ${quoted(isNear ? path : main)}`, programAnywhere: `node ${quoted(main)}` };
   if (npm === "exec" && main.includes(join("node_modules", ".bin")))
     return { program: "npx rollcall", programAnywhere: "npx rollcall" };
-  // A shell finds it by its name.
-  if (basename(main) === main || env["PATH"]?.split(delimiter).includes(dirname(main)))
+  // A shell finds it by its name; what Debian's package puts there starts the last one.
+  if (
+    basename(main) === main ||
+    main === "/usr/lib/rollcall/bin/rollcall" ||
+    env["PATH"]?.split(delimiter).includes(dirname(main))
+  )
     return { program: basename(main), programAnywhere: basename(main) };
   return { program: quoted(isNear ? `.${sep}${path}` : main), programAnywhere: quoted(resolve(main)) };
 }
