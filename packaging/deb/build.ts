@@ -91,8 +91,11 @@ function dropInterpreter(path: string): void {
   writeFileSync(path, text.slice(text.indexOf("\n")));
 }
 
+function read(name: string): string {
+  return readFileSync(join(sources, name), "utf8");
+}
+
 function putFiles(stage: string): void {
-  const read = (name: string): string => readFileSync(join(sources, name), "utf8");
   const license = readFileSync(join(root, "LICENSE"), "utf8").trim().split("\n").slice(4);
   const indented = license.map((line) => (line.trim() === "" ? " ." : ` ${line}`)).join("\n");
   put(stage, "usr/bin/rollcall", read("rollcall.sh"), 0o755);

@@ -24,7 +24,8 @@ try {
   const installation = join(work, "installation");
   installPackage(join(work, `rollcall-${version}.tgz`), installation, architecture);
   mkdirSync(to, { recursive: true });
-  console.log(await buildDeb({ installation, node: fetchNode(work, architecture), architecture, to }));
+  const file = await buildDeb({ installation, node: fetchNode(work, architecture), architecture, to });
+  process.stdout.write(`${file}\n`);
 } finally {
   rmSync(work, { recursive: true, force: true });
 }
