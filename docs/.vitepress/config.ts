@@ -54,6 +54,7 @@ const contents: readonly { readonly text: string; readonly folder: string; reado
     folder: "docs/operations/",
     order: [
       "docs/operations/installation.md",
+      "docs/operations/upgrading.md",
       "docs/operations/containers.md",
       "docs/operations/platforms.md",
       "docs/operations/security.md",
