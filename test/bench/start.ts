@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { machine, mebibytes, median, seconds, table, wholeNumber } from "./measure.ts";
@@ -31,7 +31,7 @@ export async function start(args: readonly string[]): Promise<Figure[]> {
   try {
     const checkout: Way = { title: "checkout", call: [process.execPath, join(root, "bin/rollcall.js")] };
     const { ways, figures } =
-      values.release === undefined ? { ways: [], figures: [] } : released(values.release, folder);
+      values.release === undefined ? { ways: [], figures: [] } : released(resolve(values.release), folder);
     const empty = median(Array.from({ length: rounds }, () => time([process.execPath, "--eval", "0"], folder)));
     for (const { title, call } of [checkout, ...ways]) {
       const company = mkdtempSync(join(folder, "company-"));

@@ -207,7 +207,9 @@ describe("the package", () => {
       ),
     );
     expect(files.filter((file) => /test|fixtures/.test(file))).toEqual([]);
-    expect([...tops].filter((top) => !/^(?:bin|config|dist|packaging|src\/console|\*|LICENSE)/.test(top))).toEqual([]);
+    expect([...tops].filter((top) => !/^(?:bin|config|dist|packaging|site|src\/console|\*|LICENSE)/.test(top))).toEqual(
+      [],
+    );
   });
 
   test("says to an old Node.js what it needs", async () => {
