@@ -229,6 +229,8 @@ function filter({ target, type }) {
   );
 }
 document.addEventListener("input", filter);
+// Whoever presses Enter does not wait for it.
+document.addEventListener("submit", () => clearTimeout(filtering));
 document.addEventListener("change", filter);
 
 /** The columns that can be sorted get a button; what a person has sorted stays so when the page is brought up to date. */
