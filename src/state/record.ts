@@ -7,6 +7,7 @@ import type { LeavingCounts } from "#plan/departures.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
+import { nfc } from "#text.ts";
 
 /** The stages of a run, in order. A dry run ends after `preview`. */
 export type Stage = "read" | "list" | "plan" | "preview" | "apply" | "verify";
@@ -70,10 +71,22 @@ export interface Actor {
 
 /**
  * The person: equal for two actors that may be one. A name alone is none: `ada` of the provider is not the account `ada`.
- * Holders of the data folder name themselves, and prove nothing by it: all of them are one.
+ * Holders of the data folder name themselves, and prove nothing by it: all of them are one. Names count whatever their case:
+ * a target may take `Ada` and `ada` for one user, and only the name that was typed is known.
  */
 export function personOf({ via = "command line", name, id }: Actor): string {
-  return via === "command line" ? via : JSON.stringify([via, id ?? "", via === "oidc" ? "" : name]);
+  if (via === "command line") return via;
+  return JSON.stringify([via, id ?? "", via === "oidc" ? "" : foldedName(name)]);
+}
+
+/** Whether somebody may be who did something. Of a version before 0.3 only their name is known. */
+export function mayBe(somebody: Actor, done: Actor): boolean {
+  if (personOf(somebody) === personOf(done)) return true;
+  return done.via === undefined && foldedName(somebody.name) === foldedName(done.name);
+}
+
+function foldedName(name: string): string {
+  return nfc(name).trim().toLowerCase();
 }
 
 const viaWords: Readonly<Record<Via, string>> = {

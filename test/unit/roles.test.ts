@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { may, refusalOf } from "#roles.ts";
 import type { Action } from "#roles.ts";
-import { actorWords, personOf } from "#state/record.ts";
+import { actorWords, mayBe, personOf } from "#state/record.ts";
 
 const all: readonly Action[] = ["look", "decide", "override", "try rules", "manage accounts", "reload"];
 
@@ -41,6 +41,19 @@ test("a person is who they are at whoever vouches for them, not their name alone
   expect(personOf({ name: "ada", from: "command line", via: "command line" })).toBe(
     personOf({ name: "bob", from: "command line" }),
   );
+});
+
+test("the same name in another case is one person: a target may take both for one user", () => {
+  const typed = { name: "ada", from: "192.0.2.7", via: "target", id: "analytics" } as const;
+  for (const name of ["Ada", "ADA", " ada"]) expect(personOf({ ...typed, name })).toBe(personOf(typed));
+  expect(personOf({ ...typed, id: "reports" })).not.toBe(personOf(typed));
+});
+
+test("a record of before 0.3 has a name alone: everybody of that name may be the one", () => {
+  const old = { name: "ada", from: "192.0.2.7" };
+  expect(mayBe({ ...old, name: "Ada", via: "service" }, old)).toBe(true);
+  expect(mayBe({ ...old, name: "bob", via: "service" }, old)).toBe(false);
+  expect(mayBe({ ...old, via: "account" }, { ...old, via: "service" })).toBe(false);
 });
 
 test("who did it says how they signed in, once", () => {

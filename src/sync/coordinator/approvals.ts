@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { InputError } from "#errors.ts";
 import { concernsWhole } from "#plan/selection.ts";
 import type { Selection, Subject } from "#plan/selection.ts";
-import { isOpen, personOf } from "#state/record.ts";
+import { isOpen, mayBe, personOf } from "#state/record.ts";
 import type { Actor, Approvers, Decision, RunRecord } from "#state/record.ts";
 import type { SyncSettings } from "./context.ts";
 
@@ -34,26 +34,27 @@ export function approvalsFor(
   );
 }
 
+/** A selection in one form: two that are the same part of a plan are equal, and the whole plan is `{}`. */
+function partOf({ only, except, these, onlyCauses, exceptCauses }: Selection = {}): unknown {
+  const listed = (items: readonly string[] | undefined): string[] | undefined => items && [...new Set(items)].sort();
+  const left = (items: readonly string[] = []): string[] | undefined => (items.length === 0 ? undefined : listed(items));
+  const parts = {
+    only: listed(only),
+    except: left(except?.map(textOf)),
+    these: listed(these?.map(textOf)),
+    onlyCauses: listed(onlyCauses),
+    exceptCauses: left(exceptCauses),
+  };
+  return JSON.parse(JSON.stringify(parts));
+}
+
 function textOf({ kind, name }: Subject): string {
   return `${kind}:${name}`;
 }
 
-/** A selection without what is not set, and in an order of its own. */
-function partOf({ only, except, these, onlyCauses, exceptCauses }: Selection = {}): unknown {
-  return JSON.parse(
-    JSON.stringify({
-      only: only?.toSorted(),
-      except: except?.map(textOf).toSorted(),
-      these: these?.map(textOf).toSorted(),
-      onlyCauses: onlyCauses?.toSorted(),
-      exceptCauses: exceptCauses?.toSorted(),
-    }),
-  );
-}
-
-/** The person who asked for a run; undefined: a schedule did. */
-function requesterOf({ cause, by }: Pick<RunRecord, "cause" | "by">): string | undefined {
-  return cause === "demand" || cause === "undo" ? personOf(by) : undefined;
+/** Whether somebody may be the person who asked for a run; a schedule is nobody. */
+function hasAsked(somebody: Actor, { cause, by }: Pick<RunRecord, "cause" | "by">): boolean {
+  return (cause === "demand" || cause === "undo") && mayBe(somebody, by);
 }
 
 /**
@@ -68,7 +69,7 @@ export function objectionTo(
   const { id, approvers } = run;
   if (approvers === undefined) return undefined;
   const person = personOf(by);
-  if (approvers.notTheRequester && requesterOf(run) === person)
+  if (approvers.notTheRequester && hasAsked(by, run))
     return `${by.name} asked for the run ${id}: another person must approve it`;
   if (approvalsFor(run, selection).some((each) => personOf(each.by) === person))
     return `${by.name} has approved the run ${id} already: another person must approve it`;

@@ -82,6 +82,19 @@ describe("a plan that two people must approve", () => {
     await expect(approve(changed.id, { by: ada })).rejects.toThrow("it is rejected");
   });
 
+  test("counts everybody once, however they write the part that they approve", async () => {
+    const { approve, first } = await waiting({ people: 3, beyondLimits: 3, notTheRequester: false });
+    const [whole, listed] = [{ except: [], exceptCauses: [] }, { except: [], only: undefined }];
+    await approve(first.id, { by: ada, selection: whole });
+    await expect(approve(first.id, { by: ada, selection: whole })).rejects.toThrow("already");
+    await expect(approve(first.id, { by: ada, selection: listed })).rejects.toThrow("already");
+    const cyd = { kind: "user", name: "cyd" } as const;
+    await approve(first.id, { by: grace, selection: { except: [cyd, cyd] } });
+    await expect(approve(first.id, { by: grace, selection: { except: [cyd] } })).rejects.toThrow("already");
+    expect(await approve(first.id, { by: grace, selection: whole })).toMatchObject({ state: "pending" });
+    expect(await approve(first.id, { by: shell })).toMatchObject({ state: "applied", decisions: [{}, {}, {}] });
+  });
+
   test("waits again from the beginning where the last approval finds another target; approvals expire with it", async () => {
     const { approve, first, ahead, run } = await waiting();
     await approve(first.id, { by: ada });
@@ -131,6 +144,17 @@ test("whoever asks for a run, or for an undo, does not approve it", async () => 
   const undo = await (await coordinator.undo(run.id, { by: grace })).ended;
   await expect(approve(undo.id, { by: grace, overrides: ["deletes"] })).rejects.toThrow("grace asked for the run");
   expect(await approve(undo.id, { by: ada, overrides: ["deletes"] })).toMatchObject({ state: "applied" });
+});
+
+test("a run of before 0.3, of which only a name is known, is not approved by somebody of that name", async () => {
+  const { coordinator, approve } = await coordinated(staff, {
+    approvers: { people: 1, beyondLimits: 1, notTheRequester: true },
+  });
+  await staff.people("ann");
+  const by = { name: "ada", from: "192.0.2.1" };
+  const run = await (await coordinator.begin({ sync: "staff", cause: "demand", by })).ended;
+  await expect(approve(run.id, { by: ada })).rejects.toThrow("ada asked for the run");
+  expect(await approve(run.id, { by: grace })).toMatchObject({ state: "applied" });
 });
 
 test("two people for a plan beyond its limits, nobody for any other; both override the limit", async () => {
