@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { checkMay } from "#control/access.ts";
 import { generatePassword } from "#control/accounts.ts";
 import { Refusal } from "#control/answers.ts";
 import { digestOf } from "#control/sessions.ts";
 import { InputError } from "#errors.ts";
 import { roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
+import { checkMayManage } from "./accounts.ts";
 import { actorOf, formOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { tokenField } from "./layout.ts";
@@ -73,8 +73,12 @@ function addOwnPage(scope: FastifyInstance, { accounts: all }: AppOptions, send:
   );
 }
 
-function addAllPage(scope: FastifyInstance, { accounts: all }: AppOptions, send: Send): void {
+function addAllPage(scope: FastifyInstance, { accounts: all, connections }: AppOptions, send: Send): void {
   const { accounts, sessions } = all.own.options;
+  const permit = (request: FastifyRequest): void => {
+    const targets = connections.targets().map(({ name }) => name);
+    checkMayManage(visitorOf(request), targets);
+  };
   const show = async (request: FastifyRequest, reply: FastifyReply, done: Done = {}): Promise<FastifyReply> => {
     const visitor = visitorOf(request);
     const given = {
@@ -89,7 +93,7 @@ function addAllPage(scope: FastifyInstance, { accounts: all }: AppOptions, send:
   const change =
     (work: (request: FastifyRequest, form: URLSearchParams) => Promise<Done>) =>
     async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-      checkMay(visitorOf(request), "manage accounts");
+      permit(request);
       const done = await orProblem(reply, () => work(request, formOf(request)));
       // A password is shown once; everything else may be asked for again.
       if (Object.keys(done).length === 0) return reply.redirect("/accounts", 303);
@@ -97,7 +101,7 @@ function addAllPage(scope: FastifyInstance, { accounts: all }: AppOptions, send:
     };
 
   scope.get("/accounts", (request, reply) => {
-    checkMay(visitorOf(request), "manage accounts");
+    permit(request);
     return show(request, reply);
   });
   scope.post(

@@ -70,6 +70,20 @@ export function checkMayDecide(visitor: Visitor, of: string, action: Action = "d
     throw new Refusal(403, `${visitor.name} is a user of the target ${visitor.target}; this is about the target ${of}`);
 }
 
+/**
+ * Accounts may do something at every target: whoever is of one target alone would give themselves the others.
+ * @param targets those of the configuration. @throws {Refusal} 403
+ */
+export function checkMayManage(visitor: Visitor, targets: readonly string[]): void {
+  checkMay(visitor, "manage accounts");
+  const { name, target } = visitor;
+  if (target !== undefined && targets.some((each) => each !== target))
+    throw new Refusal(
+      403,
+      `${name} is a user of the target ${target}, and accounts are for all targets; sign in with an account of Rollcall`,
+    );
+}
+
 /** An account among all. */
 export function accountOf({ via, id = "", name }: Pick<Visitor, "via" | "id" | "name">): string {
   return JSON.stringify([via, id, name]);

@@ -103,7 +103,7 @@ export function addConsole(
   const { viewers, publicUrl = "", oidc } = settings;
   const foreign =
     host.accounts === undefined ? targetAccounts({ ...targets, viewers }) : serviceAccounts(host.accounts, viewers);
-  const secure = host.accounts?.secure === true || (oidc !== undefined && publicUrl.startsWith("https:"));
+  const secure = host.accounts?.secure === true || publicUrl.startsWith("https:");
   const provider = oidc && new Oidc(oidc, publicUrl);
   const accounts = new AllAccounts(new OwnAccounts({ ...own, oidc: provider, secure }), foreign);
   const { loads, pinboards } = host;
@@ -113,7 +113,7 @@ export function addConsole(
 }
 
 async function openApp(app: FastifyInstance, options: AppOptions): Promise<void> {
-  const { version, log, accounts, control, loads } = options;
+  const { version, log, control, loads } = options;
   if (!app.hasRequestDecorator("cookies")) await app.register(cookie);
   await app.register(helmet, {
     contentSecurityPolicy: { useDefaults: false, directives: policy },
@@ -182,7 +182,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
   addDocuments(app);
   const pages = addSession(app, options, send);
   await app.register(async (scope) => {
-    protect(scope, accounts, send);
+    protect(scope, options, send);
     addPages(scope, options, send);
     addPlanPages(scope, options, send);
     addAuditPages(scope, options, send);
@@ -330,13 +330,14 @@ function addSession(app: FastifyInstance, { accounts, log }: AppOptions, send: S
 }
 
 /** What every page needs: a session, of somebody who may look; and to change something, the token of its forms. */
-function protect(scope: FastifyInstance, accounts: AllAccounts, send: Send): void {
+function protect(scope: FastifyInstance, { accounts, publicUrl }: AppOptions, send: Send): void {
+  const root = rootOf(publicUrl);
   scope.addHook("onRequest", async (request, reply) => {
     const visitor = await accounts.find(request, isUse(request));
     if (visitor === undefined) {
       // A part of a page would show the sign-in in the middle of it.
       if (request.headers["hx-request"] !== undefined) return reply.code(401).header("hx-refresh", "true").send();
-      return reply.redirect(`/sign-in${afterwards(request)}`, 303);
+      return reply.redirect(`/sign-in${afterwards(request, root)}`, 303);
     }
     request.visitor = visitor;
     return undefined;
@@ -374,12 +375,15 @@ function isUse({ headers, routeOptions }: FastifyRequest): boolean {
 }
 
 /** Where to go after signing in: the page that was asked for, or the one with the form that was sent. */
-function afterwards({ method, url, headers }: FastifyRequest): string {
-  if (method === "GET") return url === "/" ? "" : `?${new URLSearchParams({ next: url }).toString()}`;
+function afterwards(request: FastifyRequest, root: string): string {
+  const { url, headers } = request;
+  if (isReading(request)) return url === "/" ? "" : `?${new URLSearchParams({ next: url }).toString()}`;
   if (url === "/sign-out") return "";
   const { referer = "" } = headers;
   const form = URL.canParse(referer) ? new URL(referer) : undefined;
-  const next = form === undefined ? url : form.pathname + form.search;
+  const shown = form?.pathname ?? "";
+  const path = shown.startsWith(`${root}/`) ? shown.slice(root.length) : shown;
+  const next = form === undefined ? url : path + form.search;
   return `?${new URLSearchParams({ next, unsent: "yes" }).toString()}`;
 }
 

@@ -149,8 +149,10 @@ export class Oidc {
     const provider = await this.#provider();
     try {
       const tokens = await client.refreshTokenGrant(provider, refreshToken);
-      const claims = tokens.claims() ?? { sub };
-      if (claims.sub !== sub) return undefined;
+      const claims = tokens.claims();
+      if ((claims?.sub ?? sub) !== sub) return undefined;
+      // Then nothing says which groups they have now.
+      if (claims === undefined && provider.serverMetadata().userinfo_endpoint === undefined) return undefined;
       return await this.#vouched(provider, tokens, { refreshToken, idToken, sid, sub });
     } catch (error) {
       const failure = this.#failure(error, "has ended the session");
@@ -322,7 +324,10 @@ export function roleOf(
     const wanted = options.roles[role];
     if (wanted === undefined) return false;
     if (wanted.claim === undefined && wanted.values.includes("*")) return true;
-    const has = valuesOf(claims, wanted.claim ?? options.groups) ?? [];
+    const claim = wanted.claim ?? options.groups;
+    // Anybody may write any address into their profile: the provider says that nobody has proved it.
+    if (claim === "email" && String(claims["email_verified"]) === "false") return false;
+    const has = valuesOf(claims, claim) ?? [];
     return wanted.values.some((value) => has.includes(value));
   });
 }

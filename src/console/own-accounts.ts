@@ -82,13 +82,13 @@ export class OwnAccounts implements Accounts {
   async #findCurrent(token: string, isUse: boolean): Promise<Found<Session> | undefined> {
     const { sessions } = this.options;
     const found = await sessions.find(token, isUse);
-    if (found === undefined || !this.#isDue(found)) return this.#ofProvider(found);
+    if (found === undefined || !this.#isDue(found)) return found;
     const { digest } = found.proof;
     // A refresh token is good for one use: whoever comes second finds what the first has got.
     return this.#renewals(digest, () =>
       this.options.lease.whileClaimed(`session ${digest}`, async () => {
         const current = await sessions.find(token, isUse);
-        if (current === undefined || !this.#isDue(current)) return this.#ofProvider(current);
+        if (current === undefined || !this.#isDue(current)) return current;
         return (await this.#renew(token, current)) ? sessions.find(token, isUse) : undefined;
       }),
     );
@@ -98,16 +98,10 @@ export class OwnAccounts implements Accounts {
     return provider !== undefined && Date.parse(provider.until) <= Date.now();
   }
 
-  /** Without the provider of the configuration, its people are nobody. */
-  #ofProvider(found: Found<Session> | undefined): Found<Session> | undefined {
-    const issuer = found?.account.subject?.issuer;
-    return issuer === undefined || issuer === this.options.oidc?.issuer ? found : undefined;
-  }
-
   /** @returns whether the session goes on */
   async #renew(token: string, { account, proof }: Found<Session>): Promise<boolean> {
     const { oidc, sessions, accounts } = this.options;
-    if (proof.provider === undefined || this.#ofProvider({ account, proof }) === undefined) return false;
+    if (proof.provider === undefined) return false;
     const before: ProviderSession = unsealed(token, proof.provider);
     try {
       const vouched = await oidc?.renew(before, account.subject?.sub ?? "");

@@ -289,16 +289,15 @@ function localOf({ accounts }: Access, name: string): Account | undefined {
   return accounts.find((each) => each.via === "account" && folded(each.name) === folded(name));
 }
 
-/** @param key a name, or an id. @throws {InputError} there is none, or several people of the provider have the name */
+/** @param key a name, or an id. @throws {InputError} there is none, or several people have the name */
 function chosen(access: Access, key: string): Account {
   const byId = access.accounts.find(({ id }) => id === key);
-  const found = byId ?? localOf(access, key);
-  if (found !== undefined) return found;
-  const people = access.accounts.filter(({ via, name }) => via === "oidc" && folded(name) === folded(key));
+  const people = byId === undefined ? access.accounts.filter(({ name }) => folded(name) === folded(key)) : [byId];
   const [only, ...others] = people;
+  // Whoever disables one and means the other leaves a thief signed in.
   if (others.length > 0)
-    throw new InputError(`the OpenID provider has several people of the name ${key}: use an id`, {
-      problems: people.map(({ id, subject }) => `${id}: ${subject?.sub}`),
+    throw new InputError(`several people have the name ${key}: use an id`, {
+      problems: people.map(({ id, subject }) => `${id}: ${subject === undefined ? "the account" : subject.sub}`),
     });
   if (only === undefined) throw new InputError(`there is no account ${key}`);
   return only;

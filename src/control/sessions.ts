@@ -31,11 +31,14 @@ export interface Found<Proof> {
 /** The console's sessions, and the tokens of the command line. Both are known by digests, which are useless to a reader. */
 export class Sessions {
   readonly #context: AccountsContext;
+  readonly #issuer: string | undefined;
   /** By digest: the last use, in epoch milliseconds, until it is written. */
   readonly #used = new Map<string, number>();
 
-  constructor(context: AccountsContext) {
+  /** @param issuer of the OpenID provider of the configuration: people of any other, and of none, are nobody */
+  constructor(context: AccountsContext, issuer?: string) {
     this.#context = context;
+    this.#issuer = issuer;
   }
 
   /** Opens a session. @returns its token, for the cookie */
@@ -64,7 +67,7 @@ export class Sessions {
     const access = await this.#context.access.read();
     const session = access.sessions.find((each) => each.digest === digest);
     const account = access.accounts.find(({ id }) => id === session?.account);
-    if (session === undefined || account === undefined || account.disabled || this.#hasEnded(session)) return undefined;
+    if (session === undefined || !this.#maySignIn(account) || this.#hasEnded(session)) return undefined;
     if (isUse)
       await this.#use(session.digest, session.used, (used) => (all) => ({
         ...all,
@@ -109,8 +112,11 @@ export class Sessions {
           .filter(({ subject }) => subject?.issuer === issuer && (sub === undefined || subject.sub === sub))
           .map((each) => each.id),
       );
+      // Of a session that the provider has given no name, only the person is known: it may be the one that is meant.
       const isMeant = ({ account, provider }: Session): boolean =>
-        provider !== undefined && people.has(account) && (sid === undefined || provider.sid === sid);
+        provider !== undefined &&
+        people.has(account) &&
+        (sid === undefined || provider.sid === sid || (sub !== undefined && provider.sid === undefined));
       const sessions = access.sessions.filter((each) => !isMeant(each));
       const logouts = Object.fromEntries([...known, [id, timestamp(now + logoutsRemembered)]]);
       return [{ ...access, sessions, logouts }, access.sessions.length - sessions.length];
@@ -153,7 +159,7 @@ export class Sessions {
     const access = await this.#context.access.read();
     const token = access.tokens.find((each) => each.digest === digest);
     const account = access.accounts.find(({ id }) => id === token?.account);
-    if (token === undefined || account === undefined || account.disabled) return undefined;
+    if (token === undefined || !this.#maySignIn(account)) return undefined;
     if (Date.parse(token.expires) <= this.#now()) return undefined;
     await this.#use(token.digest, token.used ?? token.created, (used) => (all) => ({
       ...all,
@@ -198,6 +204,11 @@ export class Sessions {
 
   #change(work: (access: Access) => Access): Promise<void> {
     return this.#context.access.change((access) => [work(access), undefined]);
+  }
+
+  #maySignIn(account: Account | undefined): account is Account {
+    if (account === undefined || account.disabled) return false;
+    return account.subject === undefined || account.subject.issuer === this.#issuer;
   }
 
   #hasEnded({ digest, opened, used }: Session): boolean {

@@ -3,8 +3,8 @@ import { Sessions } from "#control/sessions.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
 import { FolderAccess } from "#state/folder/access.ts";
 
-/** Accounts and sessions of a folder, and what the audit log gets of them. @param now in epoch milliseconds */
-export function accountsIn(folder: string, now?: () => number) {
+/** Accounts and sessions of a folder, and what the audit log gets of them. @param now in epoch milliseconds. @param issuer of the OpenID provider */
+export function accountsIn(folder: string, now?: () => number, issuer?: string) {
   const recorded: AuditEntry[] = [];
   const audit = {
     append: async (entry: AuditEntry): Promise<void> => {
@@ -12,5 +12,5 @@ export function accountsIn(folder: string, now?: () => number) {
     },
   };
   const context = { access: new FolderAccess(folder), audit, ...(now && { now }) };
-  return { accounts: new Accounts(context), sessions: new Sessions(context), recorded };
+  return { accounts: new Accounts(context), sessions: new Sessions(context, issuer), recorded };
 }

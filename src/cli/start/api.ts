@@ -91,7 +91,8 @@ export class DaemonApi {
     this.#addConsole = addConsole;
     this.#plans = new RunPlans(new Plans(state.files), join(daemonFolder(configuration), "work", "spill"));
     this.#accounts = new Accounts(store);
-    this.#sessions = new Sessions(store);
+    const { console: settings } = configuration;
+    this.#sessions = new Sessions(store, settings === false ? undefined : settings.oidc?.issuer);
     this.#control = new Control({
       token: this.#token,
       accounts: this.#accounts,

@@ -35,17 +35,19 @@ export function approvalsFor(
 }
 
 /** A selection in one form: two that are the same part of a plan are equal, and the whole plan is `{}`. */
-function partOf({ only, except, these, onlyCauses, exceptCauses }: Selection = {}): unknown {
-  const listed = (items: readonly string[] | undefined): string[] | undefined => items && [...new Set(items)].sort();
-  const left = (items: readonly string[] = []): string[] | undefined => (items.length === 0 ? undefined : listed(items));
+function partOf({ only, except = [], these, onlyCauses, exceptCauses = [] }: Selection = {}): unknown {
   const parts = {
     only: listed(only),
-    except: left(except?.map(textOf)),
+    except: except.length === 0 ? undefined : listed(except.map(textOf)),
     these: listed(these?.map(textOf)),
     onlyCauses: listed(onlyCauses),
-    exceptCauses: left(exceptCauses),
+    exceptCauses: exceptCauses.length === 0 ? undefined : listed(exceptCauses),
   };
   return JSON.parse(JSON.stringify(parts));
+}
+
+function listed(items: readonly string[] | undefined): readonly string[] | undefined {
+  return items && [...new Set(items)].toSorted();
 }
 
 function textOf({ kind, name }: Subject): string {

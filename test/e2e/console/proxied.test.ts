@@ -82,6 +82,13 @@ test("behind a proxy with a path of its own and another Host, everything leads b
       body: "username=admin&password=wrong",
     });
   expect((await send(origin)).status).toBe(401);
+  // Somebody whose session has ended comes back to the page with the form that they sent.
+  const ended = await fetch(`${proxy.url}/runs/x/approve`, {
+    method: "POST",
+    redirect: "manual",
+    headers: { origin, referer: `${proxy.url}/runs/x/approve?only=create` },
+  });
+  expect(ended.headers.get("location")).toBe("/rollcall/sign-in?next=%2Fruns%2Fx%2Fapprove%3Fonly%3Dcreate&unsent=yes");
   const refused = await send("http://elsewhere.example.com");
   expect([refused.status, refused.headers.get("content-type")]).toEqual([403, "text/html; charset=utf-8"]);
   expect(await refused.text()).toContain("the request comes from a page of another site");

@@ -193,8 +193,11 @@ describe("accounts", () => {
       "account administrator",
       "oidc viewer",
     ]);
-    // The command line means the account; the person is named by the id.
-    await accounts.change("kim", { disabled: true }, by);
+    // Whoever disables one of them by the name might mean the other.
+    await expect(accounts.change("Kim", { disabled: true }, by)).rejects.toThrow("several people have the name Kim");
+    await expect(accounts.remove("kim", by)).rejects.toThrow("use an id");
+    const { id: local = "" } = (await accounts.list()).find(({ via }) => via === "account") ?? {};
+    await accounts.change(local, { disabled: true }, by);
     expect(await accounts.find(person.id)).not.toHaveProperty("disabled");
     await expect(accounts.change(person.id, { role: "administrator" }, by)).rejects.toThrow("the OpenID provider");
     expect(await accounts.vouched({ subject, name: "Kim K", role: "approver" })).toMatchObject({
@@ -204,5 +207,38 @@ describe("accounts", () => {
     });
     await accounts.change(person.id, { disabled: true }, by);
     await expect(accounts.vouched({ subject, name: "kim", role: "viewer" })).rejects.toThrow("is disabled in Rollcall");
+  });
+
+  test("people of a provider that the configuration no longer has are nobody, with a session and with a token", async () => {
+    const at = join(folder, "moved");
+    const issuer = "https://login.example.com";
+    const { accounts, sessions } = accountsIn(at, () => now, issuer);
+    const person = await accounts.vouched({ subject: { issuer, sub: "1" }, name: "kim", role: "administrator" });
+    const session = await sessions.open(person.id);
+    const token = await sessions.createToken(person, "laptop", by);
+    expect(await sessions.find(session, false)).toMatchObject({ account: { name: "kim" } });
+    expect(await sessions.findToken(token)).toMatchObject({ account: { name: "kim" } });
+    for (const other of [undefined, "https://other.example.com"]) {
+      const later = accountsIn(at, () => now, other).sessions;
+      expect([await later.find(session, false), await later.findToken(token)]).toEqual([undefined, undefined]);
+    }
+  });
+
+  test("a logout of the provider ends the session that it names, and those of the person that have no name", async () => {
+    const issuer = "https://login.example.com";
+    const { accounts, sessions } = accountsIn(join(folder, "logout"), () => now, issuer);
+    const person = await accounts.vouched({ subject: { issuer, sub: "1" }, name: "kim", role: "viewer" });
+    const other = await accounts.vouched({ subject: { issuer, sub: "2" }, name: "ada", role: "viewer" });
+    const open = (id: string, sid?: string) =>
+      sessions.open(id, { until: now + 1_000_000_000, sid, idToken: "", refreshToken: undefined });
+    const all = [await open(person.id, "s1"), await open(person.id, "s2"), await open(person.id), await open(other.id)];
+    const lasting = async () => Promise.all(all.map(async (each) => (await sessions.find(each, false)) !== undefined));
+    expect(await sessions.endOfProvider({ id: "1", issuer, sid: "s3" })).toBe(0);
+    expect(await sessions.endOfProvider({ id: "2", issuer, sub: "1", sid: "s1" })).toBe(2);
+    expect(await lasting()).toEqual([false, true, false, true]);
+    await expect(sessions.endOfProvider({ id: "2", issuer, sub: "1" })).rejects.toThrow("taken before");
+    expect(await sessions.endOfProvider({ id: "3", issuer: "https://other.example.com", sub: "1" })).toBe(0);
+    expect(await sessions.endOfProvider({ id: "4", issuer, sub: "1" })).toBe(1);
+    expect(await lasting()).toEqual([false, false, false, true]);
   });
 });

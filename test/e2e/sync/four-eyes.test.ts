@@ -84,7 +84,10 @@ describe("a plan that two people must approve", () => {
 
   test("counts everybody once, however they write the part that they approve", async () => {
     const { approve, first } = await waiting({ people: 3, beyondLimits: 3, notTheRequester: false });
-    const [whole, listed] = [{ except: [], exceptCauses: [] }, { except: [], only: undefined }];
+    const [whole, listed] = [
+      { except: [], exceptCauses: [] },
+      { except: [], only: undefined },
+    ];
     await approve(first.id, { by: ada, selection: whole });
     await expect(approve(first.id, { by: ada, selection: whole })).rejects.toThrow("already");
     await expect(approve(first.id, { by: ada, selection: listed })).rejects.toThrow("already");

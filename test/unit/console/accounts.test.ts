@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
-import { targetAccounts } from "#console/accounts.ts";
+import { checkMayManage, targetAccounts } from "#console/accounts.ts";
 import { layout } from "#console/layout.ts";
 import { html } from "#console/html.ts";
 
@@ -34,6 +34,15 @@ test("a session of a daemon alone ends after three hours without a use: what a p
   expect(await accounts.find(used, false)).toMatchObject({ name: "ada", role: "administrator", via: "target" });
   // It is gone, whoever asks now.
   expect(await accounts.find(left, true)).toBeUndefined();
+});
+
+test("an administrator of one target among several makes no accounts, which would be for all", () => {
+  const ada = { name: "ada", address: "192.0.2.7", token: "t", via: "target", role: "administrator" } as const;
+  const check = (target: string | undefined) => () => checkMayManage({ ...ada, target }, ["analytics", "reports"]);
+  expect(check("analytics")).toThrow("ada is a user of the target analytics, and accounts are for all targets");
+  expect(check(undefined)).not.toThrow();
+  expect(() => checkMayManage({ ...ada, target: "analytics" }, ["analytics"])).not.toThrow();
+  expect(() => checkMayManage({ ...ada, role: "approver" }, [])).toThrow("needs the role administrator");
 });
 
 test("a live page says that it asks by itself", () => {

@@ -19,6 +19,10 @@ test.each([
   [{ realm_access: { roles: ["identity"] }, email: "kim@example.com" }, "administrator"],
   [{ realm_access: { roles: ["Identity", "identity "] }, email: ["kim@example.com.evil"] }, "viewer"],
   [{ realm_access: null, email: null }, "viewer"],
+  // An address that nobody has proved gives nothing.
+  [{ email: "kim@example.com", email_verified: false }, "viewer"],
+  [{ email: "kim@example.com", email_verified: "false" }, "viewer"],
+  [{ email: "kim@example.com", email_verified: true }, "administrator"],
 ])("claims %j give the role %s", (claims, role) => {
   expect(roleOf(claims, options)).toBe(role);
 });
