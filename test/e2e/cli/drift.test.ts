@@ -40,7 +40,7 @@ test("causes select what show shows and what approve applies", async () => {
   const pending = await latest();
   const shown = await command("show", pending);
   expect(shown.stdout).toContain("gone from company: zoe");
-  expect(shown.stdout).toContain('name changed from "Grace" to "Rear Admiral" (company): grace');
+  expect(shown.stdout).toContain('name changed from "Grace Hopper" to "Rear Admiral Hopper" (company): grace');
   const [, id = ""] = /(c\d)\s+1 user\s+gone/.exec(shown.stdout) ?? [];
   const filtered = await command("show", pending, "--cause", id, "--json");
   expect(JSON.parse(filtered.stdout).plan.changes).toMatchObject([{ action: "delete", name: "zoe", causes: [id] }]);

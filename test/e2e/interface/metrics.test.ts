@@ -137,12 +137,3 @@ describe("who may read them", () => {
     expect((await call(at(open.url))).status).toBe(200);
   });
 });
-
-test("a scrape is no line of the log", async () => {
-  await using quiet = await startService();
-  await scrape(quiet.url);
-  await call(`${quiet.url}/nowhere`);
-  const { stdout } = await quiet.stop();
-  expect(stdout).toContain("/nowhere");
-  expect(stdout).not.toContain("/metrics");
-});
