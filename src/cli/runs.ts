@@ -145,11 +145,12 @@ const longestNote = 100;
 /** The last column: what a person wants to know next. */
 function noteOf(run: RunRecord, now: number): string {
   const { state, error, expiresAt, foundAgain, undoes, decisions, caution, sameAs, leaving } = run;
-  const decision = decisions.at(-1);
+  const last = decisions.at(-1)?.decision;
+  const deciders = new Set(decisions.filter(({ decision }) => decision === last).map(({ by }) => by.name));
   const parts = [
     ...(state === "pending" && expiresAt !== undefined ? [`expires ${relatively(expiresAt, now)}`] : []),
     ...(state === "pending" && caution !== undefined ? [caution] : []),
-    ...(decision === undefined ? [] : [`${decision.decision} by ${decision.by.name}`]),
+    ...(last === undefined ? [] : [`${last} by ${[...deciders].join(", ")}`]),
     ...(leaving === undefined ? [] : [leavingWords(leaving, run.state === "held")]),
     ...(undoes === undefined ? [] : [`undoes ${undoes}`]),
     ...(run.for === undefined ? [] : [`only ${run.for.join(", ")}`]),

@@ -13,7 +13,7 @@ import { isAlive } from "#files/durable.ts";
 import { leavingWords } from "#plan/render/shared.ts";
 import { painter } from "#plan/render/text.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
-import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { limitsToOverride } from "#sync/coordinator/refusals.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import { isOpen, standingsOf, stateName } from "#state/record.ts";
 import type { Standing, SyncStatus } from "#state/record.ts";
@@ -159,7 +159,7 @@ function attentionLines(standing: Standing, now: number): string[] {
     const { id, state, counts, expiresAt } = run;
     const what = counts === undefined ? "" : `: ${verdictOnPlan(run)}`;
     const until = expiresAt === undefined ? "" : ` (expires ${relatively(expiresAt, now)})`;
-    const beyond = state === "held" ? trippedLimits(run) : [];
+    const beyond = limitsToOverride(run);
     lines.push(
       `${sync}: run ${id} ${state === "held" ? `is ${stateOf(run)}` : "waits for approval"}${approvalsWords(run) === undefined ? "" : ` (${approvalsWords(run)})`}${what}${until}`,
       `  ${command("show", id)}`,

@@ -10,7 +10,7 @@ import type { Filter } from "#plan/stored.ts";
 import { formatName, pluralize } from "#text.ts";
 import { exactly, forCaller, lasting, relatively } from "#times.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
-import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { limitsToOverride } from "#sync/coordinator/refusals.ts";
 import { isOpen, runDocument, stateName } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "#state/run-text.ts";
@@ -172,7 +172,7 @@ function stageLine({ stage, milliseconds, records }: RunRecord["stages"][number]
 export function possibilities(run: RunRecord): string[] {
   const { id, sync, state, kept } = run;
   if (isOpen(run)) {
-    const beyond = run.state === "held" ? trippedLimits(run) : [];
+    const beyond = limitsToOverride(run);
     const override = beyond.length === 0 ? [] : ["--override", beyond.join(",")];
     return [command("approve", id, ...override), command("reject", id, "--reason", "…")];
   }

@@ -6,7 +6,7 @@ import { capitalized, isEmpty, leavingWords, nameLimits, totalsOf } from "#plan/
 import { isPart } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { PlanDifferences } from "#plan/stored.ts";
-import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { limitsToOverride, trippedLimits } from "#sync/coordinator/refusals.ts";
 import { approvalsFor } from "#sync/coordinator/approvals.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -38,11 +38,11 @@ export interface ApprovePage extends DecisionPage {
 export function approve({ now, run, token, selection, counts, noOverrides }: ApprovePage): Html {
   const { id, digest = "", target, leaving } = run;
   const part = isPart(selection);
-  const names = part || run.state === "held" ? trippedLimits(run) : [];
+  const names = part ? trippedLimits(run) : limitsToOverride(run);
   // Nothing changes yet: what is decided about is that they are really gone.
   const isAccepted =
     !part && leaving !== undefined && isEmpty(counts) && names.some((limit) => /^(?:shrink|min)/.test(limit));
-  const beyond = run.limits.filter(({ limit, tripped, overridden }) => tripped && !overridden && names.includes(limit));
+  const beyond = run.limits.filter(({ limit, tripped }) => tripped && names.includes(limit));
   const count = changes(counts);
   const mustOverride = beyond.length > 0 && !part && noOverrides !== undefined;
   const needed = run.approvers?.people ?? 1;

@@ -5,6 +5,7 @@ import type { Journal } from "#state/store.ts";
 import { hasSucceeded, isOpen, isUnfinished, lastReads, without } from "#state/record.ts";
 import type { RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import type { RunResult } from "#sync/context.ts";
+import { approvalsFor, objectionTo } from "./approvals.ts";
 import { timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 
@@ -35,12 +36,23 @@ export function finish(context: FinishContext, run: RunRecord): Promise<RunRecor
       expectations,
       seal,
       approvers,
+      approvals: approvalsWith(run, { ...twin, approvers }),
       ...errorOf(run, twin.id),
       foundAgain,
     };
     const same = without(run, ["expiresAt", "heldBy", "error", "approvals", "approvers"]);
     return write(context, { ...same, state: "superseded", sameAs: twin.id, endedAt: at, kept: false }, [again]);
   });
+}
+
+/**
+ * Whoever has named the plan of a run by its digest has approved it, where it waits already, too. The last approval is not given so: it applies
+ * the plan.
+ */
+function approvalsWith({ approvals: more = [] }: RunRecord, twin: RunRecord): RunRecord["approvals"] {
+  const counted = more.filter(({ by }) => objectionTo(twin, by) === undefined);
+  const isLast = approvalsFor(twin, undefined).length + counted.length >= (twin.approvers?.people ?? 1);
+  return counted.length === 0 || isLast ? twin.approvals : [...(twin.approvals ?? []), ...counted];
 }
 
 /** Marks the runs as expired that nobody has approved in time. Call it in the queue of decisions. */

@@ -15,6 +15,15 @@ export function trippedLimits({ limits, waiting }: RunRecord): LimitCheck["limit
   return [...new Set(tripped.filter((limit) => waiting.length === 0 || concernsWhole(limit)))];
 }
 
+/**
+ * The limits that whoever approves the plan of a waiting run must override: those that hold it, and those that the first of several people
+ * has overridden, because a limit is overridden only if all of them do.
+ */
+export function limitsToOverride(run: RunRecord): LimitCheck["limit"][] {
+  if (run.state === "held") return trippedLimits(run);
+  return [...new Set(run.limits.filter(({ tripped, overridden }) => tripped && overridden).map(({ limit }) => limit))];
+}
+
 export function notOpen({ id, state, heldBy, endedAt, sameAs }: RunRecord, what: "approved" | "rejected"): InputError {
   if (state === "no change") {
     const to = what === "approved" ? "approve" : "reject";
@@ -52,10 +61,10 @@ export function checkApprovable(run: RunRecord, { digest, overrides = [], select
     throw new InputError(
       `the run ${id} has no cause ${quote(unknown)}; ${known.length === 0 ? "it names none" : `it has ${known.join(", ")}`}`,
     );
-  const beyond = run.state === "held" && !isPart(selection) ? trippedLimits(run) : [];
+  const beyond = isPart(selection) ? [] : limitsToOverride(run);
   if (beyond.some((limit) => !overrides.includes(limit)))
     throw new InputError(
-      `the run ${id} is held by limits; approve it despite them: \`${command("approve", id, "--override", beyond.join(","))}\``,
+      `the run ${id} is ${run.state === "held" ? "held by" : "beyond its"} limits; approve it despite them: \`${command("approve", id, "--override", beyond.join(","))}\``,
     );
 }
 

@@ -124,10 +124,15 @@ describe("a plan that two people must approve", () => {
   });
 
   test("is not applied by one who names its digest: that is the first approval", async () => {
-    const { coordinator, approve, first } = await waiting();
+    const { coordinator, approve, first, find } = await waiting();
     const request = { sync: "staff", cause: "demand", by: ada, digest: first.digest?.slice(0, 12) ?? "" } as const;
-    // It is the plan that waits already.
-    expect(await (await coordinator.begin(request)).ended).toMatchObject({ state: "superseded", sameAs: first.id });
+    // It is the plan that waits already: once, and not as the last one, which would have to apply it.
+    for (const by of [ada, ada, grace]) {
+      const ended = await (await coordinator.begin({ ...request, by })).ended;
+      expect(ended).toMatchObject({ state: "superseded", sameAs: first.id });
+      expect(find(first.id)).toMatchObject({ state: "pending", approvals: [{ by: ada, digest: first.digest }] });
+      expect(find(first.id)?.approvals).toHaveLength(1);
+    }
     await coordinator.reject(first.id, { by: grace });
     const run = await (await coordinator.begin(request)).ended;
     expect(run).toMatchObject({ state: "pending", decisions: [], approvals: [{ by: ada, digest: first.digest }] });
@@ -188,6 +193,7 @@ test("two people for a plan beyond its limits, nobody for any other; both overri
   const shared = await (await coordinator.begin(request)).ended;
   expect(shared).toMatchObject({ state: "pending", approvers: { people: 2 }, approvals: [{ by: ada }] });
   expect(await staff.users()).toContain("bob");
+  await expect(approve(shared.id, { by: grace })).rejects.toThrow("is beyond its limits; approve it despite them");
   expect(await approve(shared.id, { by: grace, overrides: ["deletes"] })).toMatchObject({ state: "applied" });
   expect(await staff.users()).not.toContain("bob");
 });
