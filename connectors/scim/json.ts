@@ -1,4 +1,4 @@
-import { deepest, mostValues, tooDeep, tooManyValues } from "#bounds.ts";
+import { deepest, mostValues, tooDeep, tooManyValues } from "#input-bounds.ts";
 import { TokenizerError, Tokenizer, TokenParser, TokenParserError, TokenType } from "@streamparser/json";
 import type { ParsedElementInfo, ParsedTokenInfo } from "@streamparser/json";
 

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
-import { givenPassword } from "./password.ts";
+import { givenPassword } from "./password-prompt.ts";
 import type { Runner } from "./runner.ts";
 import { prompts } from "#cli/init/answers.ts";
 import { presenceAt } from "#control/client.ts";

@@ -1,66 +1,42 @@
-import { readFileSync } from "node:fs";
-import { InputError, messageOf } from "#errors.ts";
-import type { Output } from "#daemon/output.ts";
-import { conceal } from "#redact.ts";
-import { prompts } from "#cli/init/answers.ts";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { resetPassword } from "#client/sql.ts";
+import { command } from "#commands.ts";
+import { interruptMessages } from "#daemon/context.ts";
+import type { Context } from "#daemon/context.ts";
+import { exitCodes } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
+import { embeddedOptions } from "#daemon/wiring.ts";
+import { InputError } from "#errors.ts";
+import { common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
 
-/** Where a command gets a password. */
-export interface PasswordOptions {
-  readonly passwordFile?: string;
-  readonly generate?: boolean;
+export function declare(command: Command, runner: Runner): void {
+  help(common(command), { examples: ["rollcall password"] }).action((options: CommonOptions) =>
+    runner.runWithContext(options, password, interruptMessages.read),
+  );
 }
 
 /**
- * A new password: read, generated, or asked for twice, unseen. From then on it appears in nothing that this process logs.
- * @throws {InputError} nobody can be asked, or the answers differ
+ * `rollcall password`: gives the service's administrator a new password and prints it; the old one ends. With `--json`:
+ * `{"name", "password"}`.
+ * @throws {InputError} when the configuration sets the password, or there is no administrator yet
  */
-export async function passwordOf(
-  output: Output,
-  { passwordFile, generate = false }: PasswordOptions,
-  generated: () => string,
-): Promise<{ readonly password: string; readonly isGenerated: boolean }> {
-  if (generate && passwordFile !== undefined) throw new InputError("use either --generate or --password-file");
-  // It is the result: it is not concealed.
-  if (generate) return { password: generated(), isGenerated: true };
-  const password = await givenPassword(output, passwordFile, "New password:", "or let --generate make one");
-  if (passwordFile === undefined && (await ask("The same again:")) !== password)
-    throw new InputError("the two passwords differ; nothing was changed");
-  return { password, isGenerated: false };
-}
-
-/** A password that exists: read, or asked for, unseen. @param otherwise what else a script can do */
-export async function givenPassword(
-  output: Output,
-  file: string | undefined,
-  question: string,
-  otherwise = "",
-): Promise<string> {
-  if (file === undefined && !output.interactive)
+export async function password({ configuration, embedded, interruption, output }: Context): Promise<ExitCode> {
+  const { file, service, data } = configuration;
+  if (service === undefined) throw new InputError(`${file} has no \`service:\`, so it has no administrator`);
+  if (service.administrator.password !== undefined)
     throw new InputError(
-      `there is no terminal to ask for the password: give --password-file FILE, or - for standard input${otherwise === "" ? "" : `, ${otherwise}`}`,
+      "the configuration sets this password at every start: change `service.administrator.password`, and start again",
     );
-  const password = file === undefined ? await ask(question) : readPassword(file);
-  if (password === "") throw new InputError("the password is empty");
-  conceal([password]);
-  return password;
-}
-
-async function ask(message: string): Promise<string> {
-  const { password } = await prompts();
-  try {
-    return await password({ message });
-  } catch (error) {
-    // Ctrl-C at the question.
-    if (error instanceof Error && error.name === "ExitPromptError") throw new InputError("Cancelled.");
-    throw error;
-  }
-}
-
-/** Editors end a file with a line end. */
-function readPassword(file: string): string {
-  try {
-    return readFileSync(file === "-" ? 0 : file, "utf8").replace(/\r?\n$/, "");
-  } catch (cause) {
-    throw new InputError(`the password cannot be read from ${file}: ${messageOf(cause)}`, { cause });
-  }
+  if (!existsSync(join(data, "service")))
+    throw new InputError(
+      `the service has not started yet. \`${command("start")}\` creates the administrator and prints the password`,
+    );
+  const made = await resetPassword(await embeddedOptions("embedded", embedded), interruption.stop);
+  const said = `The password of ${made.name} is now ${made.password} (it is shown only this once)\n`;
+  await output.write(output.json ? `${JSON.stringify(made)}\n` : said);
+  return exitCodes.done;
 }

@@ -23,7 +23,7 @@ const groups: Readonly<
       "reload the configuration of the running daemon; if it is invalid, nothing changes",
       () => import("./reload.ts"),
     ],
-    password: ["give the service's administrator a new password", () => import("./service-password.ts")],
+    password: ["give the service's administrator a new password", () => import("./password.ts")],
     health: ["check that the running service or daemon is ready", () => import("./health.ts")],
   },
   "Plan and apply:": {

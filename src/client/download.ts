@@ -1,7 +1,7 @@
 import { open, rename, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
-import { BoundError, JsonBounds } from "#bounds.ts";
+import { BoundError, JsonBounds } from "#input-bounds.ts";
 import { UnavailableError, messageOf } from "#errors.ts";
 import type { Answer } from "#http/client.ts";
 import { unusableAnswer } from "#http/errors.ts";

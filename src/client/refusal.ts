@@ -1,4 +1,4 @@
-import { parseJson } from "#bounds.ts";
+import { parseJson } from "#input-bounds.ts";
 import { RefusedError } from "#errors.ts";
 import { jsonIn, textOf } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";

@@ -5,7 +5,7 @@ import { glob, open, stat, type FileHandle } from "node:fs/promises";
 import { resolve } from "node:path";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { highestRatio, isBomb } from "#bounds.ts";
+import { highestRatio, isBomb } from "#input-bounds.ts";
 import { IncompleteReadError, InputError, messageOf, type RollcallError, UnavailableError } from "#errors.ts";
 import { codeOf, fileLike, lookedIn } from "./disk.ts";
 import { checked, expectedChecksum, settle, type Checks } from "./settle.ts";

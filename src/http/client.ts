@@ -2,7 +2,7 @@ import { Socket } from "node:net";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import type { Dispatcher } from "undici";
-import { BoundError, highestRatio, isBomb, longestAnswer, mostValues, parseJson } from "#bounds.ts";
+import { BoundError, highestRatio, isBomb, longestAnswer, mostValues, parseJson } from "#input-bounds.ts";
 import { RollcallError } from "#errors.ts";
 import { formatDuration } from "#text.ts";
 import { HttpError, requestProblem, unusableAnswer } from "./errors.ts";

@@ -1,4 +1,4 @@
-/* What is read of others' JSON and packed data at the most: far more than any directory needs, and less than ends a process. */
+/* Bounds on the JSON and packed data of others: far more than any directory needs, and less than ends a process. */
 
 /** How deep arrays and objects may be in each other. */
 export const deepest = 100;
