@@ -2,11 +2,13 @@ import { basename, delimiter, dirname, isAbsolute, join, relative, resolve, sep 
 
 /*
  * The commands that messages name. A message is built, stored and sent with commands as `command` writes them:
- * `rollcall approve RUN`, in backticks or on a line of their own. Whoever shows it to a person turns them by `asCalled`
- * into what that person can paste.
+ * `rollcall approve RUN`, in backticks or on a line of their own. `asCalled` turns them into what the reader can paste,
+ * right before they are shown.
  */
 
+/** Every command of `cli/program.ts`, and those below them that messages name; a longer name first. */
 const names = [
+  "account add",
   "apply",
   "approve",
   "audit verify",
@@ -22,6 +24,9 @@ const names = [
   "history",
   "init",
   "load",
+  "login",
+  "logout",
+  "notify test",
   "password",
   "plan",
   "reject",
@@ -37,7 +42,6 @@ const names = [
   "unmanaged",
   "validate",
   "version",
-  "notify test",
 ] as const;
 export type CommandName = (typeof names)[number];
 

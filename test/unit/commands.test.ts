@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { commandNames } from "#cli/program.ts";
 import { asCalled, asCalledAnywhere, command, setCall } from "#commands.ts";
 
 afterEach(() => {
@@ -61,4 +62,16 @@ describe("a command is shown the way the program was called", () => {
     for (const text of ["rollcall: no", "`rollcall planner`", "run rollcall plan yourself", "`other`"])
       expect(asCalled(text)).toBe(text);
   });
+});
+
+test("every command is known", () => {
+  setCall("c.yaml", ["node", "rollcall"], {});
+  const below: Readonly<Record<string, string>> = {
+    account: "account add",
+    engine: "engine copy",
+    notify: "notify test",
+    state: "state copy",
+  };
+  for (const name of commandNames.map((each) => below[each] ?? each))
+    expect(asCalled(`\`rollcall ${name} X\``)).toBe(`\`rollcall ${name} --config c.yaml X\``);
 });
