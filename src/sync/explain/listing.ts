@@ -352,7 +352,13 @@ export class Listing {
       SELECT kind, name, display_name AS "displayName", mail, len(group_names)::INTEGER AS groups, place${more}
       FROM principal WHERE place IN (${places.join(", ")})`);
     const members = await this.#sizes(rows.filter(({ kind }) => kind === "group").map((row) => row.name));
-    const byPlace = new Map(rows.map(({ place, ...row }) => [place, { ...row, members: members.get(row.name) }]));
+    // A user may have the name of a group.
+    const byPlace = new Map(
+      rows.map(({ place, ...row }) => [
+        place,
+        { ...row, members: row.kind === "group" ? members.get(row.name) : undefined },
+      ]),
+    );
     return { rows: places.flatMap((place) => byPlace.get(place) ?? []), count: Number(count) };
   }
 

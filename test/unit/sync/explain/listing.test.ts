@@ -83,6 +83,10 @@ test("search and members are what a simple reading of the list says, page by pag
         expect(page.rows.map(keyOf)).toEqual(
           found.slice(window.offset, window.offset + window.limit).map((each) => keyOf(each)),
         );
+        for (const { kind, name, members } of page.rows)
+          expect(members).toBe(
+            kind === "group" ? principals.filter(({ groupNames }) => groupNames.includes(name)).length : undefined,
+          );
         expect((await listing.search(text, "group", window)).count).toBe(
           found.filter(({ kind }) => kind === "group").length,
         );
