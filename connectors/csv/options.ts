@@ -149,11 +149,11 @@ const memberOf = z
     separator,
   })
   .optional()
-  .describe("A column that says which groups the record is directly in, by their keys.");
+  .describe("A column that lists the groups the record is directly in, by their keys.");
 
 const entries = {
   ...file,
-  id: column.describe("The column that identifies a record for as long as it exists, whatever is renamed."),
+  id: column.describe("The column that identifies a record permanently, even after a rename."),
   keys: z
     .array(column)
     .min(1, "expected at least one column")
@@ -186,7 +186,7 @@ const groups = z
         kind: memberKind.optional().describe("What the members are. Default: a user with such a key, or else a group."),
       })
       .optional()
-      .describe("A column that says who is directly in the group, by their keys."),
+      .describe("A column that lists the group's direct members, by their keys."),
   })
   .describe("The file of groups, one per row.");
 
@@ -200,7 +200,7 @@ const memberships = z
   .strictObject({
     ...file,
     group: column.describe("The column that refers to the group, by one of its keys."),
-    member: column.describe("The column that refers to who is directly in it, by one of its keys."),
+    member: column.describe("The column that refers to the direct member, by one of its keys."),
     kind: z
       .union([memberKind, kindColumn], { error: "expected user, group or {column, user, group}" })
       .optional()

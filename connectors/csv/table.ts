@@ -25,7 +25,8 @@ export async function readTable(name: string, folder: string, signal: AbortSigna
   const opened = await OpenFiles.open([name], { folder }, {}, signal);
   try {
     const [file, ...more] = opened.files;
-    if (file === undefined || more.length > 0) throw new InputError(`${name}: one file is one table; name it as it is`);
+    if (file === undefined || more.length > 0)
+      throw new InputError(`${name}: a table is one file: give its name without a pattern`);
     const table = await tableOf(file, signal);
     await opened.assertUnchanged();
     return table;

@@ -123,7 +123,7 @@ export class Checks {
     const [name] = this.#values.end();
     if (name === undefined) return;
     throw new IncompleteReadError(
-      `${place}: no ${kind}s with ${name}, where the last good read found ${this.#values.before(name)}: may this login still read the attribute? If nobody has it, list it under ${kind}s.optionalAttributes`,
+      `${place}: no ${kind}s with ${name}, where the last good read found ${this.#values.before(name)}: may this login still read the attribute? If no record has it, list it under ${kind}s.optionalAttributes`,
     );
   }
 }

@@ -121,7 +121,7 @@ async function searchable(
   if (proven.length === 0)
     reader.warn(
       "bases are not found by id",
-      `${session.place}: ${base} is not found by its own id: whoever a read misses cannot be looked up there before they are deleted`,
+      `${session.place}: ${base} is not found by its own id: records that a read misses cannot be looked up there before they are deleted`,
     );
   return proven;
 }

@@ -100,7 +100,7 @@ const bases = z
     z.array(z.union([dn.transform((name) => ({ dn: name, minEntries: 0 })), base])).min(1, "expected at least one"),
   ])
   .describe(
-    "Where to search: a distinguished name, {dn, minEntries}, or a list. One may be inside another: it is searched by itself.",
+    "Where to search: a distinguished name, {dn, minEntries}, or a list. A base inside another one is searched separately.",
   );
 
 const filter = text("a filter, such as (objectClass=person)").superRefine((value, context) => {
@@ -188,7 +188,7 @@ const part = (defaults: { filter: string }) => ({
     .array(z.string().min(1, "expected the name of an attribute, such as mail"))
     .default([])
     .describe(
-      "Attributes that rules name and that may be missing everywhere. Default: one that ten or more had at the last good read, and nobody has now, fails the read.",
+      "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
     ),
   minEntries: minEntries.default(1).describe("Fewer entries in all bases together fail the read. Default 1."),
 });
@@ -242,7 +242,9 @@ export const options = z
       .array(z.enum(membershipAttributes, { error: `expected ${membershipAttributes.join(", ")}` }))
       .min(1, "expected at least one")
       .default(["member", "uniqueMember", "memberUid"])
-      .describe("The attributes that say who is in which group; they add up. Default member, uniqueMember, memberUid."),
+      .describe(
+        "The attributes that list memberships; their values are combined. Default member, uniqueMember, memberUid.",
+      ),
     flatten: z
       .boolean()
       .default(false)

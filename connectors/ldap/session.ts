@@ -144,7 +144,7 @@ function warnAboutProtection(url: LdapUrl, { tls, bind }: Options, place: string
   const isSecured = url.scheme === "ldaps" || tls.starttls;
   if (isSecured && tls.insecure) {
     warn(
-      `${place}: the server's certificate is not checked (tls.insecure): anybody in between can read and change what is read`,
+      `${place}: the server's certificate is not checked (tls.insecure): anyone in between can read and change the data`,
     );
   }
   if (!isSecured && bind !== undefined && "password" in bind && url.scheme === "ldap" && !isLoopback(url.host)) {

@@ -67,7 +67,7 @@ export function assertValues(values: readonly ValueCounts[], subject: string): v
     const [name] = each.end();
     if (name === undefined) continue;
     throw new IncompleteReadError(
-      `${subject}: nobody has entry.${name}, and ${each.before(name).toLocaleString("en")} had it at the last good read; if nobody has it, list it under optionalAttributes`,
+      `${subject}: no record has entry.${name}, and ${each.before(name).toLocaleString("en")} had it at the last good read; if no record has it, list it under optionalAttributes`,
     );
   }
 }

@@ -53,7 +53,9 @@ export async function* resourcesOf(server: Lists, list: List): AsyncGenerator<re
     const title = `${server.subject}: GET ${titleOf(new URL(list.path, server.base))}`;
     if (attempt >= attempts) {
       const times = attempts === 1 ? "" : ` (read ${attempts} times)`;
-      throw new IncompleteReadError(`${title}: ${problem}${times}; what was read is not used`, { transient: true });
+      throw new IncompleteReadError(`${title}: ${problem}${times}; the records read so far are not used`, {
+        transient: true,
+      });
     }
     server.warn(`${title}: ${problem}; reading it again (${attempt + 1} of ${attempts})`);
   }

@@ -74,7 +74,7 @@ function assertAnswersFor(
   secrets: readonly string[],
 ) {
   const fail = (problem: string): never => {
-    throw new IncompleteReadError(`${title}: ${problem}; what was read is not used`);
+    throw new IncompleteReadError(`${title}: ${problem}; the records read so far are not used`);
   };
   if (isError(resource)) {
     const { detail, status } = resource;

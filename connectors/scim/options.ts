@@ -98,7 +98,7 @@ const optionalAttributes = z
   .array(text("the name of an attribute, such as mail"))
   .optional()
   .describe(
-    "Attributes that rules name and that may be missing everywhere. Default: one that ten or more had at the last good read, and nobody has now, fails the read.",
+    "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
   );
 
 const users = z
@@ -234,7 +234,7 @@ export const options = z
     if (isPlain(tokenUrl)) problem("auth", `tokenUrl: ${plainHttp}`);
   });
 
-const plainHttp = "http:// would send tokens and passwords as they are; use https://, or set allowPlainHttp";
+const plainHttp = "http:// would send tokens and passwords unencrypted; use https://, or set allowPlainHttp";
 
 function isPlain(value: string | undefined): boolean {
   const url = value === undefined ? null : URL.parse(value);

@@ -72,7 +72,7 @@ export async function stateCopy(
         `${pluralize(untold, "end of a run was", "ends of runs were")} not told to anybody yet, and will not be`,
       );
     if (broken === undefined) return exitCodes.done;
-    output.say(`${breakWords(broken)}. It was copied as it is; the next start puts it aside and says so`);
+    output.say(`${breakWords(broken)}. The copy has the same damage; the next start sets it aside and says so`);
     return exitCodes.failed;
   } finally {
     lock.release();

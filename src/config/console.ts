@@ -70,7 +70,7 @@ const oidc = z
     groups: values
       .text("the name of a claim")
       .prefault("groups")
-      .describe("The claim that lists somebody's groups; realm_access.roles for one within another."),
+      .describe("The claim that lists a person's groups. Dots reach into objects: realm_access.roles."),
     roles: z
       .strictObject({
         viewer: whoHas.exactOptional().describe("Who may look."),
@@ -81,7 +81,7 @@ const oidc = z
         error: "expected at least one of viewer, approver and administrator: nobody could sign in",
       })
       .describe(
-        'Who has which role: a group, a list of them, { claim, values }, or "*". Somebody in several has the highest.',
+        'Who has which role: a group, a list of them, { claim, values }, or "*". A person in several has the highest.',
       ),
     ca: values.path.exactOptional().describe("A PEM file with the certificate authority of the provider."),
     proxy: values.proxy.exactOptional(),

@@ -40,7 +40,7 @@ const visualization = z.strictObject({
       series: column.exactOptional().describe("A column; each of its values gets a colour."),
     })
     .exactOptional()
-    .describe("How a chart is drawn. What is left out is guessed from the columns."),
+    .describe("How to draw a chart. Missing keys are guessed from the columns."),
 });
 
 /** The file of a pinboard. */

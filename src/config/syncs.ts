@@ -251,7 +251,9 @@ const optionalSource = z.strictObject({
   optional: z
     .boolean()
     .prefault(false)
-    .describe("true: when the source cannot be read, leave what came from it as it is. false: fail the run."),
+    .describe(
+      "true: when the source cannot be read, leave everything that came from it unchanged. false: fail the run.",
+    ),
   minUsers: values.atLeastOne.exactOptional().describe("The fewest users the source must have in scope (a limit)."),
   minGroups: values.atLeastOne.exactOptional().describe("The fewest groups the source must have in scope (a limit)."),
 });
@@ -296,7 +298,7 @@ export const sync = z.strictObject({
       "Whether plans say why each change is there. For that, the values that rules read of every record are stored with the last applied run.",
     ),
   drift: drift.describe(
-    "What to do when somebody has changed a value in the target and the source has not. revert: take it back. leave: keep it until the source changes that value. hold: hold the run, as a limit does. Needs `causes`.",
+    "What to do when a value was changed in the target and not in the source. revert: change it back. leave: keep it until the source changes that value. hold: hold the run, as a limit does. Needs `causes`.",
   ),
   expectations: expectations.describe(
     "What must be true of the users and groups that a run leaves in the target. Every plan is checked, dry runs too.",
@@ -307,7 +309,7 @@ export const sync = z.strictObject({
         .union([z.boolean(), patterns], { error: 'expected true, false or a list of groups like ["team-*"]' })
         .prefault(false)
         .describe(
-          "Whether to keep memberships that somebody added by hand to the sync's groups. true: in all groups. A list: in groups of these names; * stands for any characters. Needs `causes`.",
+          "Whether to keep manual memberships in the sync's groups. true: in all groups. A list: in groups of these names; * stands for any characters. Needs `causes`.",
         ),
     })
     .describe("Memberships in groups of the sync."),
@@ -335,7 +337,7 @@ export const sync = z.strictObject({
     .enum(["hold", "apply"])
     .prefault("hold")
     .describe(
-      "When a known name belongs to another record: somebody else. hold: leave it as it is. apply: take it over.",
+      "When a known name now belongs to another person's record. hold: leave it unchanged. apply: give it to the new record.",
     ),
   limits: limits.describe("The most a run may change, and the least it must find."),
   approval: z

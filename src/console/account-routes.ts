@@ -120,7 +120,7 @@ function addAllPage(scope: FastifyInstance, { accounts: all, connections }: AppO
       const by = actorOf(request);
       const what = form.get("what");
       if (id === visitorOf(request).account && what !== "password")
-        throw new InputError("nobody takes the role or the account from themselves: another administrator can");
+        throw new InputError("you cannot take your own role or account away; another administrator can");
       const account = await accounts.find(id);
       if (account === undefined) throw new InputError("the account was removed meanwhile");
       switch (what) {

@@ -345,7 +345,7 @@ function protect(scope: FastifyInstance, { accounts, publicUrl }: AppOptions, se
   scope.addHook("preHandler", async (request, reply) => {
     const { visitor } = request;
     const { url, config } = request.routeOptions;
-    if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
+    if (visitor === undefined) throw new Refusal(401, "you are not signed in");
     if (!isReading(request) && config.takesFile !== true) checkToken(visitor, formOf(request).get("token"));
     if (config.forLoads === true && visitor.mayLoad === true) return undefined;
     if (url === "/" && visitor.role === undefined && visitor.mayLoad === true) return reply.redirect("/loads", 303);

@@ -99,7 +99,7 @@ export function untilLeft({ raw }: FastifyReply): AbortSignal {
 
 /** @throws {Refusal} 401 */
 export function visitorOf({ visitor }: FastifyRequest): Visitor {
-  if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
+  if (visitor === undefined) throw new Refusal(401, "you are not signed in");
   return visitor;
 }
 

@@ -110,7 +110,7 @@ class PlanPages {
 
   async askToApprove(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const run = this.#decidable(request);
-    if (!isOpen(run)) return this.#conflicted(request, reply, run, "There is nothing to approve any more.");
+    if (!isOpen(run)) return this.#conflicted(request, reply, run, "There is nothing left to approve.");
     const given = valuesOf(request.query);
     let selection: Selection;
     try {
@@ -150,7 +150,7 @@ class PlanPages {
 
   async askToReject(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const run = this.#decidable(request);
-    if (!isOpen(run)) return this.#conflicted(request, reply, run, "There is nothing to reject any more.");
+    if (!isOpen(run)) return this.#conflicted(request, reply, run, "There is nothing left to reject.");
     return this.#send(request, reply, frame(run, "Reject"), reject(shared(request, run)));
   }
 

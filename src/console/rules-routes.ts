@@ -80,10 +80,7 @@ export function addRulesPages(scope: FastifyInstance, { trials }: AppOptions, se
     const syncs = syncsOf(request);
     const trial = trials.find(id);
     if (trial === undefined || !syncs.includes(trial.sync))
-      throw new Refusal(
-        404,
-        "nobody tries these rules any more; what was tried is forgotten after a while, and with the process",
-      );
+      throw new Refusal(404, "this trial is gone: trials are forgotten after a while, and when the process ends");
     return trial;
   }
 }

@@ -135,7 +135,7 @@ async function pickedOf(
     return action === undefined || kind === undefined ? [] : [{ action, kind } as Part];
   });
   if (single.length === 0 && parts.length === 0)
-    throw new Refusal(400, "no change is ticked: tick those that are meant, then choose again");
+    throw new Refusal(400, "no change is ticked: tick the changes you mean, then choose again");
   const found = await read(run, filter, (shown) => shown.subjects(parts, mostExcepted));
   const whole = found === undefined || found.count > mostExcepted ? actionsOf(run, parts, single, filter) : undefined;
   if (whole !== undefined) {

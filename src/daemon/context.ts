@@ -151,7 +151,7 @@ export const interruptMessages = {
   read: { notice: `cancelling ${notToWait}`, result: "Cancelled." },
   backup: { notice: `cancelling the backup ${notToWait}`, result: "Cancelled. There is no backup." },
   restore: { notice: `cancelling ${notToWait}`, result: "Cancelled. Nothing was restored." },
-  copy: { notice: `cancelling ${notToWait}`, result: "Cancelled. Copy again: it begins anew." },
+  copy: { notice: `cancelling ${notToWait}`, result: "Cancelled. Copy again: the copy starts over." },
 } as const satisfies Record<string, InterruptMessages>;
 
 /** How long a command may take to stop after the second signal, in milliseconds. */
@@ -171,7 +171,7 @@ function interruptedBySignals(output: Output, messages: InterruptMessages): Comm
     stop.abort(new InputError(signal === "SIGHUP" ? ofClosedTerminal(messages.result) : messages.result));
     output.say(
       interruption.isApplying === true
-        ? "finishing what is being applied (press Ctrl-C again to abandon it)"
+        ? "finishing the changes under way (press Ctrl-C again to abandon them)"
         : messages.notice,
     );
   };
@@ -198,7 +198,7 @@ function ofClosedTerminal(result: string): string {
  */
 export function exitAfter(limit: number, report: (message: string) => void): NodeJS.Timeout {
   return setTimeout(() => {
-    report("what was running did not stop in time; the process is killed");
+    report("the work under way did not stop in time; the process is killed");
     process.kill(process.pid, "SIGKILL");
   }, limit);
 }

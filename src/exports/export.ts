@@ -177,7 +177,7 @@ async function withRelations<Result>(
       options.progress?.("listing users and groups");
       const list = workbench.file("principals.json");
       await options.list(list, signal);
-      options.progress?.("finding out who is in which group");
+      options.progress?.("resolving group memberships");
       await readPrincipals(connection, list, "principals");
       await rm(list);
       await useThreads(connection);

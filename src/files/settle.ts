@@ -68,7 +68,7 @@ export const checks = {
   settled: patience
     .optional()
     .describe(
-      "Wait until nobody has written to a file for this long, such as 30s; after ten times as long the read fails. Default: do not wait.",
+      "Wait until a file has not changed for this long, such as 30s; after ten times as long the read fails. Default: do not wait.",
     ),
   checksum: z
     .enum(["md5", "sha1", "sha256", "sha512"], { error: "expected md5, sha1, sha256 or sha512" })

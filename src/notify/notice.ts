@@ -193,12 +193,12 @@ function heldBy({ heldBy, limits, error }: RunRecord): string {
     case "opinions":
       return "held because the plan and the target's own preview differ; nothing was applied";
     case "verification":
-      return "held after it was applied: the target is not what was planned";
+      return "held after applying: the target does not match the plan";
     case "digest":
-      return "held because the changes are no longer those that were shown; nothing was applied";
+      return "held because the changes differ from the plan that was shown; nothing was applied";
     case undefined:
     default:
-      return `held: ${firstLineOf(error?.message ?? "it would not do what was shown")}`;
+      return `held: ${firstLineOf(error?.message ?? "its changes differ from the plan that was shown")}`;
   }
 }
 

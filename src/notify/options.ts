@@ -59,7 +59,7 @@ const common = {
         except: events
           .transform((list): Events => list)
           .prefault([])
-          .describe("Events to send at once all the same."),
+          .describe("Events to send immediately."),
       }),
     ])
     .exactOptional()

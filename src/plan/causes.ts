@@ -571,7 +571,7 @@ export function describeCause(cause: Omit<Cause, "example">): string {
       if (source === ruleSource) return "groups that rules make (groupsFromRules)";
       return `new in ${source ?? "the source"}${ofTogether(cause)}`;
     case "gone":
-      if (source === ruleSource) return "nobody is in groups any more that rules have made (groupsFromRules)";
+      if (source === ruleSource) return "groups made by rules have no members any more (groupsFromRules)";
       return `gone from ${source ?? "the source"}${ofTogether(cause)}`;
     case "grace":
       return `the grace period ended${of}`;

@@ -460,7 +460,7 @@ function heldNameChecks({ heldNames: bound, floor }: Limits, { heldNames = [] }:
 
 function driftChecks({ drift: value }: Facts): Unjudged[] {
   if (value === undefined) return [];
-  const rest = { of: "principals that somebody changed in the target", earlier: 0, bound: 0, basis: "drift: hold" };
+  const rest = { of: "principals changed in the target", earlier: 0, bound: 0, basis: "drift: hold" };
   return [{ limit: "drift", value, ...rest, tripped: value > 0 }];
 }
 

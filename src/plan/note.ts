@@ -31,11 +31,16 @@ export function isDoubt(note: Note): note is Note & { readonly doubt: DoubtKind 
   return note.doubt !== undefined;
 }
 
-/** What the notes about doubts say, after the number. */
+/** What the notes about doubts say, after the number. Stored notes are known by it: an earlier wording goes to `earlierHeadings`. */
 export const doubtHeadings: Readonly<Record<DoubtKind, string>> = {
-  quarantined: "quarantined: what the target has of them stays as it is",
+  quarantined: "quarantined: they stay unchanged in the target",
   memberships: "left out: the group or the member is not in scope",
 };
+
+/** As in 0.2. */
+const earlierHeadings: ReadonlyMap<DoubtKind, string> = new Map([
+  ["quarantined", "quarantined: what the target has of them stays as it is"],
+]);
 
 /** @param names the principal's; both, when it is renamed */
 export function detailAbout(kind: Kind, names: readonly string[], text: string): NoteDetail {
@@ -102,10 +107,17 @@ export function readNotes({ notes: lines, subjects = [] }: NoteDocument): Note[]
     } else
       notes.push({
         text,
-        doubt: doubtKinds.find((kind) => /^\d/.test(text) && text.endsWith(` ${doubtHeadings[kind]}`)),
+        doubt: doubtOf(text),
         subjects:
           about.length === 0 ? undefined : about.flatMap(({ kind, names }) => names.map((name) => ({ kind, name }))),
       });
   }
   return notes;
+}
+
+function doubtOf(text: string): DoubtKind | undefined {
+  if (!/^\d/.test(text)) return undefined;
+  return doubtKinds.find((kind) =>
+    [doubtHeadings[kind], earlierHeadings.get(kind)].some((words) => words !== undefined && text.endsWith(` ${words}`)),
+  );
 }

@@ -56,7 +56,7 @@ export class EntryRecord extends Map<string, unknown> {
     const names = this.groups[groupFunctions[name]];
     if (names === undefined)
       throw new EvaluationError(
-        `${name}(entry): a reference to a group may mean one of several, or a group has no name, so that nobody can say`,
+        `${name}(entry): the groups are unknown: a reference to a group is ambiguous, or a group has no name`,
       );
     spendValue(names);
     return names;

@@ -149,7 +149,7 @@ async function reachLists(connection: Connection, lists: readonly ScopeList[]): 
 
 /** Why it is unknown who is in scope. */
 const uncertain =
-  "a reference to a group may mean one of several, or a group has no name, so that nobody can say whether it is in one of these";
+  "a reference to a group is ambiguous, or a group has no name, so it is unknown whether it is in one of these";
 
 /** Makes `group_above` and `entry_group`, for entries of these kinds alone. */
 async function collectNames(connection: Connection, direct: readonly Kind[], nested: readonly Kind[]): Promise<void> {

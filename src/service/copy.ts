@@ -144,7 +144,7 @@ async function refuseUsed(database: Pick<Transaction, "rows">, place: string): P
   const [found] = await database.rows<{ users: bigint }>("SELECT count(*) AS users FROM rollcall.users");
   if (found === undefined || found.users === 0n) return;
   throw new InputError(
-    `the database ${place} has ${found.users} users already: copy into a database that no service has used, or make this one anew`,
+    `the database ${place} has ${found.users} users already: copy into a database that no service has used, or recreate this one`,
   );
 }
 
@@ -193,7 +193,7 @@ async function compare(connection: Connection, what: string): Promise<Copied> {
   const [left, arrived] = [await of("leaving"), await of("arrived")];
   if (left.rows !== arrived.rows || left.digest !== arrived.digest) {
     throw new Error(
-      `${what} is not in PostgreSQL what it is here: ${left.rows} rows with the digest ${left.digest} here, ` +
+      `${what} arrived altered in PostgreSQL: ${left.rows} rows with the digest ${left.digest} here, ` +
         `${arrived.rows} with ${arrived.digest} there; nothing of it was kept there`,
     );
   }

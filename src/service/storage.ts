@@ -153,7 +153,7 @@ function unusable(path: string, cause: unknown): RollcallError {
   return new InputError(
     `the service's database ${path} cannot be opened: it is damaged, or this account may not read and write it ` +
       `(${firstLineOf(cause)}). Restore the folder ${dirname(path)} from a backup as a whole; where there is none, move ` +
-      "it away: the service then starts anew, without the users, groups and tables it had",
+      "it away: the service then starts empty, without its users, groups and tables",
     { cause },
   );
 }

@@ -70,6 +70,6 @@ export function parseAccess(value: unknown, place: string): Access {
   const { success, data } = access.safeParse(value);
   if (success) return data;
   throw new InputError(
-    `${place}: the accounts are damaged, or a newer Rollcall has written them: restore them from a backup. Nobody can sign in with one of them until then`,
+    `${place}: the accounts are damaged, or a newer Rollcall has written them: restore them from a backup. Until then, nobody can sign in with them`,
   );
 }

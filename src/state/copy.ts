@@ -122,7 +122,7 @@ const always: ReadonlySet<string> = new Set(["runs", "syncs", "audit log"]);
 function compared(sent: Texts, arrived: Texts): CopiedState[] {
   return Object.entries(sent).flatMap(([what, texts]) => {
     const [digest, other] = [texts, arrived[what] ?? []].map(digestOf);
-    if (digest !== other) throw new Error(`the ${what} did not arrive as they are; nothing was copied`);
+    if (digest !== other) throw new Error(`the ${what} arrived altered; nothing was copied`);
     return texts.length === 0 && !always.has(what) ? [] : [{ what, count: texts.length, digest: digest ?? "" }];
   });
 }

@@ -179,7 +179,7 @@ export class Plans {
     });
     if (found !== seal)
       throw new InputError(
-        `the stored plan of run ${id} is not what the run has stored: somebody has changed its files. Plan again`,
+        `the stored plan of run ${id} was altered: its files have changed since the run. Plan again`,
       );
   }
 

@@ -324,7 +324,7 @@ export function hasReadAll({ counts, for: people, undoes, sources = [] }: RunRec
 /** The record of a run whose process ended before it sent anything. A run that was being approved waits again. */
 export function unsent(run: RunRecord, at: string): RunRecord {
   const stage = run.stages.at(-1)?.stage;
-  const recovery = `its process was killed${stage === undefined ? "" : ` after the stage ${stage}`}, or could not write any more: nothing was applied`;
+  const recovery = `its process was killed${stage === undefined ? "" : ` after the stage ${stage}`}, or could no longer write: nothing was applied`;
   if (run.expiresAt !== undefined) return { ...run, state: run.heldBy === "limits" ? "held" : "pending", recovery };
   return withError({ ...run, state: "failed", endedAt: at, recovery });
 }
@@ -333,7 +333,7 @@ export function unsent(run: RunRecord, at: string): RunRecord {
 export function lostRecord(run: RunRecord): RunRecord {
   const endedAt = run.stages.at(-1)?.startedAt ?? run.startedAt;
   if (run.sentAt === undefined) return unsent(run, endedAt);
-  const recovery = "its process was killed while it was applying; the next run of the sync finds out what has arrived";
+  const recovery = "its process was killed while applying; the sync's next run finds out what arrived";
   return withError({ ...run, state: "failed", endedAt, endUnknown: true, recovery });
 }
 

@@ -104,7 +104,7 @@ export async function verify(
   ];
   if (problems.length === 0) return tag;
   throw new HeldError(
-    `target ${target.name}: the list was applied, but the target is not what was planned. Somebody else may be changing it; plan again to see what is left`,
+    `target ${target.name}: the list was applied, but the target does not match the plan. Something else may be changing it; plan again to see what is left`,
     problems,
     "verification",
   );

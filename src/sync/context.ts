@@ -27,7 +27,7 @@ export interface RunOptions {
   readonly overrides?: readonly Overridable[] | undefined;
   /** True: it undoes earlier runs. */
   readonly undoes?: boolean | undefined;
-  /** Names of users and groups: only these change, everything else stays as it is in the target. */
+  /** Names of users and groups: only these change, everything else in the target stays unchanged. */
   readonly for?: readonly string[] | undefined;
   /** Makes the plan; default: reads the sources. */
   readonly planner?: Planner | undefined;

@@ -141,13 +141,13 @@ function holdUnlessAgreed(
 ): void {
   if (disagreements.length > 0)
     throw new HeldError(
-      `target ${target.name}: the service's preview is not what was planned; nothing was applied`,
+      `target ${target.name}: the service's preview differs from the plan; nothing was applied`,
       disagreements,
       "opinions",
     );
   if (digest !== undefined && !plan.digest.startsWith(digest))
     throw new HeldError(
-      "the changes are no longer those that were shown; nothing was applied. Plan again",
+      "the changes differ from the plan that was shown; nothing was applied. Plan again",
       [],
       "digest",
     );

@@ -71,9 +71,7 @@ describe("what waits for approval", () => {
     await byHand(url(), user("ada", "Somebody else"));
     const refused = await approve(id);
     expect(refused).toMatchObject({ state: "pending", digest, error: { advice: "stop" } });
-    expect(refused.error?.message).toMatch(
-      /no longer those that the run .* has shown: somebody has changed the target/,
-    );
+    expect(refused.error?.message).toMatch(/the plan of run .* is out of date: the target has changed since/);
     expect(refused.error?.problems).toEqual(["user ada: it was to be created, and would be updated now"]);
     expect(await staff.users()).not.toContain("grace");
     expect(await told()).toEqual(["approved", "ended pending"]);
@@ -256,7 +254,7 @@ describe("undo", () => {
     const back = await undo(changed.id);
     expect(back).toMatchObject({ state: "pending", cause: "undo", undoes: changed.id });
     expect(back).toMatchObject({ counts: { users: { create: 1, delete: 2 } } });
-    expect(back.notes[0]?.text).toMatch(/^1 user created anew: their passwords do not come back/);
+    expect(back.notes[0]?.text).toMatch(/^1 user created again, without the passwords/);
     // A run that finds nothing to do does not take it away.
     expect(await run()).toMatchObject({ state: "no change" });
     expect(await approve(back.id)).toMatchObject({ state: "applied" });

@@ -122,7 +122,7 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   const plain = await browser.window(daemon.url, { javaScriptEnabled: false, storageState: cookies });
   await plain.page.goto(`/pinboards/${board}`);
   const last = plain.page.getByRole("article", { name: "Table 19", exact: true });
-  await last.getByRole("link", { name: "Show it by itself" }).click();
+  await last.getByRole("link", { name: "Show only this one" }).click();
   await plain.page.getByRole("cell", { name: "19" }).waitFor();
   expectNoProblems(plain);
   await plain.close();

@@ -50,14 +50,14 @@ test("sources and targets are checked on demand; a sync is run now; with the key
   await rename(file, away);
   await page.getByRole("button", { name: "Check the sources and rules" }).click();
   await page.getByText("not checked: source company could not be read").waitFor();
-  expect(await said()).toMatch(/check failed .* people\.csv does not exist .* Change what is wrong first/);
+  expect(await said()).toMatch(/check failed .* people\.csv does not exist .* Fix the problem first/);
   expect(await window.accessibility()).toEqual([]);
   await page.getByRole("link", { name: "Overview" }).click();
   await page.getByRole("link", { name: "Run staff now…" }).click();
   expect(await said()).toContain("Changes within the limits are applied to analytics at once");
   expect(await window.accessibility()).toEqual([]);
   await page.getByRole("button", { name: "Run staff now" }).click();
-  await page.getByText("Change what is wrong first").waitFor();
+  await page.getByText("Fix the problem first").waitFor();
   await page.goto("/connections");
   expect(await said()).toMatch(/Failed 1 time in a row, since .*: .*people\.csv does not exist/);
   await rename(away, file);

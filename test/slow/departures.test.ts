@@ -17,7 +17,7 @@ test("who is gone from the sources is shown as leaving, and stays until the time
   const { departures } = await run("apply");
   expect((await run("plan")).departures).toEqual(departures);
   const { stdout } = await command("explain", "zoe");
-  expect(stdout).toContain(`it is leaving on ${departures.leaving.examples[0].on} (deletions.after)`);
+  expect(stdout).toContain(`it leaves on ${departures.leaving.examples[0].on} (deletions.after)`);
   await company.write("people.csv", people);
   expect((await run("apply")).departures.leaving.count).toBe(0);
 });

@@ -64,7 +64,7 @@ test("a drill names the guard that stops each incident, writes nothing, and asks
     expect(why["breaks-off"]).toBe("read: source company: the connection broke off after 100 of 200 users");
     expect(why["stale-export"]).toBe("deletes: 39 users, at most 19 (10% of 196)");
     expect(why["empty-source"]).toContain("too few rows: 0 after the header");
-    expect(why["swapped-ids"]).toBe("reusedNames: hold: 2 names would be somebody else's");
+    expect(why["swapped-ids"]).toBe("reusedNames: hold: 2 names would go to other people");
     const emptied = findings.filter(({ incident }) => incident === "group-emptied");
     expect(emptied.map(({ injected }) => injected)).toEqual([
       "the group staff of company has no members, instead of 197",
@@ -139,7 +139,7 @@ describe.skipIf(reason !== undefined)("with OpenLDAP", () => {
     expect(why["half-ou"]).toContain("deletes: 30 users, at most 10 (10% of 80 is less than the floor)");
     const renamed = findings.find(({ injected }) => injected === "mail of 80 users has another name now");
     expect(renamed?.because.join()).toContain("no users with mail, where the last good read found 80");
-    expect(why["column-renamed"]).toBe("quarantine: 1 record in doubt, whose principals stay as they are");
+    expect(why["column-renamed"]).toBe("quarantine: 1 record in doubt; the principals stay unchanged");
     expect(why["empty-page"]).toMatch(
       /^look-up of who was not read: source company: the user "u\d+" was not read but is there/,
     );

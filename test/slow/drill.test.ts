@@ -34,7 +34,7 @@ test("where no guard stops an incident, the drill says what would be changed, an
     },
     "swapped-ids": {
       verdict: "passed",
-      because: ["reusedNames: apply: 2 names and what was given to them would be somebody else's"],
+      because: ["reusedNames: apply: 2 names would go to other people, with all their access"],
     },
     "memberships-hidden": {
       verdict: "passed",
@@ -107,7 +107,7 @@ test("a SCIM server is read once for all incidents; an optional source keeps wha
     expect(server.requests.slice(first + ofPlan.length)).toEqual(ofPlan);
     expect(findings.filter(({ verdict }) => verdict === "passed")).toEqual([]);
     expect(code).toBe(0);
-    const kept = "optional: what came from a source that cannot be read stays as it is";
+    const kept = "optional: everything that came from an unreadable source stays unchanged";
     expect(found["breaks-off"]).toMatchObject({ verdict: "stopped", because: [kept] });
     expect(found["empty-source"]).toMatchObject({ verdict: "stopped", because: [kept] });
     expect(found["empty-page"]?.because.join()).toContain("was not read but is there");

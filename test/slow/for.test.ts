@@ -30,7 +30,7 @@ function linesOf({ plan }: Found): string[] {
 test("a run for one person or group changes nobody else", async () => {
   const { stdout, code } = await command("plan", "--for", "ADA@example.com");
   expect(code).toBe(2);
-  expect(stdout).toContain("only user ada: everything else stays as it is in the target");
+  expect(stdout).toContain("only user ada: everything else in the target stays unchanged");
   expect(stdout).toContain(
     "2 memberships left out: the target does not have the group yet, and it is not named with --for:\n",
   );
@@ -77,16 +77,16 @@ test("a name that nobody has, or several, is an error that says more", async () 
   expect(await command("apply", "--for", "grcae")).toMatchObject({
     code: 1,
     stderr: expect.stringContaining(
-      '--for "grcae": neither the sources nor the target have anybody of that name; similar names: grace',
+      '--for "grcae": no user or group of that name is in the sources or the target; similar names: grace',
     ),
   });
   expect((await command("plan", "--for", "left")).stderr).toContain("its record makes no user or group: `");
   await company.write("people.csv", `${people}5,staff,Grace Hopper,,active,\n`);
   expect((await command("plan", "--for", "Grace Hopper")).stderr).toContain(
-    'may be several: give one of "user:grace", "user:staff"',
+    'matches several: give one of "user:grace", "user:staff"',
   );
   expect((await command("plan", "--for", "staff")).stderr).toContain(
-    'may be several: give one of "user:staff", "group:staff"',
+    'matches several: give one of "user:staff", "group:staff"',
   );
   expect(linesOf(await run("plan", "--for", "user:staff"))).toEqual(["create staff"]);
   await company.configure(

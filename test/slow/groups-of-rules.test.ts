@@ -97,7 +97,7 @@ test("groups that rules make of values come into being, and go when nobody is in
   const left = await command("apply", "staff");
   expect(left.stdout).toContain('− "Site Delft"');
   expect(left.stdout).toContain(
-    '1 group  nobody is in groups any more that rules have made (groupsFromRules): "Site Delft"',
+    '1 group  groups made by rules have no members any more (groupsFromRules): "Site Delft"',
   );
   expect((await command("apply", "staff")).stdout).toContain("no change");
 });
@@ -115,10 +115,10 @@ test("memberships that somebody adds by hand stay where they are to, and those t
   await command("apply", "other");
   const kept = await run("apply", "staff");
   expect(kept.plan.changes).toEqual([]);
-  const note = "kept by hand: 1 membership that somebody added in the target (memberships.keepManual)";
+  const note = "1 manual membership kept (memberships.keepManual)";
   expect(kept.notes.join("\n")).toContain(`${note}\n  user zoe in engines`);
   expect((await command("explain", "zoe", "--sync", "staff")).stdout).toContain(
-    "in engines: somebody added it in the target by hand, and it stays (memberships.keepManual)",
+    "in engines: a manual membership, kept (memberships.keepManual)",
   );
 
   // What the source withdraws goes, and once more after an undo; what is by hand stays through both.

@@ -49,7 +49,7 @@ test("a limit that is tripped: exit code 3, what it says in text and JSON, and a
   ) ?? [within.stdout];
   expect(next.split(" ").at(-1)).toBe(digest);
   expect((await command("apply", ...next.replace(/\w{12}$/, "0123456789ab").split(" "))).stderr).toContain(
-    "the changes are no longer those that were shown; nothing was applied",
+    "the changes differ from the plan that was shown; nothing was applied",
   );
   const applied = await command("apply", ...next.split(" "));
   expect(applied).toMatchObject({ code: 0 });

@@ -53,9 +53,7 @@ test("clients that ask for much and read nothing take no memory; who comes too m
   expect(answers.map(({ statusCode }) => statusCode)).toEqual([200, 200]);
   const late = await service.ask(2);
   expect(late.status).toBe(503);
-  expect(messageOf(late.text)).toContain(
-    "v2: there is no room for the result: those that are being sent take all of it",
-  );
+  expect(messageOf(late.text)).toContain("v2: results that are being sent take all the room there is");
   expect((await service.data(small)).rowCount).toBe(1);
   expect(await peak()).toBeLessThan(400);
   for (const answer of answers) answer.destroy();

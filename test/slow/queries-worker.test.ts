@@ -206,7 +206,7 @@ describe("all answers together hold what service.memory allows", () => {
     expect(first.size).toBeGreaterThan(39 * 2 ** 20);
     await expect(ask(large(41), 1500)).rejects.toMatchObject({
       name: "UnavailableError",
-      message: expect.stringContaining("there is no room for the result"),
+      message: expect.stringContaining("results that are being sent take all the room there is"),
     });
     const second = ask(large(42));
     await vi.waitFor(async () => expect(await answersLeft()).toHaveLength(2), 10_000);

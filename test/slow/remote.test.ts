@@ -149,7 +149,7 @@ describe("interrupted", () => {
       const applying = begin("apply", "--verbose");
       await stopped;
       applying.process.kill("SIGINT");
-      await applying.wrote("finishing what is being applied");
+      await applying.wrote("finishing the changes under way");
       gate.release();
       const { code, stdout, stderr } = await applying.ended;
       expect(code, stderr).toBe(0);

@@ -107,7 +107,7 @@ describe("a SCIM server", () => {
       "shows no addresses any more",
       {},
       () => void (server.directory.users = server.directory.users.map((each) => ({ ...each, emails: null }))),
-      /nobody has entry\.mail, and 30 had it at the last good read/,
+      /no record has entry\.mail, and 30 had it at the last good read/,
     ],
   ])("that %s fails the run", async (_, more, change, message) => {
     expect(await runIt(more)).toMatchObject({ outcome: "applied" });

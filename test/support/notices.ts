@@ -58,7 +58,7 @@ export const heldRun = appliedRun({
   ],
   notes: [
     {
-      text: "2 records quarantined: what the target has of them stays as it is",
+      text: "2 records quarantined: they stay unchanged in the target",
       details: [{ text: "user zoe (people.csv:4): <two> @here" }],
     },
   ],

@@ -225,7 +225,7 @@ async function check({ memory }: Configuration, stage: string): Promise<Checked>
   return {
     users,
     runs: runs.length,
-    warnings: broken === undefined ? [] : [`${breakWords(broken)}. It is in the backup as it is`],
+    warnings: broken === undefined ? [] : [`${breakWords(broken)}. The backup has the same damage`],
   };
 }
 

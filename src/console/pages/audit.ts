@@ -124,7 +124,7 @@ function verdict({ verification, first, fields }: AuditPage): Html | false {
         <ul>
           ${damages.map((entry) => html`<li>${moment(entry.at)}: ${entryWords(entry).join("; ")}</li>`)}
         </ul>
-        <p>Once somebody has looked into it: ${since((damages.at(-1)?.sequence ?? 0) + 1)}</p>`,
+        <p>Once you have investigated: ${since((damages.at(-1)?.sequence ?? 0) + 1)}</p>`,
     );
   return notice(
     "good",

@@ -183,7 +183,7 @@ function readFacts({ sources, lastRead }: ConnectedSync, { name: called }: Conne
     ],
     ...(read === undefined || read.error !== undefined ? [] : foundRows(read, now)),
     ["Took", sources.length === 1 && tookIn(lastRead, "read")],
-    ["Optional", isOptional && "without it, what came from it stays as it is"],
+    ["Optional", isOptional && "when it cannot be read, everything that came from it stays unchanged"],
   ];
   return html`${facts(rows)}
   ${
@@ -192,7 +192,7 @@ function readFacts({ sources, lastRead }: ConnectedSync, { name: called }: Conne
       "bad",
       html`<p><b>Not read</b>: ${read.error.message}</p>
         ${problemList(asNotes(read.error.problems))}
-        <p>What came from it stays as it is. ${advice[read.error.advice]}</p>`,
+        <p>Everything that came from it stays unchanged. ${advice[read.error.advice]}</p>`,
     )
   }`;
 }

@@ -73,7 +73,7 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
           }
         </p>`
       }
-      ${part && html`<p>Groups stay where a member of theirs is left out. The rest is planned anew by the next run.</p>`}
+      ${part && html`<p>A group is not deleted while a member of it is left out. The next run plans the rest again.</p>`}
       ${part && count === 0 && notice("waiting", "Nothing of the plan is selected.")}
       ${mustOverride && notice("bad", `Limits hold this plan: ${noOverrides}.`)}
       <form method="post" action="${at("/runs", id, "approve")}">

@@ -39,7 +39,7 @@ export function draft(page: DraftPage): Html {
     <form method="post" action="${at("/loads", of.id, "load")}" class="format">
       ${token} ${reading(page)}
       <h2>How it is read</h2>
-      <p class="quiet">Guessed from the beginning of the file. Change what is wrong.</p>
+      <p class="quiet">Guessed from the beginning of the file. Correct it where it is wrong.</p>
       <div
         hx-post="${at("/loads", of.id, "preview")}"
         hx-trigger="input delay:400ms"
@@ -332,7 +332,7 @@ export function cycle({ now, cycle: of, token }: CyclePage): Html {
     html`<form method="post" action="${at("/loads", id, "cancel")}">
       ${token}
       <p class="buttons"><button type="submit" class="danger">Cancel it</button></p>
-      <p class="quiet">Nothing of it is loaded then; the table stays as it is.</p>
+      <p class="quiet">Then nothing is loaded, and the table stays unchanged.</p>
     </form>`
   }
   ${

@@ -290,7 +290,7 @@ function deletedTable(
   if (rows.length === 0)
     return empty(
       text === ""
-        ? html`<p>No run whose changes are stored has deleted anybody in ${name(target)}.</p>`
+        ? html`<p>No stored run has deleted anyone in ${name(target)}.</p>`
         : html`<p>
             Nobody who was deleted in ${name(target)} has ${name(text)} in a name or a mail, as far as changes are
             stored.

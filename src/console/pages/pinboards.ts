@@ -113,7 +113,7 @@ export function card({ pinboard, visualization, shown }: Visualization): Html {
       <h2><a href="${own}">${name(title)}</a></h2>
     </header>
     ${shown.kind === "problem" && failed(shown)}
-    ${shown.kind === "later" && html`<p class="quiet">The query is running. <a href="${own}">Show it by itself</a></p>`}
+    ${shown.kind === "later" && html`<p class="quiet">The query is running. <a href="${own}">Show only this one</a></p>`}
     ${shown.kind === "rows" && content(visualization, shown, own)}
   </article>`;
 }

@@ -216,7 +216,7 @@ function causes({ causes: all = [], counts }: Judged, changesOf: Parameters<type
     section(
       "drift",
       "Changed in the target",
-      html`<p class="quiet">Somebody changed these there, while the sources said the same.</p>
+      html`<p class="quiet">These changed in the target; the sources are unchanged.</p>
         ${list(drift)}`,
     )
   }`;

@@ -91,7 +91,7 @@ export function addPrincipalPages(scope: FastifyInstance, { people: known }: App
 
   function subjectOf(request: FastifyRequest): { readonly target: string; readonly name: string } {
     const { target, name: called } = queryOf(request);
-    if (called === undefined) throw new Refusal(400, "the address names nobody: it needs `name`");
+    if (called === undefined) throw new Refusal(400, "the address has no `name`");
     return { target: targetOf(known, request, target), name: called };
   }
 }

@@ -44,7 +44,7 @@ export function rules(page: RulesPage): Html {
     </p>
     ${
       sync === undefined
-        ? empty(html`<p>There is no sync whose rules you may try.</p>`)
+        ? empty(html`<p>You may not try the rules of any sync.</p>`)
         : html`${choice(page, sync)}
             <div class="trial">${form(page, sync)} ${trial !== undefined && result(page, trial)}</div>`
     }`;
@@ -89,9 +89,9 @@ ${exactValue(text)}</textarea>
     </label>
     <p id="rules-hint" class="quiet">
       <small
-        >As the daemon has them, without comments. <code>***</code> stands for a secret. Leave it, and
-        <code>${"${…}"}</code>, as it is: rules that are tried read no other variable, file or table than the
-        configuration does.</small
+        >As the daemon has them, without comments. <code>***</code> stands for a secret. Leave it and
+        <code>${"${…}"}</code> unchanged: a trial reads only the variables, files and tables that the configuration
+        reads.</small
       >
     </p>
     <div class="filters">
@@ -121,7 +121,7 @@ function result(page: RulesPage, trial: Trial): Html {
 }
 
 const sides: Readonly<Record<Side, string>> = {
-  before: "with the rules as they are",
+  before: "with the current rules",
   after: "with the changed rules",
 };
 
@@ -207,7 +207,7 @@ function forOne({ before, after }: ExplainedTwice, called: string): Html {
             : changed.map(([one, other]) => subject(one, other))
         }
         ${rows.map(ruleCard)} ${whole("With the changed rules", after, called)}
-        ${whole("With the rules as they are", before, called)}`
+        ${whole("With the current rules", before, called)}`
   }`;
 }
 
@@ -311,7 +311,7 @@ const words: Words = { create: "entering", update: "changing", delete: "leaving"
 function forAll({ counts, sections, before, after }: PlannedTwice, sync: string): Html {
   return html`${
     isEmpty(counts)
-      ? notice("good", html`<p>The changed rules want exactly what the rules of ${name(sync)} want as they are.</p>`)
+      ? notice("good", html`<p>The changed rules want exactly what the current rules of ${name(sync)} want.</p>`)
       : html`<p>
             <b>${capitalized(totalsOf(counts, { words }))}</b>
             <span class="quiet">if these rules replace those of ${name(sync)}, whatever the target has today.</span>

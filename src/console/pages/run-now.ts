@@ -22,7 +22,7 @@ export function runNow(page: RunNowPage): Html {
         ${running !== undefined && html`<li>It waits until <a href="${at("/runs", running)}">the run that is under way</a> has ended.</li>`}
         <li>
           It reads ${sources.map((each, index) => html`${index > 0 && ", "}${name(each.name)}`)}, lists ${name(target)}
-          and plans the changes${nextSlotAt !== undefined && html`, as it would by itself ${when(nextSlotAt, now)}`}.
+          and plans the changes${nextSlotAt !== undefined && html`, as its schedule would ${when(nextSlotAt, now)}`}.
         </li>
         <li>${then(page)}</li>
         ${waiting.map(

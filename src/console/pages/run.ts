@@ -77,7 +77,7 @@ function whatNext({ run: record, now, following, mayDecide }: RunPage): Html | u
       ? "No further run is scheduled."
       : html`The next run begins ${when(following.nextSlotAt, now)}.`;
   if (cancelled === true) return html`<p>Nothing was applied. ${next}${again}</p>`;
-  const first = error.advice === "fix" ? "Change what is wrong first." : error.advice === "stop" ? advice["stop"] : "";
+  const first = error.advice === "fix" ? "Fix the problem first." : error.advice === "stop" ? advice["stop"] : "";
   return html`<p>${first} ${next}${again}</p>`;
 }
 
@@ -117,7 +117,7 @@ export function runTabs({ id, digest, counts }: RunRecord, current: "run" | "pla
 /** What to do about an error, by its advice. */
 export const advice: Readonly<Record<string, string>> = {
   retry: "It may work the next time.",
-  fix: "Change what is wrong first; then run it again.",
+  fix: "Fix the problem first, then run it again.",
   stop: "A person has to look at this before it goes on.",
 };
 

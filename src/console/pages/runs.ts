@@ -64,7 +64,7 @@ function nothing(isFiltered: boolean, runnable: readonly string[]): Html {
   if (isFiltered) return empty(html`<p>No run matches. <a href="/runs">Show all</a></p>`, "runs");
   const [first] = runnable;
   return empty(
-    html`<p>No run yet. A schedule begins them by itself.</p>
+    html`<p>No run yet. A schedule starts runs automatically.</p>
       ${first !== undefined && html`<p><a class="button" href="${at("/syncs", first, "run")}">Run ${name(first)} now…</a></p>`}`,
     "runs",
   );

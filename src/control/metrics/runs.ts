@@ -237,7 +237,7 @@ const runFigures: readonly (readonly [string, string, readonly string[], ReadRun
   ],
   [
     "rollcall_quarantined_records",
-    "Records in doubt in a sync's last run that read the sources: what the target has of them stays as it is.",
+    "Records in doubt in a sync's last run that read the sources: they stay unchanged in the target.",
     [],
     (runs) => [{ value: runs.find(({ quarantined }) => quarantined !== undefined)?.quarantined }],
   ],

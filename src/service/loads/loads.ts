@@ -502,10 +502,7 @@ async function recoverCycles(
     await reading(record.id, async () => {
       const place = join(folder, record.id);
       if (adopted?.has(record.id) === false) {
-        log.warn(
-          { cycle: record.id },
-          "what was left of a load is removed: other nodes have ended it, so long ago that it is forgotten",
-        );
+        log.warn({ cycle: record.id }, "the remains of a load were removed: other nodes ended it long ago");
         await rm(place, { recursive: true, force: true });
       } else
         cycles.push({

@@ -120,7 +120,7 @@ export class Nodes {
       await this.#postgres.rows("UPDATE rollcall.ended_loads SET node = $1 WHERE node = $2", [id, this.#id], again);
       this.#id = id;
       this.#log.warn(
-        `this node was away for longer than service.loads.lostAfter (${this.#lease / 1000} s): the loads whose data it had have failed`,
+        `this node was away for longer than service.loads.lostAfter (${this.#lease / 1000} s): the loads with data on it have failed`,
       );
     })().finally(() => {
       this.#entering = undefined;
@@ -286,7 +286,7 @@ export class Nodes {
     }, again);
     if (buried !== undefined && buried.ended.length > 0)
       this.#log.warn(
-        `the node ${buried.address} has been away for longer than its service.loads.lostAfter: ${buried.ended.length} loads whose data it had have ended`,
+        `the node ${buried.address} has been away for longer than its service.loads.lostAfter: ${buried.ended.length} loads with data on it have ended`,
       );
     return buried?.ended;
   }

@@ -224,9 +224,7 @@ export class CallersLoads {
       throw new UnavailableError("the node of the service that has this file does not answer: try again");
     const [path] = cycle?.arrived() ?? [];
     if (cycle?.isDraft() !== true || path === undefined)
-      throw new InputError(
-        "this file is not there any more: it was loaded, discarded, or nobody looked at it for an hour",
-      );
+      throw new InputError("this file is gone: it was loaded, discarded, or not opened for an hour");
     cycle.use();
     return { cycle, path };
   }

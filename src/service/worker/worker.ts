@@ -325,7 +325,7 @@ export class Worker {
     const options = { cause: lost };
     if (lost.reason === "disk")
       return new UnavailableError(
-        "it was stopped because a database could not be written to: there may be no room on its disk. Look what was done, " +
+        "it was stopped because a database could not be written to: its disk may be full. Check what was done, " +
           "and run the rest again",
         options,
       );
@@ -352,9 +352,7 @@ export class Worker {
 const none = new AbortController().signal;
 
 function noRoom(): UnavailableError {
-  return new UnavailableError(
-    "there is no room for the result: those that are being sent take all of it. Try again later",
-  );
+  return new UnavailableError("results that are being sent take all the room there is. Try again later");
 }
 
 async function emptied(folder: string): Promise<void> {

@@ -351,7 +351,7 @@ function unusable(file: string, error: unknown): RollcallError {
   if (obstacleOf(error) !== undefined) return unwritable(`the ledger ${file}`, error);
   return new InputError(
     `the ledger ${file} cannot be read (${firstLineOf(error)}): restore it from a backup, or remove it. ` +
-      "Without it the syncs own only what they find in their sources again; who has left since must then be deleted by hand",
+      "Without it the syncs own only principals that they find in their sources again; delete those who have left since by hand",
     { cause: error },
   );
 }

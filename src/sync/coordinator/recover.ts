@@ -117,7 +117,7 @@ const explanations: Record<Outcome, string> = {
   arrived: "the target was read again: all of it has arrived",
   nothing: "the target was read again: nothing of it was applied",
   neither:
-    "the target was read again: it is neither what it was nor what was planned; the next run plans from what it is",
+    "the target was read again: it matches neither its earlier state nor the plan; the next run starts from its current state",
 };
 
 /**

@@ -38,8 +38,8 @@ export function notOpen({ id, state, heldBy, endedAt, sameAs }: RunRecord, what:
 const heldReasons: Record<NonNullable<RunRecord["heldBy"]>, string> = {
   limits: "by limits",
   opinions: "because the service does not agree with the plan",
-  verification: "because the target was not what was planned after it was applied",
-  digest: "because the changes were no longer those that were shown",
+  verification: "because the target did not match the plan after applying",
+  digest: "because the changes differed from the plan that was shown",
 };
 
 /**

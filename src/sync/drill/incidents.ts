@@ -238,7 +238,7 @@ async function hideMemberships({ connection }: World): Promise<readonly Injectio
   if (groups === 0) return "no group of the sources has members";
   return [
     {
-      injected: `${pluralize(groups, "group")} ${groups === 1 ? "comes" : "come"} without members, and nobody says to be in one`,
+      injected: `${pluralize(groups, "group")} ${groups === 1 ? "comes" : "come"} without members, and no user lists a group`,
       records: () => (record) => (record.kind === "membership" ? undefined : { ...record, memberOf: [], members: [] }),
     },
   ];
@@ -269,7 +269,7 @@ async function wrongTenant({ connection, sync }: World): Promise<readonly Inject
   const names = { user: of("users"), group: of("groups") };
   return [
     {
-      injected: `${formatSizes(users, groups)} of somebody else instead of those of ${source}`,
+      injected: `${formatSizes(users, groups)} of another source instead of those of ${source}`,
       records: only(
         source,
         () => (record) =>
@@ -403,7 +403,7 @@ async function wrongFilter({ connection, sync, rules, compile }: World): Promise
     if (typeof options?.users?.filter !== "string") continue;
     const users = await count(connection, `kind = 'user' AND source = ${literal(name)}`);
     found.push({
-      injected: `users.filter of ${name} matches nobody, instead of ${pluralize(users, "user")}`,
+      injected: `users.filter of ${name} matches no one, instead of ${pluralize(users, "user")}`,
       records: only(name, () => (record) => (record.kind === "user" ? undefined : record)),
     });
   }

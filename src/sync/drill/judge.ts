@@ -76,7 +76,7 @@ export function judged(
   const takenOver = (planned?.departures?.reused.count ?? 0) - (judging.today.departures?.reused.count ?? 0);
   if (sync.departures.reusedNames === "apply" && takenOver > 0) {
     const because = [
-      `reusedNames: apply: ${pluralize(takenOver, "name")} and what was given to them would be somebody else's`,
+      `reusedNames: apply: ${pluralize(takenOver, "name")} would go to other people, with all their access`,
     ];
     return { verdict: "passed", because, changed: planChanges, advice: "reusedNames: hold would hold it" };
   }
@@ -93,15 +93,15 @@ function keptBack({ sync, planned, today }: Judging): string[] {
   if (waiting.length > 0)
     kept.push(...checks.filter(({ tripped, overridden }) => tripped && !overridden).map(describeCheck));
   if (scope.inScope === undefined && today.scope.inScope !== undefined)
-    kept.push("optional: what came from a source that cannot be read stays as it is");
+    kept.push("optional: everything that came from an unreadable source stays unchanged");
   const further = quarantined - (today.quarantined ?? 0);
-  if (further > 0) kept.push(`quarantine: ${pluralize(further, "record")} in doubt, whose principals stay as they are`);
+  if (further > 0) kept.push(`quarantine: ${pluralize(further, "record")} in doubt; the principals stay unchanged`);
   if (departures !== undefined) {
     const { renames, reused, leaving } = departures;
     if (sync.departures.renames === "hold" && renames.count > (today.departures?.renames.count ?? 0))
       kept.push(`renames: hold: ${pluralize(renames.count, "principal")} would have another name`);
     if (sync.departures.reusedNames === "hold" && reused.count > (today.departures?.reused.count ?? 0))
-      kept.push(`reusedNames: hold: ${pluralize(reused.count, "name")} would be somebody else's`);
+      kept.push(`reusedNames: hold: ${pluralize(reused.count, "name")} would go to other people`);
     if (leaving.count > (today.departures?.leaving.count ?? 0)) {
       const who = formatPrincipals(leaving.count - leaving.groups, leaving.groups);
       kept.push(
@@ -110,7 +110,7 @@ function keptBack({ sync, planned, today }: Judging): string[] {
     }
   }
   const left = (drift?.left ?? 0) - (today.drift?.left ?? 0);
-  if (left > 0) kept.push(`drift: leave: ${pluralize(left, "principal")} left as somebody changed them`);
+  if (left > 0) kept.push(`drift: leave: ${pluralize(left, "principal")} left as changed in the target`);
   return kept;
 }
 

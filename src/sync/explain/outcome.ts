@@ -148,11 +148,11 @@ interface Circumstances {
 
 /** By the reason it is frozen for. */
 const stays: Readonly<Record<string, string>> = {
-  administrator: "no record makes it any more, but it is an administrator: it is never deleted",
-  "last member": "no record makes it any more, but a protected group would have no member left: it is not deleted",
-  "foreign member": "no record makes it any more, but a principal of another type is in it: it is not deleted",
-  renamed: "its record has another name now, and it stays as it is for now (renames)",
-  reused: "its name is that of another record now, somebody else; it stays as it is (reusedNames)",
+  administrator: "it has no record any more, but administrators are never deleted",
+  "last member": "it has no record any more, but without it a protected group would be empty: it is not deleted",
+  "foreign member": "it has no record any more, but a principal of another type is in it: it is not deleted",
+  renamed: "its record has another name now; it keeps the old one for now (renames)",
+  reused: "its name belongs to another person's record now; it stays unchanged (reusedNames)",
 };
 
 function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstances): string {
@@ -163,11 +163,11 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
     return inTarget ? `${how}: it is never touched` : `${how}: it is not created`;
   }
   const doubt = quarantined.length === 0 ? "a record that may be it is quarantined" : quarantined.join("; ");
-  if (frozen === "quarantined") return `it stays as it is while it is unknown what becomes of it: ${doubt}`;
-  if (frozen === "unread") return "it stays as it is: a source that it may come from could not be read";
+  if (frozen === "quarantined") return `it stays unchanged while in doubt: ${doubt}`;
+  if (frozen === "unread") return "it stays unchanged: a source that it may come from could not be read";
   const staying = frozen === undefined ? undefined : stays[frozen];
   if (frozen === "leaving")
-    return `no record makes it any more; it is leaving on ${circumstances.leavesOn ?? "the day that deletions.after says"} (deletions.after)`;
+    return `it has no record any more; it leaves on ${circumstances.leavesOn ?? "the day that deletions.after says"} (deletions.after)`;
   if (staying !== undefined) return staying;
   if (circumstances.takenAs !== undefined)
     return `it is not created: the target has that name as ${circumstances.takenAs}, which this sync does not manage`;
@@ -178,11 +178,11 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
       ? "it is left alone: this sync has no rules for groups"
       : "it is left alone: no record makes it, and this sync neither created nor adopted it";
   }
-  if (quarantined.length > 0) return `it is not created while it is unknown what becomes of it: ${doubt}`;
+  if (quarantined.length > 0) return `it is not created while in doubt: ${doubt}`;
   if (origin === undefined) {
     if (!inTarget) return "no record makes it, and the target does not have it";
     return isOwned
-      ? "no record makes it any more, and this sync owns it"
+      ? "it has no record any more, and this sync owns it"
       : "no record makes it, and this sync manages everything in the target (manage: everything)";
   }
   if (circumstances.isFromRules) {

@@ -129,7 +129,7 @@ export function foreignInWords({ type, name, groups }: ForeignPrincipal): Line {
   return { text, below: groups.map((group) => line(`in ${formatName(group)}`)) };
 }
 
-const keptWords = ": somebody added it in the target by hand, and it stays (memberships.keepManual)";
+const keptWords = ": a manual membership, kept (memberships.keepManual)";
 
 /** Why a change waits, and what to do. @param now what a run would do at the moment */
 export function waitInWords(

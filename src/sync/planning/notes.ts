@@ -108,7 +108,7 @@ function byHandNotes({ kept, undecided }: Desired["byHand"]): Note[] {
   const notes: Note[] = [];
   if (kept.count > 0)
     notes.push({
-      text: `kept by hand: ${pluralize(kept.count, "membership")} that somebody added in the target (memberships.keepManual)`,
+      text: `${pluralize(kept.count, "manual membership")} kept (memberships.keepManual)`,
       details: [
         ...kept.examples.map(({ kind, name, group }) =>
           detailAbout(kind, [name], `${kind} ${formatName(name)} in ${formatName(group)}`),
@@ -118,7 +118,7 @@ function byHandNotes({ kept, undecided }: Desired["byHand"]): Note[] {
     });
   if (undecided > 0)
     notes.push({
-      text: `${pluralize(undecided, "membership")} taken back that somebody may have added by hand: what the last run gave is not known`,
+      text: `${pluralize(undecided, "membership")} removed that may be manual: it is not known which ones the last run gave`,
     });
   return notes;
 }
@@ -162,15 +162,13 @@ export function driftNotes({ left, ignored }: DriftLeft = { left: 0, ignored: 0 
     [ignored, "drift.ignore"],
   ] as const;
   return found.flatMap(([count, why]) =>
-    count === 0
-      ? []
-      : [{ text: `${pluralize(count, "principal")} left as somebody changed them in the target (${why})` }],
+    count === 0 ? [] : [{ text: `${pluralize(count, "principal")} left as changed in the target (${why})` }],
   );
 }
 
 function unreadNotes(unread: Desired["assembly"]["unread"]): Note[] {
   return unread.map(({ name, error }) => ({
-    text: `source ${name} could not be read (it is optional): what came from it stays as it is`,
+    text: `source ${name} could not be read (it is optional): everything that came from it stays unchanged`,
     details: [{ text: messageOf(error) }],
   }));
 }
@@ -265,7 +263,7 @@ function waitingNote({ sync, limits, waiting, for: names }: Limited): Note {
 
 const waitingWords: Record<Measure, string> = {
   deletes: "deletions",
-  updates: "changes of who is there",
+  updates: "changes to existing users and groups",
   creates: "creations",
   membershipsLost: "losses of memberships",
   "membershipsLost.perGroup": "the members that single groups would lose",
@@ -314,8 +312,8 @@ function renameNotes({ renames }: Departures, sync: string): Note[] {
   return [
     {
       text:
-        `${pluralize(renames.count, "rename")}: the same record has another name now. The interface has no renames: the old one is deleted, and ` +
-        "a new one created, without its password and what was given to its name; memberships in groups of others go along",
+        `${pluralize(renames.count, "rename")}: the same record has another name now. The target cannot rename: the old principal is deleted, and ` +
+        "a new one is created, without the password and the access of the old one. Memberships in other sources' groups are kept",
       details: [
         ...renames.examples.map(({ kind, from, to, source, sourceId, held }) => {
           const waits = held ? "; it keeps its name for now" : "";
@@ -341,10 +339,10 @@ function reusedNotes({ reused, adoptable = 0 }: Departures, sync: string): Note[
   return [
     {
       text:
-        `${pluralize(reused.count, "name")} of another record now: somebody else, who would get the password and what was given to the name. ` +
+        `${pluralize(reused.count, "name")} of another record now: that of another person, who would get the password and the access of the earlier one. ` +
         (isHeld
-          ? `They stay as they are; to take them over: \`${command("plan", sync, "--override", "reusedNames")}\``
-          : "They are taken over"),
+          ? `They stay unchanged; to give them to the new records: \`${command("plan", sync, "--override", "reusedNames")}\``
+          : "They go to the new records"),
       details: [
         ...reused.examples.map(({ kind, name, source, was, is, becomes, held }) => {
           const rename = `${kind} ${shortName(becomes ?? "")} (${source} ${formatName(was)})`;

@@ -57,7 +57,7 @@ export async function nearestNames(connection: Connection, wanted: string): Prom
   return rows.map(({ name }) => name);
 }
 
-/** Some users and groups that a run is about, while everything else stays as it is in the target. */
+/** Some users and groups that a run is about, while everything else in the target stays unchanged. */
 export interface Chosen {
   readonly subjects: readonly Subject[];
   readonly left: LeftMemberships;
@@ -163,12 +163,12 @@ async function notFound(
   if (isSeen) return new InputError(`--for ${quote(given)}: its record makes no user or group: ${why}`);
   const nearest = await nearestNames(connection, text);
   const hint = nearest.length === 0 ? "" : `; similar names: ${nearest.map(formatName).join(", ")}`;
-  return new InputError(`--for ${quote(given)}: neither the sources nor the target have anybody of that name${hint}`);
+  return new InputError(`--for ${quote(given)}: no user or group of that name is in the sources or the target${hint}`);
 }
 
 function severalCalled(given: string, several: readonly Subject[]): InputError {
   const names = several.map(({ kind, name }) => quote(`${kind}:${name}`));
-  return new InputError(`--for ${quote(given)} may be several: give one of ${names.join(", ")}`);
+  return new InputError(`--for ${quote(given)} matches several: give one of ${names.join(", ")}`);
 }
 
 /** What a person should know of a run for some, with what is noted about them. */
@@ -190,7 +190,7 @@ export async function peopleNotes(
   }
   return [
     {
-      text: `only ${subjects.map(nameOf).join(", ")}: everything else stays as it is in the target`,
+      text: `only ${subjects.map(nameOf).join(", ")}: everything else in the target stays unchanged`,
       subjects,
       details: [...unchanged, ...about],
     },

@@ -29,7 +29,7 @@ export interface Planner<Read = unknown> {
 
 export interface PlanningOptions extends Omit<DesiredOptions, "observer"> {
   readonly history: History;
-  /** Names of users and groups: only these change, everything else stays as it is in the target. */
+  /** Names of users and groups: only these change, everything else in the target stays unchanged. */
   readonly for?: readonly string[] | undefined;
   /** Called once `desired` is there, before limits take changes out of it. */
   readonly made?: (() => Promise<void>) | undefined;

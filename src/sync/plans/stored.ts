@@ -82,7 +82,7 @@ async function ownOnlyShown(connection: Connection): Promise<void> {
 
 function noLongerShown(id: string, differences: readonly string[]): HeldError {
   return new HeldError(
-    `the changes are no longer those that the run ${id} has shown: somebody has changed the target since; nothing was applied. Plan again`,
+    `the plan of run ${id} is out of date: the target has changed since; nothing was applied. Plan again`,
     differences,
     "digest",
   );
@@ -103,10 +103,10 @@ async function differences(connection: Connection): Promise<string[]> {
     ORDER BY 1, 2 LIMIT ${most + 1}`);
   const lines = rows.slice(0, most).map(({ kind, name, was, is }) => {
     const who = `${kind} ${formatName(name)}`;
-    if (was === null) return `${who}: it would be ${past(is)} now, which was not shown`;
+    if (was === null) return `${who}: it would now be ${past(is)}, which the plan did not show`;
     if (is === null) return `${who}: it was to be ${past(was)}, which is no longer needed`;
     if (was !== is) return `${who}: it was to be ${past(was)}, and would be ${past(is)} now`;
-    return `${who}: it was to be ${past(was)}, and is not in the target what it was then`;
+    return `${who}: it was to be ${past(was)}, and has changed in the target since`;
   });
   return rows.length > most ? [...lines, "and more"] : lines;
 }
@@ -130,7 +130,7 @@ async function severedMemberships(connection: Connection): Promise<string[]> {
     const [who, group] = [`${visible(kind)} ${formatName(name)}`, formatName(g)];
     return goes
       ? `${who}: it has joined the group ${group}, which was to be deleted`
-      : `${who}: it was to be in the group ${group}, which somebody has deleted`;
+      : `${who}: its group ${group} has been deleted`;
   });
   return rows.length > most ? [...lines, "and more"] : lines;
 }

@@ -69,11 +69,11 @@ const planPreviousState: Planner["plan"] = async (sync, { connection }, options)
   );
   if (create > 0)
     notes.push({
-      text: `${pluralize(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
+      text: `${pluralize(create, "user")} created again, without the passwords and the access that they had before they were deleted`,
     });
   if (lost > 0)
     notes.push({
-      text: `${pluralize(lost, "membership")} left out: somebody has deleted the group since, and an undo does not bring it back`,
+      text: `${pluralize(lost, "membership")} left out: the group has been deleted since, and an undo does not restore it`,
     });
   notes.push({
     text: `unless the sources or the rules change, the next run of ${sync.name} plans the same changes again; it waits for approval then`,

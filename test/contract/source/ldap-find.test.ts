@@ -109,7 +109,7 @@ test("says that nobody can be looked up where the server finds nothing by an id 
   const found = openSource(options(directory)).find?.([...ids, user(uuid("ada"))], context);
   expect((await Array.fromAsync(found ?? [])).flat()).toEqual([]);
   expect(warnings).toEqual(
-    [north, south].map((dn) => expect.stringContaining(`${dn} is not found by its own id: whoever a read misses`)),
+    [north, south].map((dn) => expect.stringContaining(`${dn} is not found by its own id: records that a read misses`)),
   );
 });
 

@@ -249,7 +249,7 @@ test("an attribute that everybody has lost fails the read, unless it is listed",
   server.directory.users = server.directory.users.map((user) => ({ ...user, emails: [] }));
   server.directory.groups = server.directory.groups.map((group) => ({ ...group, displayName: "" }));
   expect(await failure({ url: server.url }, { attributes, lastCounts })).toMatch(
-    /source corp: nobody has entry\.mail, and 10 had it at the last good read; if nobody has it, list it under optionalAttributes$/,
+    /source corp: no record has entry\.mail, and 10 had it at the last good read; if no record has it, list it under optionalAttributes$/,
   );
   expect(
     await ids({ url: server.url, users: { optionalAttributes: ["mail"] } }, { attributes, lastCounts }),

@@ -226,10 +226,10 @@ describe.each(kinds)("the state in: %s", (kind) => {
     await next.plans.fetch([idOf(1)]);
     await next.plans.verify(idOf(1), seal);
     expect(await loadPlan(next, idOf(1))).toEqual(["ada", "ben"]);
-    await expect(next.plans.verify(idOf(1), other)).rejects.toThrow("somebody has changed its files");
+    await expect(next.plans.verify(idOf(1), other)).rejects.toThrow("its files have changed since the run");
     await appendFile(next.plans.file(idOf(1), "managed"), "x");
     await next.files.save(paths.plans(idOf(1)));
-    await expect(next.plans.verify(idOf(1), seal)).rejects.toThrow("somebody has changed its files");
+    await expect(next.plans.verify(idOf(1), seal)).rejects.toThrow("its files have changed since the run");
     await expect(loadPlan(next, idOf(9))).rejects.toThrow(`the stored plan of run ${idOf(9)} cannot be read`);
   });
 

@@ -29,7 +29,7 @@ test("drift shows what somebody else changed in the target, says what a run woul
   expect(drift).toMatchObject([{ sync: "staff", causes: [{ kind: "drift" }], changes: [{ name: "ada" }] }]);
   const { plan, notes } = await run("plan", "staff");
   expect(plan.changes).toMatchObject([{ name: "grace", causes: ["c1"] }]);
-  expect(notes).toContain("1 principal left as somebody changed them in the target (drift: leave)");
+  expect(notes).toContain("1 principal left as changed in the target (drift: leave)");
 });
 
 test("causes select what show shows and what approve applies", async () => {

@@ -53,7 +53,7 @@ test("what is adopted is what was shown: other ids are another plan, and some ca
   const adopt = ["apply", "staff", "--override", "heldNames", "--digest", shown.plan.digest];
   expect(await command(...adopt)).toMatchObject({
     code: 3,
-    stderr: expect.stringContaining("the changes are no longer those that were shown"),
+    stderr: expect.stringContaining("the changes differ from the plan that was shown"),
   });
   const held = await command("apply");
   const [, id = ""] = /approve --config \S+ (\S+) --override heldNames`$/m.exec(held.stderr) ?? [];
@@ -93,7 +93,7 @@ test("a stored plan whose files somebody has changed is not approved; of an olde
   const refused = await command("approve", id);
   expect(refused).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("somebody has changed its files. Plan again"),
+    stderr: expect.stringContaining("its files have changed since the run. Plan again"),
   });
   // One of an older version has no seal: nobody is owned who was not shown.
   const journal = join(daemon, "journal.json");

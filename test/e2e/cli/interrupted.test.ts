@@ -69,7 +69,7 @@ test("a run whose process was killed is shown as such by commands that only read
   await expect.poll(journal, { timeout: 20_000 }).toContain('"stage": "read"');
   applying.process.kill("SIGKILL");
   await applying.ended;
-  const message = "its process was killed after the stage read, or could not write any more: nothing was applied";
+  const message = "its process was killed after the stage read, or could no longer write: nothing was applied";
   const before = await journal();
   const { runs } = JSON.parse((await command("runs", "--json")).stdout);
   expect(runs).toMatchObject([{ state: "failed", error: { message, advice: "retry" } }]);

@@ -85,7 +85,7 @@ Changes, among others:
   - user zoe
 
 Notes:
-  2 records quarantined: what the target has of them stays as it is
+  2 records quarantined: they stay unchanged in the target
     user zoe (people.csv:4): <two> @here
 
 What to do next:

@@ -127,7 +127,7 @@ test("the target is listed once a day, and where what is stored cannot be used",
 test("a target that says wrongly that its list has not changed is listed again after its preview differs", async () => {
   const wrong: Sync = { ...listing, target: { ...listing.target, isStill: async () => true } };
   await staff.create("local");
-  await expect(next(wrong)).rejects.toThrow("the service's preview is not what was planned");
+  await expect(next(wrong)).rejects.toThrow("the service's preview differs from the plan");
   expect(asked).toEqual(["preview"]);
   expect(await next(wrong)).toBe("no change: list, preview");
   expect(await next(wrong)).toBe("no change");

@@ -75,7 +75,7 @@ test("who is not in scope, in doubt, or only in the target is explained too", as
     outcomes: [
       {
         action: "delete",
-        why: "no record makes it any more, and this sync owns it",
+        why: "it has no record any more, and this sync owns it",
         actual: { displayName: "Grace Hopper" },
         ownedFrom: [{ source: "company", sourceId: "2" }],
       },

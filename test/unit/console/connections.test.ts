@@ -87,7 +87,7 @@ test("what could not be read says so with its advice; so does a run that failed,
   const unread = { ...lastRead, sources: [{ source: "corp", users: 0, groups: 0, quarantined: 0, error }] };
   const optional = textOf(pageOf({ lastRead: unread, sources: [{ name: "corp", optional: true }] }));
   expect(optional).toContain(
-    "Not read : source corp: no answer tried 3 times What came from it stays as it is. It may work the next time.",
+    "Not read : source corp: no answer tried 3 times Everything that came from it stays unchanged. It may work the next time.",
   );
   expect(optional).toContain("Last tried 1 hour ago");
   expect(optional).not.toContain("Found");
@@ -103,7 +103,7 @@ test("what could not be read says so with its advice; so does a run that failed,
   );
   expect(failed).toContain("Overdue : no success since 2 days ago");
   expect(failed).toContain(
-    "Failed 3 times in a row, since 1 hour ago : source corp: no answer tried 3 times Change what is wrong first",
+    "Failed 3 times in a row, since 1 hour ago : source corp: no answer tried 3 times Fix the problem first",
   );
   expect(textOf(pageOf({ lastRead: undefined, standing: standingOf() }))).toContain(
     "Last read never, as far as is known",
@@ -133,7 +133,7 @@ test("a check says what `rollcall check` says, with some principals", () => {
     }),
   );
   expect(textOf(pageOf({ to: { ...connected().to, check: failed } }))).toContain(
-    "check failed 1 hour ago by ada target analytics: the password is wrong Change what is wrong first",
+    "check failed 1 hour ago by ada target analytics: the password is wrong Fix the problem first",
   );
 });
 

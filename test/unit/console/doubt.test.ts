@@ -48,7 +48,7 @@ async function joined(pieces: AsyncIterable<string>): Promise<string> {
 const notStored = async (): Promise<undefined> => undefined;
 
 test("text from outside is harmless in the page of what is in doubt, and in its lists", async () => {
-  for (const text of [...hostile, "  x", "1 record quarantined: what the target has of them stays as it is"]) {
+  for (const text of [...hostile, "  x", "1 record quarantined: they stay unchanged in the target"]) {
     const syncs = [inDoubt(text, text)];
     expect(syncs[0]!.doubts.map(({ details }) => details?.length)).toEqual([3, 1]);
     const page = layout({ title: text, version: "1", section: "doubt" }, doubt({ now, syncs })).toString();

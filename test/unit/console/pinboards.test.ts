@@ -95,7 +95,7 @@ test("what is not there yet is fetched when it is in sight, and leads to itself 
   expect(page).toContain(`hx-get="${own}?as=card"`);
   expect(page).toContain(`hx-select="#viz-${id("b")}"`);
   expect(page).toContain(`id="viz-${id("b")}"`);
-  expect(page).toMatch(new RegExp(`<a href="${own}">Show it by itself</a>`));
+  expect(page).toMatch(new RegExp(`<a href="${own}">Show only this one</a>`));
 });
 
 test("a console without a service does not mention pinboards", () => {

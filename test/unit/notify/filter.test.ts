@@ -56,7 +56,7 @@ test("why a run is held is said, and a plan that is held for another reason is t
   ).toEqual([
     "held: held by the limit deletes; nothing was applied",
     "held: held because the plan and the target's own preview differ; nothing was applied",
-    "held: held after it was applied: the target is not what was planned",
+    "held: held after applying: the target does not match the plan",
   ]);
 });
 

@@ -4,14 +4,14 @@ import type { Note } from "#plan/note.ts";
 
 const notes: readonly Note[] = [
   {
-    text: "only user ada, group staff: everything else stays as it is",
+    text: "only user ada, group staff: everything else in the target stays unchanged",
     subjects: [
       { kind: "user", name: "ada" },
       { kind: "group", name: "staff" },
     ],
   },
   {
-    text: "6 records quarantined: what the target has of them stays as it is",
+    text: "6 records quarantined: they stay unchanged in the target",
     doubt: "quarantined",
     details: [
       { text: "no mail: 4 users, first kim (people.csv:7)", kind: "user", names: ["kim", "kim8"] },
@@ -31,8 +31,8 @@ test("in JSON, notes are lines and whom they are about, as in 0.2, and come back
   const document = noteDocument(notes);
   expect(document).toEqual({
     notes: [
-      "only user ada, group staff: everything else stays as it is",
-      "6 records quarantined: what the target has of them stays as it is",
+      "only user ada, group staff: everything else in the target stays unchanged",
+      "6 records quarantined: they stay unchanged in the target",
       "  no mail: 4 users, first kim (people.csv:7)",
       "  … and 2 more for other reasons",
       "4 memberships left out: the group or the member is not in scope",
@@ -46,11 +46,13 @@ test("in JSON, notes are lines and whom they are about, as in 0.2, and come back
   });
   expect(readNotes(JSON.parse(JSON.stringify(document)))).toEqual(notes);
   expect(readNotes({ notes: ["nothing of the kind", "  indented"] }).filter(isDoubt)).toEqual([]);
+  const earlier = "1 record quarantined: what the target has of them stays as it is";
+  expect(readNotes({ notes: [earlier] })).toEqual([{ text: earlier, doubt: "quarantined" }]);
 });
 
 test("what names people is left out where nobody may be named, the sentence itself included", () => {
   expect(withoutNames(notes).map(({ text }) => text)).toEqual([
-    "6 records quarantined: what the target has of them stays as it is",
+    "6 records quarantined: they stay unchanged in the target",
     "4 memberships left out: the group or the member is not in scope",
     "sources unchanged",
   ]);

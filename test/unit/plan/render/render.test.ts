@@ -61,7 +61,7 @@ const options = {
   limit: 20,
   notes: [
     {
-      text: "1 record quarantined: what the target has of them stays as it is",
+      text: "1 record quarantined: they stay unchanged in the target",
       doubt: "quarantined",
       details: [{ text: "user ```eve\u0007 (people.csv:17)" }],
     },
