@@ -130,7 +130,7 @@ async function* membersOfGroup(
     }
     if (news.length === 0) {
       throw new IncompleteReadError(
-        `${title}: the members from ${next} on are those that came before; does the server page members with ${pages.startIndex} and ${pages.count}?`,
+        `${title}: the members from ${next} on repeat earlier ones; does the server page members with ${pages.startIndex} and ${pages.count}?`,
       );
     }
     next += members.length;

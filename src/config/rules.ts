@@ -120,7 +120,7 @@ function fillFrom({ text, folder, secrets }: Configuration, environment: NodeJS.
     }
     return unfilled(
       written,
-      "reads the environment or a file, which a rule that is tried cannot; leave the value as the configuration has it, or write $${ for the text ${",
+      "reads the environment or a file, which a trial cannot; leave the value as the configuration has it, or write $${ for the text ${",
     );
   };
 }
@@ -141,8 +141,7 @@ function ownTables({ readTable }: Configuration, { rules, expectations }: SyncCo
   const own = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
   const tables = own.length === 0 ? "it reads none" : `those are ${own.join(", ")}`;
   return async (file, folder) => {
-    if (!own.includes(file))
-      throw new InputError(`rules that are tried read no other table than the sync already does; ${tables}`);
+    if (!own.includes(file)) throw new InputError(`a trial reads only the tables that the sync reads; ${tables}`);
     return readTable(file, folder);
   };
 }
@@ -172,7 +171,7 @@ async function readsOfCredentials(
         .filter((name) => isCredential(name) && !already.has(name))
         .map((name) => {
           const path = rule === "join" ? ["syncs", sync, "join", kind] : ["syncs", sync, kind, rule];
-          return document.problem(path, "value", `entry.${name} is a password, which no rule that is tried reads`);
+          return document.problem(path, "value", `entry.${name} is a password, which trials do not read`);
         }),
     );
   });

@@ -39,6 +39,6 @@ export class Progress {
       .sort((a, b) => a.moved - b.moved);
     if (longest === undefined) return undefined;
     const minutes = Math.floor((time - longest.moved) / 60_000);
-    return `${longest.what} has not moved for ${minutes === 0 ? "a while" : `${minutes} min`}: see the log, and restart the service if it stays so`;
+    return `${longest.what} has not moved for ${minutes === 0 ? "a while" : `${minutes} min`}: see the log, and restart the service if this persists`;
   }
 }

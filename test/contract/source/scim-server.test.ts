@@ -444,7 +444,7 @@ describe("members", () => {
     const server = await paged(directory(), { memberLimit: 100 });
     const whole = { memberLimit: 100, memberPages: {} };
     await expect(records({ url: server.url, groups: whole })).rejects.toThrow(
-      /Groups\/g0: the members from 101 on are those that came before; does the server page members with startIndex and count\?/,
+      /Groups\/g0: the members from 101 on repeat earlier ones; does the server page members with startIndex and count\?/,
     );
   });
 

@@ -147,7 +147,7 @@ test.each(["/etc/shadow", "salaries.csv", "./sites.csv", "../sites.csv"])("the t
   );
   expect(problems).toEqual([
     expect.stringMatching(
-      /^rules:\d+:\d+: syncs\.staff\.users\.groups: rules that are tried read no other table than the sync already does; those are sites\.csv/,
+      /^rules:\d+:\d+: syncs\.staff\.users\.groups: a trial reads only the tables that the sync reads; those are sites\.csv/,
     ),
   ]);
   expect(new Set(tables)).toEqual(new Set(["sites.csv"]));

@@ -23,7 +23,7 @@ test("work is stalled when none of its steps ended within its patience, the long
   expect(progress.stalled()).toBeUndefined();
   time = 1_150_000;
   expect(progress.stalled()).toBe(
-    "a call of user/sync has not moved for 10 min: see the log, and restart the service if it stays so",
+    "a call of user/sync has not moved for 10 min: see the log, and restart the service if this persists",
   );
   ends[0].reject(new Error("it failed"));
   await expect(works[0]).rejects.toThrow("it failed");
