@@ -5,7 +5,7 @@ import { Refusal } from "#control/answers.ts";
 import { errorDocument, InputError, RollcallError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { readMultipart } from "#http/multipart.ts";
-import type { CallersLoads, HostedCycle, HostedTable, Preview, TableName } from "#service/host.ts";
+import type { CallersLoads, HostedCycle, HostedLoads, HostedTable, Preview, TableName } from "#service/host.ts";
 import { inBytes } from "#text.ts";
 import { loadParameters } from "#wire/loads.ts";
 import { checkToken } from "./accounts.ts";
@@ -24,43 +24,63 @@ const route = { config: { forLoads: true } } as const;
 
 /** Adds the pages of tables and loads. */
 export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: Send): void {
-  const { loads: hosted, guessFormat } = options;
+  const { loads: hosted } = options;
   if (hosted === undefined) {
     scope.get("/loads", route, async (request, reply) =>
       send(request, reply, frame("Loads"), elsewhere({ target: visitorOf(request).target })),
     );
     return;
   }
-  const largest = inBytes(hosted.largest);
-  const size = { largest: hosted.largest, text: largest };
-  const typed = new TypedFields();
+  const pages = new LoadPages(hosted, options, send);
+  const upload = { config: { forLoads: true, takesFile: true } } as const;
+  scope.get("/loads", route, (request, reply) => pages.list(request, reply));
+  scope.get("/loads/table", route, (request, reply) => pages.table(request, reply));
+  scope.post("/loads/upload", upload, (request, reply) => pages.upload(request, reply));
+  scope.get("/loads/:id", route, (request, reply) => pages.show(request, reply));
+  scope.post("/loads/:id/preview", route, (request, reply) => pages.preview(request, reply));
+  scope.post("/loads/:id/load", route, (request, reply) => pages.load(request, reply));
+  scope.post("/loads/:id/cancel", route, (request, reply) => pages.cancel(request, reply));
+  scope.get("/loads/:id/bad-records", route, (request, reply) => pages.badRecords(request, reply));
+}
 
-  scope.get("/loads", route, async (request, reply) => {
-    const mine = await loadsOf(request);
+/** The pages of tables and loads of a service on this listener. */
+class LoadPages {
+  readonly #hosted: HostedLoads;
+  readonly #guessFormat: AppOptions["guessFormat"];
+  readonly #send: Send;
+  readonly #size: { readonly largest: number; readonly text: string };
+  readonly #typed = new TypedFields();
+
+  constructor(hosted: HostedLoads, { guessFormat }: AppOptions, send: Send) {
+    this.#hosted = hosted;
+    this.#guessFormat = guessFormat;
+    this.#send = send;
+    this.#size = { largest: hosted.largest, text: inBytes(hosted.largest) };
+  }
+
+  async list(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const mine = await this.#loadsOf(request);
     const [tables, cycles] = await Promise.all([mine.tables(), mine.cycles()]);
-    const page = loadsPage({ now: Date.now(), tables, cycles, size });
-    return send(request, reply, { ...frame("Loads"), live: "/loads", liveBy: "loads" }, page);
-  });
+    const page = loadsPage({ now: Date.now(), tables, cycles, size: this.#size });
+    return this.#send(request, reply, { ...frame("Loads"), live: "/loads", liveBy: "loads" }, page);
+  }
 
-  scope.get("/loads/table", route, async (request, reply) => {
-    const mine = await loadsOf(request);
+  async table(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const mine = await this.#loadsOf(request);
     const table = await tableOf(request, mine);
-    const cycles = (await mine.cycles()).filter((each) => isInto(each, table));
+    const cycles = (await mine.cycles()).filter((each) => isInto(each, table)).slice(0, 10);
     const token = tokenField(visitorOf(request));
-    return send(
-      request,
-      reply,
-      frame(table.name),
-      tablePage({ now: Date.now(), table, cycles: cycles.slice(0, 10), size, token }),
-    );
-  });
+    const page = tablePage({ now: Date.now(), table, cycles, size: this.#size, token });
+    return this.#send(request, reply, frame(table.name), page);
+  }
 
-  scope.post("/loads/upload", { config: { forLoads: true, takesFile: true } }, async (request, reply) => {
+  async upload(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const visitor = visitorOf(request);
-    const mine = await loadsOf(request);
+    const mine = await this.#loadsOf(request);
     const into = tableNameOf(request);
     const { "content-length": length, "content-type": type = "" } = request.headers;
-    if (Number(length ?? 0) > hosted.largest) throw new Refusal(413, `The file is too large: it may have ${largest}.`);
+    const { largest, text: most } = this.#size;
+    if (Number(length ?? 0) > largest) throw new Refusal(413, `The file is too large: it may have ${most}.`);
     const left = untilLeft(reply);
     let token: string | undefined;
     let id: string | undefined;
@@ -88,54 +108,57 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
     checkToken(visitor, token);
     if (id === undefined) throw new Refusal(400, "Choose a file first.");
     return reply.redirect(at("/loads", id), 303);
-  });
+  }
 
-  scope.get("/loads/:id", route, async (request, reply) => {
-    const mine = await loadsOf(request);
+  /** A load, or the draft of one. */
+  async show(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const mine = await this.#loadsOf(request);
     const found = await cycleOf(request, mine);
     if (found.isDraft) {
-      const { guess, problem } = await guessed(mine, found);
+      const { guess, problem } = await this.#guess(mine, found);
       const fields =
-        typed.of(found) ?? fieldsOf(loadParameters.parse({ target: found.parameters.target, format: guess?.format }));
-      return shownDraft(request, reply, mine, found, { fields, guess, problem });
+        this.#typed.of(found) ??
+        fieldsOf(loadParameters.parse({ target: found.parameters.target, format: guess?.format }));
+      return this.#sendDraft(request, reply, mine, found, { fields, guess, problem });
     }
     const page = cycle({ now: Date.now(), cycle: found, token: tokenField(visitorOf(request)) });
-    return send(request, reply, { ...frame(titleOf(found)), live: at("/loads", found.id), liveBy: "loads" }, page);
-  });
+    const live = { live: at("/loads", found.id), liveBy: "loads" } as const;
+    return this.#send(request, reply, { ...frame(titleOf(found)), ...live }, page);
+  }
 
-  // Shows the draft as it would be read with other values, and changes nothing.
-  scope.post("/loads/:id/preview", route, async (request, reply) => {
-    const mine = await loadsOf(request);
+  /** The draft as it would be read with other values; changes nothing. */
+  async preview(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const mine = await this.#loadsOf(request);
     const found = await cycleOf(request, mine);
     if (!found.isDraft) return reply.redirect(at("/loads", found.id), 303);
-    const { guess } = await guessed(mine, found);
-    const fields = typed.keep(found, readFields(formOf(request)));
-    return shownDraft(request, reply, mine, found, { fields, guess });
-  });
+    const { guess } = await this.#guess(mine, found);
+    const fields = this.#typed.keep(found, readFields(formOf(request)));
+    return this.#sendDraft(request, reply, mine, found, { fields, guess });
+  }
 
-  scope.post("/loads/:id/load", route, async (request, reply) => {
-    const mine = await loadsOf(request);
+  async load(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const mine = await this.#loadsOf(request);
     const found = await cycleOf(request, mine);
-    const fields = typed.keep(found, readFields(formOf(request)));
+    const fields = this.#typed.keep(found, readFields(formOf(request)));
     try {
       await mine.load(found.id, requestOf(fields));
     } catch (error) {
       const problem = problemOf(error);
-      const { guess } = await guessed(mine, found);
-      return await shownDraft(request, reply.code(400), mine, found, { fields, guess, problem });
+      const { guess } = await this.#guess(mine, found);
+      return await this.#sendDraft(request, reply.code(400), mine, found, { fields, guess, problem });
     }
     return reply.redirect(at("/loads", found.id), 303);
-  });
+  }
 
-  scope.post("/loads/:id/cancel", route, async (request, reply) => {
-    const mine = await loadsOf(request);
+  async cancel(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const mine = await this.#loadsOf(request);
     const found = await cycleOf(request, mine);
     await mine.cancel(found.id);
     return reply.redirect(found.isDraft ? tableAddress(found.table) : at("/loads", found.id), 303);
-  });
+  }
 
-  scope.get("/loads/:id/bad-records", route, async (request, reply) => {
-    const mine = await loadsOf(request);
+  async badRecords(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const mine = await this.#loadsOf(request);
     const found = await cycleOf(request, mine);
     const rejected = await mine.badRecords(found.id);
     if (rejected === undefined) throw new Refusal(404, "this load has no bad records");
@@ -143,10 +166,10 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
       .type("text/plain; charset=utf-8")
       .header("content-disposition", `attachment; filename="bad-records-${found.id}.csv"`)
       .send(rejected);
-  });
+  }
 
-  async function loadsOf(request: FastifyRequest): Promise<CallersLoads> {
-    const mine = await hosted?.of(request);
+  async #loadsOf(request: FastifyRequest): Promise<CallersLoads> {
+    const mine = await this.#hosted.of(request);
     if (mine !== undefined) return mine;
     throw new Refusal(
       403,
@@ -154,12 +177,12 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
     );
   }
 
-  async function shownDraft(
+  async #sendDraft(
     request: FastifyRequest,
     reply: FastifyReply,
     mine: CallersLoads,
     found: HostedCycle,
-    { fields, guess, problem: known }: Omit<ShownDraft, "table">,
+    { fields, guess, problem: known }: ShownDraft,
   ): Promise<FastifyReply> {
     const table = await mine.table(found.table);
     let problem = known;
@@ -171,23 +194,20 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
     }
     const token = tokenField(visitorOf(request));
     const page = draft({ now: Date.now(), cycle: found, table, fields, guess, preview, problem, token });
-    return send(request, reply, frame(titleOf(found)), page);
+    return this.#send(request, reply, frame(titleOf(found)), page);
   }
 
-  async function guessed(
-    mine: CallersLoads,
-    { id, table: into }: HostedCycle,
-  ): Promise<Pick<ShownDraft, "guess" | "problem">> {
+  async #guess(mine: CallersLoads, { id, table: into }: HostedCycle): Promise<Pick<ShownDraft, "guess" | "problem">> {
     try {
       const [sample, table] = await Promise.all([mine.sample(id), mine.table(into)]);
-      return { guess: await guessFormat(sample, table?.columns ?? [], labelOf) };
+      return { guess: await this.#guessFormat(sample, table?.columns ?? [], labelOf) };
     } catch (error) {
       return { problem: problemOf(error) };
     }
   }
 }
 
-/** What was entered for drafts, for whoever comes back to them: of the last ones. */
+/** What was entered for the last drafts, kept for the next visit. */
 class TypedFields {
   readonly #fields = new Map<string, LoadFields>();
 

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { JSONParser } from "@streamparser/json";
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { HostPinboard, HostPinboards, HostVisualization, PinboardData } from "#service/host.ts";
 import { answerOf, Refusal } from "#control/answers.ts";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
@@ -49,13 +49,31 @@ interface Asking {
 class TooLargeError extends InputError {}
 
 /** Adds the pages of the service's pinboards. They show what `pinboarddata` answers, under its limits. */
-export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, log }: AppOptions, send: Send): void {
-  scope.get("/pinboards", async (request, reply) =>
-    send(request, reply, frame("Pinboards"), pinboards({ now: Date.now(), list: known().list() })),
-  );
+export function addPinboardPages(scope: FastifyInstance, options: AppOptions, send: Send): void {
+  const pages = new PinboardPages(options, send);
+  scope.get("/pinboards", (request, reply) => pages.list(request, reply));
+  scope.get("/pinboards/:id", (request, reply) => pages.board(request, reply));
+  scope.get("/pinboards/:id/:visualization", (request, reply) => pages.visualization(request, reply));
+  scope.get("/pinboards/:id/:visualization/download", (request, reply) => pages.download(request, reply));
+}
 
-  scope.get("/pinboards/:id", async (request, reply) => {
-    const board = boardOf(request);
+class PinboardPages {
+  readonly #hosted: HostPinboards | undefined;
+  readonly #log: AppOptions["log"];
+  readonly #send: Send;
+
+  constructor({ pinboards: hosted, log }: AppOptions, send: Send) {
+    this.#hosted = hosted;
+    this.#log = log;
+    this.#send = send;
+  }
+
+  async list(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    return this.#send(request, reply, frame("Pinboards"), pinboards({ now: Date.now(), list: this.#known().list() }));
+  }
+
+  async board(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const board = this.#boardOf(request);
     const left = untilLeft(reply);
     const late = new AbortController();
     const signal = AbortSignal.any([left, late.signal]);
@@ -64,7 +82,7 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
     const shown = await Promise.all(
       board.visualizations.map(async (visualization, index): Promise<Shown> => {
         if (index >= mostTogether) return { kind: "later" };
-        const work = show(board, visualization, { as: "card" }, { signal, account });
+        const work = this.#show(board, visualization, { as: "card" }, { signal, account });
         // The page that fetches it by itself shares the query that is under way.
         work.catch(() => undefined);
         return (await Promise.race([work, wait])) ?? { kind: "later" };
@@ -74,25 +92,26 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
       late.abort(new UnavailableError("nobody waits for it any more"));
     }, grace).unref();
     left.throwIfAborted();
-    return send(request, reply, frame(board.name), pinboard(board, fitting(board, shown)));
-  });
+    return this.#send(request, reply, frame(board.name), pinboard(board, fitting(board, shown)));
+  }
 
-  scope.get("/pinboards/:id/:visualization", async (request, reply) => {
-    const [board, visualization] = [boardOf(request), visualizationOf(request)];
+  async visualization(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const [board, visualization] = [this.#boardOf(request), this.#visualizationOf(request)];
     const { from, as } = filled(request.query);
     const signal = untilLeft(reply);
     const isCard = as === "card";
     const extent = isCard ? ({ as: "card" } as const) : { as: "page" as const, from: offsetOf(from) };
-    const shown = await show(board, visualization, extent, { signal, account: visitorOf(request).name });
+    const shown = await this.#show(board, visualization, extent, { signal, account: visitorOf(request).name });
     if (shown.kind === "problem" && request.headers["hx-request"] === undefined) reply.code(shown.status ?? 500);
     const page = { pinboard: board, visualization, shown };
     const crumbs = [{ label: board.name, href: at("/pinboards", board.id) }, { label: visualization.title }];
-    return send(request, reply, { ...frame(visualization.title), crumbs }, isCard ? card(page) : single(page));
-  });
+    return this.#send(request, reply, { ...frame(visualization.title), crumbs }, isCard ? card(page) : single(page));
+  }
 
-  scope.get("/pinboards/:id/:visualization/download", async (request, reply) => {
-    const [board, visualization] = [boardOf(request), visualizationOf(request)];
-    const answer = await ask(board, visualization, {}, { signal: untilLeft(reply), account: visitorOf(request).name });
+  async download(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const [board, visualization] = [this.#boardOf(request), this.#visualizationOf(request)];
+    const asking = { signal: untilLeft(reply), account: visitorOf(request).name };
+    const answer = await this.#ask(board, visualization, {}, asking);
     reply.raw.once("close", () => {
       answer.release();
     });
@@ -100,46 +119,46 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
       .type("text/csv; charset=utf-8")
       .header("content-disposition", `attachment; filename="${visualization.id}.csv"`)
       .send(Readable.from(inChunks(resultAsCsv(answer)), { objectMode: false }));
-  });
-
-  function known(): HostPinboards {
-    if (hosted === undefined) throw new Refusal(404, "pinboards belong to a service, and this console has none");
-    return hosted;
   }
 
-  function boardOf({ params }: FastifyRequest): HostPinboard {
+  #known(): HostPinboards {
+    if (this.#hosted === undefined) throw new Refusal(404, "pinboards belong to a service, and this console has none");
+    return this.#hosted;
+  }
+
+  #boardOf({ params }: FastifyRequest): HostPinboard {
     const { id = "" } = params as { id?: string };
-    const found = known()
+    const found = this.#known()
       .list()
       .find((each) => each.id.toLowerCase() === id.toLowerCase());
     if (found === undefined) throw new Refusal(404, "there is no such pinboard");
     return found;
   }
 
-  function visualizationOf(request: FastifyRequest): HostVisualization {
+  #visualizationOf(request: FastifyRequest): HostVisualization {
     const { visualization: id = "" } = request.params as { visualization?: string };
-    const found = boardOf(request).visualizations.find((each) => each.id.toLowerCase() === id.toLowerCase());
+    const found = this.#boardOf(request).visualizations.find((each) => each.id.toLowerCase() === id.toLowerCase());
     if (found === undefined) throw new Refusal(404, "there is no such visualization on this pinboard");
     return found;
   }
 
-  function ask(
+  #ask(
     board: HostPinboard,
     { id }: HostVisualization,
     paging: { readonly offset?: number; readonly size?: number },
     { signal, account }: Asking,
   ): Promise<PinboardData> {
     const [pinboard, visualizations] = [board.id.toLowerCase(), [id.toLowerCase()]];
-    return known().data({ pinboard, visualizations, format: "COMPACT", paging }, signal, account);
+    return this.#known().data({ pinboard, visualizations, format: "COMPACT", paging }, signal, account);
   }
 
-  async function read(
+  async #read(
     board: HostPinboard,
     visualization: HostVisualization,
     page: { readonly offset: number; readonly size: number },
     asking: Asking,
   ): Promise<Page> {
-    const answer = await ask(board, visualization, page, asking);
+    const answer = await this.#ask(board, visualization, page, asking);
     try {
       if (answer.size > mostBytes)
         throw new TooLargeError(
@@ -156,7 +175,7 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
   }
 
   /** What a visualization shows, or why it cannot: the others are shown all the same. */
-  async function show(
+  async #show(
     board: HostPinboard,
     visualization: HostVisualization,
     extent: { readonly as: "card" } | { readonly as: "page"; readonly from: number },
@@ -166,18 +185,18 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
     const size = sizes[extent.as];
     try {
       if (visualization.type !== "CHART")
-        return { kind: "rows", result: await read(board, visualization, { offset, size }, asking) };
-      const whole = await read(board, visualization, { offset: 0, size: sizes.chart }, asking);
+        return { kind: "rows", result: await this.#read(board, visualization, { offset, size }, asking) };
+      const whole = await this.#read(board, visualization, { offset: 0, size: sizes.chart }, asking);
       const hasPage = offset + size <= whole.rows.length || whole.rows.length === whole.totalRowCount;
       const result = hasPage
         ? { ...whole, rows: whole.rows.slice(offset, offset + size), offset, pageSize: size }
-        : await read(board, visualization, { offset, size }, asking);
+        : await this.#read(board, visualization, { offset, size }, asking);
       const chart = drawn(whole, visualization, extent.as === "card" ? ["narrow"] : ["narrow", "wide"]);
       return { kind: "rows", result, chart };
     } catch (error) {
       asking.signal.throwIfAborted();
       const { status, document, unexpected } = answerOf(error);
-      if (unexpected) log.error({ err: error }, `console: pinboard ${board.name}: ${messageOf(error)}`);
+      if (unexpected) this.#log.error({ err: error }, `console: pinboard ${board.name}: ${messageOf(error)}`);
       const { message, problems } = document.error;
       return { kind: "problem", message, problems, status, isLarge: error instanceof TooLargeError };
     }

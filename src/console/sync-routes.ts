@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { checkMay } from "#control/access.ts";
 import { orConflict, Refusal } from "#control/answers.ts";
 import { may } from "#roles.ts";
@@ -12,96 +12,126 @@ import type { Checked, ConfiguredSync } from "#daemon/connections.ts";
 import { at } from "./html.ts";
 import { tokenField } from "./layout.ts";
 import { anchorOf, connections } from "#console/pages/connections.ts";
-import type { Connection } from "#console/pages/connections.ts";
+import type { ConnectedSync, Connection } from "#console/pages/connections.ts";
 import { runNow } from "#console/pages/run-now.ts";
 
 /** Adds the pages of sources and targets, and the one that begins a run. */
-export function addSyncPages(scope: FastifyInstance, { control, connections: known }: AppOptions, send: Send): void {
-  scope.get("/syncs/:sync/run", async (request, reply) => {
-    const configured = decidable(request);
-    const standing = standingOf(configured.sync);
+export function addSyncPages(scope: FastifyInstance, options: AppOptions, send: Send): void {
+  const pages = new SyncPages(options, send);
+  scope.get("/syncs/:sync/run", (request, reply) => pages.askToRun(request, reply));
+  scope.post("/syncs/:sync/run", (request, reply) => pages.run(request, reply));
+  scope.get("/connections", (request, reply) => pages.connections(request, reply));
+  scope.post("/connections/check", (request, reply) => pages.check(request, reply));
+}
+
+class SyncPages {
+  readonly #control: AppOptions["control"];
+  readonly #known: AppOptions["connections"];
+  readonly #send: Send;
+
+  constructor({ control, connections: known }: AppOptions, send: Send) {
+    this.#control = control;
+    this.#known = known;
+    this.#send = send;
+  }
+
+  async askToRun(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const configured = this.#decidable(request);
+    const standing = this.#standingOf(configured.sync);
     if (standing === undefined) throw new Refusal(404, `no sync is called ${configured.sync}`);
     const page = runNow({ ...configured, now: Date.now(), standing, token: tokenField(visitorOf(request)) });
-    return send(request, reply, { title: `Run ${configured.sync} now`, section: "runs" }, page);
-  });
+    return this.#send(request, reply, { title: `Run ${configured.sync} now`, section: "runs" }, page);
+  }
 
-  scope.post("/syncs/:sync/run", async (request, reply) => {
-    const { sync } = decidable(request);
-    const { coordinator } = control.daemon();
-    const { id } = control.track(await orConflict(coordinator.begin({ sync, cause: "demand", by: actorOf(request) })));
-    return reply.redirect(at("/runs", id), 303);
-  });
+  async run(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { sync } = this.#decidable(request);
+    const { coordinator } = this.#control.daemon();
+    const begun = await orConflict(coordinator.begin({ sync, cause: "demand", by: actorOf(request) }));
+    return reply.redirect(at("/runs", this.#control.track(begun).id), 303);
+  }
 
-  scope.get("/connections", async (request, reply) => {
+  async connections(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const visitor = visitorOf(request);
-    const all = control.daemon().coordinator.runs();
-    const kinds = new Map(known.sources().map(({ name, connector }) => [name, connector]));
-    const addresses = new Map(known.targets().map(({ name, address = "this service" }) => [name, address]));
-    const source = (name: string, mayCheck: boolean): Connection => ({
-      what: "source",
-      name,
-      kind: kinds.get(name) ?? "",
-      check: shownTo(visitor, "source", name),
-      mayCheck,
+    const page = connections({
+      now: Date.now(),
+      syncs: this.#syncsFor(visitor),
+      others: this.#othersFor(visitor),
+      token: tokenField(visitor),
     });
-    const target = (name: string): Connection => ({
-      what: "target",
-      name,
-      kind: addresses.get(name) ?? "",
-      check: shownTo(visitor, "target", name),
-      mayCheck: mayCheck(visitor, "target", name),
-    });
-    const syncs = known.syncs().flatMap((each) => {
-      const standing = standingOf(each.sync);
-      return standing === undefined
-        ? []
-        : [
-            {
-              ...each,
-              standing,
-              lastRead: all.find((run) => run.sync === each.sync && hasReadEverything(run)),
-              // They are checked with their sync.
-              connections: each.sources.map(({ name }) => source(name, false)),
-              to: target(each.target),
-              check: shownTo(visitor, "sync", each.sync),
-              mayCheck: mayCheck(visitor, "sync", each.sync),
-            },
-          ];
-    });
-    const others = [
-      ...[...kinds.keys()]
-        .filter((name) => isAlone("source", name))
-        .map((name) => source(name, mayCheck(visitor, "source", name))),
-      ...[...addresses.keys()].filter((name) => isAlone("target", name)).map(target),
-    ];
-    const page = connections({ now: Date.now(), syncs, others, token: tokenField(visitor) });
-    return send(request, reply, { title: "Sources and targets", section: "connections", live: "/connections" }, page);
-  });
+    const frame = { title: "Sources and targets", section: "connections", live: "/connections" } as const;
+    return this.#send(request, reply, frame, page);
+  }
 
-  scope.post("/connections/check", async (request, reply) => {
+  async check(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const form = formOf(request);
     const what = (["sync", "source", "target"] as const).find((each) => each === form.get("what"));
     const name = form.get("name") ?? "";
-    if (what === undefined || !namesOf(what).includes(name))
+    if (what === undefined || !this.#namesOf(what).includes(name))
       throw new Refusal(404, `the configuration has no ${what ?? "such thing"} ${name}`);
     const visitor = visitorOf(request);
     checkMay(visitor, "decide");
-    if (!mayCheck(visitor, what, name))
+    if (!this.#mayCheck(visitor, what, name))
       throw new Refusal(
         403,
         `${visitor.name} is a user of the target ${visitor.target}; the ${what} ${name} is not of it`,
       );
-    known.check(what, name, actorOf(request));
+    this.#known.check(what, name, actorOf(request));
     return reply.redirect(`/connections#${anchorOf(what, name)}`, 303);
-  });
-
-  function namesOf(what: Checked): readonly string[] {
-    if (what === "sync") return known.syncs().map(({ sync }) => sync);
-    return (what === "source" ? known.sources() : known.targets()).map(({ name }) => name);
   }
 
-  function standingOf(sync: string): Standing | undefined {
-    const { coordinator } = control.daemon();
+  #syncsFor(visitor: Visitor): ConnectedSync[] {
+    const runs = this.#control.daemon().coordinator.runs();
+    return this.#known.syncs().flatMap((each) => {
+      const standing = this.#standingOf(each.sync);
+      if (standing === undefined) return [];
+      return [
+        {
+          ...each,
+          standing,
+          lastRead: runs.find((run) => run.sync === each.sync && hasReadEverything(run)),
+          // They are checked with their sync.
+          connections: each.sources.map(({ name }) => this.#source(visitor, name, false)),
+          to: this.#target(visitor, each.target),
+          check: this.#shownTo(visitor, "sync", each.sync),
+          mayCheck: this.#mayCheck(visitor, "sync", each.sync),
+        },
+      ];
+    });
+  }
+
+  /** The sources and targets of no sync. */
+  #othersFor(visitor: Visitor): Connection[] {
+    const alone = (what: "source" | "target"): readonly string[] =>
+      this.#namesOf(what).filter((name) => this.#isAlone(what, name));
+    return [
+      ...alone("source").map((name) => this.#source(visitor, name, this.#mayCheck(visitor, "source", name))),
+      ...alone("target").map((name) => this.#target(visitor, name)),
+    ];
+  }
+
+  #source(visitor: Visitor, name: string, mayCheck: boolean): Connection {
+    const { connector: kind = "" } = this.#known.sources().find((each) => each.name === name) ?? {};
+    return { what: "source", name, kind, check: this.#shownTo(visitor, "source", name), mayCheck };
+  }
+
+  #target(visitor: Visitor, name: string): Connection {
+    const found = this.#known.targets().find((each) => each.name === name);
+    return {
+      what: "target",
+      name,
+      kind: found === undefined ? "" : (found.address ?? "this service"),
+      check: this.#shownTo(visitor, "target", name),
+      mayCheck: this.#mayCheck(visitor, "target", name),
+    };
+  }
+
+  #namesOf(what: Checked): readonly string[] {
+    if (what === "sync") return this.#known.syncs().map(({ sync }) => sync);
+    return (what === "source" ? this.#known.sources() : this.#known.targets()).map(({ name }) => name);
+  }
+
+  #standingOf(sync: string): Standing | undefined {
+    const { coordinator } = this.#control.daemon();
     return standingsOf(
       coordinator.syncs().filter((each) => each.sync === sync),
       coordinator.runs(),
@@ -109,16 +139,16 @@ export function addSyncPages(scope: FastifyInstance, { control, connections: kno
   }
 
   /** @throws {Refusal} 403, 404 */
-  function decidable(request: FastifyRequest): ConfiguredSync {
+  #decidable(request: FastifyRequest): ConfiguredSync {
     const { sync = "" } = request.params as { sync?: string };
-    const configured = known.syncs().find((each) => each.sync === sync);
+    const configured = this.#known.syncs().find((each) => each.sync === sync);
     if (configured === undefined) throw new Refusal(404, `no sync is called ${sync}`);
     checkMayDecide(visitorOf(request), configured.target);
     return configured;
   }
 
-  function isAlone(what: "source" | "target", name: string): boolean {
-    return !known
+  #isAlone(what: "source" | "target", name: string): boolean {
+    return !this.#known
       .syncs()
       .some(({ sources, target }) =>
         what === "target" ? target === name : sources.some((source) => source.name === name),
@@ -126,19 +156,19 @@ export function addSyncPages(scope: FastifyInstance, { control, connections: kno
   }
 
   /** Whether somebody's account is of the target that something belongs to: what is in no sync belongs to all of them. */
-  function isOfTheirs({ target }: Visitor, what: Checked, name: string): boolean {
+  #isOfTheirs({ target }: Visitor, what: Checked, name: string): boolean {
     if (target === undefined) return true;
     if (what === "target") return target === name;
-    if (what === "source") return known.targets().length < 2;
-    return known.syncs().some((each) => each.sync === name && each.target === target);
+    if (what === "source") return this.#known.targets().length < 2;
+    return this.#known.syncs().some((each) => each.sync === name && each.target === target);
   }
 
-  function mayCheck(visitor: Visitor, what: Checked, name: string): boolean {
-    return may(visitor.role, "decide") && isOfTheirs(visitor, what, name);
+  #mayCheck(visitor: Visitor, what: Checked, name: string): boolean {
+    return may(visitor.role, "decide") && this.#isOfTheirs(visitor, what, name);
   }
 
-  function shownTo(visitor: Visitor, what: Checked, name: string): Connection["check"] {
-    return isOfTheirs(visitor, what, name) ? known.checked(what, name) : undefined;
+  #shownTo(visitor: Visitor, what: Checked, name: string): Connection["check"] {
+    return this.#isOfTheirs(visitor, what, name) ? this.#known.checked(what, name) : undefined;
   }
 }
 
