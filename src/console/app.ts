@@ -122,16 +122,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     // Whoever serves TLS decides that for the whole host.
     strictTransportSecurity: false,
   });
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    "application/x-www-form-urlencoded",
-    { parseAs: "string" },
-    async (_: unknown, text: string) => new URLSearchParams(text),
-  );
-  // A form with a file is read by its route, as it arrives.
-  app.addContentTypeParser("multipart/form-data", (_request, _body, parsed) => {
-    parsed(null);
-  });
+  parseForms(app);
   app.decorateRequest("visitor");
 
   addProxied(app, options.publicUrl);
@@ -171,14 +162,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     const title = titles.get(status) ?? "That did not work";
     return send(request, reply.code(status).headers(headers), { title }, message({ title, message: text, problems }));
   });
-  app.get("/assets/:file", async (request, reply) => {
-    const { file } = request.params as { file: string };
-    const path = files.get(file);
-    if (path === undefined) throw new Refusal(404, "there is no such file");
-    // Its address has the version of Rollcall.
-    reply.type(contentTypes[extname(path)] ?? "").header("cache-control", "public, max-age=86400");
-    return readFile(path);
-  });
+  addAssets(app);
   addDocuments(app);
   const pages = addSession(app, options, send);
   await app.register(async (scope) => {
@@ -208,6 +192,30 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
 /** Whether it changes nothing. */
 function isReading({ method }: FastifyRequest): boolean {
   return method === "GET" || method === "HEAD";
+}
+
+function parseForms(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    "application/x-www-form-urlencoded",
+    { parseAs: "string" },
+    async (_: unknown, text: string) => new URLSearchParams(text),
+  );
+  // A form with a file is read by its route, as it arrives.
+  app.addContentTypeParser("multipart/form-data", (_request, _body, parsed) => {
+    parsed(null);
+  });
+}
+
+function addAssets(app: FastifyInstance): void {
+  app.get("/assets/:file", async (request, reply) => {
+    const { file } = request.params as { file: string };
+    const path = files.get(file);
+    if (path === undefined) throw new Refusal(404, "there is no such file");
+    // Its address has the version of Rollcall.
+    reply.type(contentTypes[extname(path)] ?? "").header("cache-control", "public, max-age=86400");
+    return readFile(path);
+  });
 }
 
 /** Answers HEAD wherever there is a page or a file: Node sends no body then. */

@@ -2,6 +2,7 @@ import type { Cause } from "#plan/causes.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import { changes, shortDigest } from "#plan/change.ts";
 import type { Counts } from "#plan/change.ts";
+import type { LimitCheck } from "#plan/limits.ts";
 import { capitalized, isEmpty, leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";
 import { isPart } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
@@ -78,21 +79,7 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
       ${mustOverride && notice("bad", `Limits hold this plan: ${noOverrides}.`)}
       <form method="post" action="${at("/runs", id, "approve")}">
         ${token}<input type="hidden" name="digest" value="${digest}" />${selectionFields(selection)}
-        ${
-          beyond.length > 0 &&
-          noOverrides === undefined &&
-          html`<fieldset>
-            <legend>${part ? "Limits that the whole plan is beyond" : "Limits to override for this plan"}</legend>
-            ${beyond.map(gauge)}
-            ${names.map(
-              (limit) =>
-                html`<label
-                  ><input type="checkbox" name="override" value="${exactValue(limit)}" ${!part && html`required`} />
-                  Override ${nameLimits([limit]).replace(/^the (?:limit )?/, "")}</label
-                >`,
-            )}
-          </fieldset>`
-        }
+        ${noOverrides === undefined && overrides(part, beyond, names)}
         <label
           >Reason${beyond.length > 0 && !part ? "" : " (optional)"}
           <input name="reason" maxlength="2000" autocomplete="off" ${beyond.length > 0 && !part && html`required`}
@@ -118,6 +105,28 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
         <small>Plan <code>${shortDigest(digest)}</code></small>
       </p>
     </section>`;
+}
+
+/** The limits to override, a box each. */
+function overrides(
+  part: boolean,
+  beyond: readonly LimitCheck[],
+  names: ReturnType<typeof trippedLimits>,
+): Html | false {
+  return (
+    beyond.length > 0 &&
+    html`<fieldset>
+      <legend>${part ? "Limits that the whole plan is beyond" : "Limits to override for this plan"}</legend>
+      ${beyond.map(gauge)}
+      ${names.map(
+        (limit) =>
+          html`<label
+            ><input type="checkbox" name="override" value="${exactValue(limit)}" ${!part && html`required`} /> Override
+            ${nameLimits([limit]).replace(/^the (?:limit )?/, "")}</label
+          >`,
+      )}
+    </fieldset>`
+  );
 }
 
 /** What the button does: a deletion says so. */
