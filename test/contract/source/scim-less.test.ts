@@ -31,7 +31,7 @@ describe("members: each", () => {
       { schemas: [errorSchema], status: "500", detail: "try later" },
       /the answer is an error \(500: try later\)/,
     ],
-    ["an error with the right id", { schemas: [errorSchema], id: "g0" }, /the answer is an error; what/],
+    ["an error with the right id", { schemas: [errorSchema], id: "g0" }, /the answer is an error; the records/],
     ["an empty object", {}, /the answer has no id, so it is not known to be this group/],
     ["another group", group("g1", { members: [] }), /another resource, with the id g1/],
     ["the id in another case", group("G0", { members: [] }), /another resource, with the id G0/],
