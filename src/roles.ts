@@ -8,7 +8,7 @@ const actions = {
   look: { role: "viewer", words: "looking" },
   /** Run, approve, reject and undo; test a connection. */
   decide: { role: "approver", words: "running, approving, rejecting and undoing" },
-  /** Let a plan pass that its limits hold. A plan of which a limit only asks for approval is approved like any other. */
+  /** Let a plan pass that its limits hold, or of which they ask for an approval. */
   override: { role: "administrator", words: "overriding limits" },
   /** Try rules: that reads the sources, and shows whatever they say of anybody. */
   "try rules": { role: "administrator", words: "trying rules" },

@@ -10,6 +10,7 @@ import type { Selection } from "#plan/selection.ts";
 import { withParts } from "#plan/stored.ts";
 import type { Excerpts, Filter } from "#plan/stored.ts";
 import { objectionTo } from "#sync/coordinator/approvals.ts";
+import { overriddenBy } from "#sync/coordinator/refusals.ts";
 import type { Begun } from "#sync/coordinator/coordinator.ts";
 import { may, refusalOf } from "#roles.ts";
 import { isOpen } from "#state/record.ts";
@@ -139,7 +140,7 @@ class PlanPages {
       except: except?.length === 0 ? undefined : except,
     };
     const { digest, overrides, reason, ...selection } = read(approveBody, withoutUndefined(given), "body");
-    checkMayDecide(visitorOf(request), run.target, actionOf({ overrides }));
+    checkMayDecide(visitorOf(request), run.target, actionOf({ overrides: overriddenBy(run, overrides) }));
     const { coordinator } = this.#control.daemon();
     const isPartial = Object.keys(selection).length > 0;
     const approval = { by: actorOf(request), digest, overrides, reason, ...(isPartial ? { selection } : {}) };

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { messageOf } from "#errors.ts";
 import type { Action, Role } from "#roles.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
+import { overriddenBy } from "#sync/coordinator/refusals.ts";
 import { runDocument, stateName } from "#state/record.ts";
 import type { Actor, RunDocument, RunRecord, SyncStatus } from "#state/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
@@ -144,7 +145,8 @@ function addCommands(scope: FastifyInstance, { daemon, track, options: { token }
     const { digest, overrides, reason, ...selection } = read(approveBody, request.body, "body");
     permit(request, actionOf({ overrides }));
     const { coordinator } = daemon();
-    const { id } = runOf(coordinator, request);
+    const run = runOf(coordinator, request);
+    permit(request, actionOf({ overrides: overriddenBy(run, overrides) }));
     const approval = {
       by: request.actor,
       digest,
@@ -152,7 +154,7 @@ function addCommands(scope: FastifyInstance, { daemon, track, options: { token }
       reason,
       ...(Object.keys(selection).length === 0 ? {} : { selection }),
     };
-    return accepted(reply, coordinator.approve(id, approval));
+    return accepted(reply, coordinator.approve(run.id, approval));
   });
   add(scope, controlRoutes.reject, async (request) => {
     const rejection = read(rejectBody, request.body, "body");

@@ -7,7 +7,7 @@ import { capitalized, isEmpty, leavingWords, nameLimits, totalsOf } from "#plan/
 import { isPart } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { PlanDifferences } from "#plan/stored.ts";
-import { limitsToOverride, trippedLimits } from "#sync/coordinator/refusals.ts";
+import { limitsToOverride, overriddenBy, trippedLimits } from "#sync/coordinator/refusals.ts";
 import { approvalsFor } from "#sync/coordinator/approvals.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -45,7 +45,8 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
     !part && leaving !== undefined && isEmpty(counts) && names.some((limit) => /^(?:shrink|min)/.test(limit));
   const beyond = run.limits.filter(({ limit, tripped }) => tripped && names.includes(limit));
   const count = changes(counts);
-  const mustOverride = beyond.length > 0 && !part && noOverrides !== undefined;
+  const overridden = overriddenBy(run, part ? [] : names);
+  const mustOverride = overridden.length > 0 && noOverrides !== undefined;
   const needed = run.approvers?.people ?? 1;
   const nth = approvalsFor(run, part ? selection : undefined).length + 1;
   return html`${heading(run, now)}
@@ -76,7 +77,7 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
       }
       ${part && html`<p>A group is not deleted while a member of it is left out. The next run plans the rest again.</p>`}
       ${part && count === 0 && notice("waiting", "Nothing of the plan is selected.")}
-      ${mustOverride && notice("bad", `Limits hold this plan: ${noOverrides}.`)}
+      ${mustOverride && notice("bad", `This plan is beyond ${nameLimits(overridden)}: ${noOverrides}.`)}
       <form method="post" action="${at("/runs", id, "approve")}">
         ${token}<input type="hidden" name="digest" value="${digest}" />${selectionFields(selection)}
         ${noOverrides === undefined && overrides(part, beyond, names)}

@@ -10,7 +10,7 @@ import type { Context } from "./context.ts";
 import type { Approval, Begun, Watcher } from "./coordinator.ts";
 import { start } from "./execute.ts";
 import { expire } from "./finish.ts";
-import { checkApprovable, checkSameTarget, trippedLimits } from "./refusals.ts";
+import { checkApprovable, checkSameTarget, overriddenBy } from "./refusals.ts";
 
 export async function approve(
   context: Context,
@@ -26,8 +26,7 @@ export async function approve(
   const approvers = approversOf(found, settings.approvers);
   const run = { ...found, approvers };
   checkCounts(run, by, selection);
-  // The plan was shown with the limits that it trips: whoever approves it overrides them.
-  const own = [...new Set([...overrides, ...(run.state === "pending" ? trippedLimits(run) : [])])];
+  const own = overriddenBy(run, overrides);
   const part = isPart(selection);
   const approved = {
     digest: run.digest ?? "",

@@ -24,6 +24,14 @@ export function limitsToOverride(run: RunRecord): LimitCheck["limit"][] {
   return [...new Set(run.limits.filter(({ tripped, overridden }) => tripped && overridden).map(({ limit }) => limit))];
 }
 
+/** The limits that an approval overrides: those it names, and those that a pending plan trips, because it was shown with them. */
+export function overriddenBy(
+  run: RunRecord,
+  named: readonly LimitCheck["limit"][] | undefined = [],
+): LimitCheck["limit"][] {
+  return [...new Set([...named, ...(run.state === "pending" ? trippedLimits(run) : [])])];
+}
+
 export function notOpen({ id, state, heldBy, endedAt, sameAs }: RunRecord, what: "approved" | "rejected"): InputError {
   if (state === "no change") {
     const to = what === "approved" ? "approve" : "reject";

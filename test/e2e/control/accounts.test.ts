@@ -7,10 +7,12 @@ import type { ControlServer } from "../../support/control.ts";
 import { startControl } from "../../support/control.ts";
 import { openManualCoordinator } from "../../support/coordinator.ts";
 import type { ManualCoordinator } from "../../support/coordinator.ts";
-import { pendingRun } from "../../support/runs.ts";
+import { pendingRun, trippedLimit } from "../../support/runs.ts";
 import { accountsIn } from "../../support/accounts.ts";
 
 const pending = "20261121-100000-000001";
+/** Beyond its limits, which ask for an approval. */
+const beyond = "20261121-100000-000002";
 const password = "correct horse battery";
 const by = { name: "root", from: "command line", via: "command line" } as const;
 
@@ -27,7 +29,7 @@ describe("over the API", () => {
   };
 
   beforeAll(async () => {
-    coordinator = openManualCoordinator([pendingRun(pending)]);
+    coordinator = openManualCoordinator([pendingRun(pending), pendingRun(beyond, { limits: [trippedLimit()] })]);
     server = await startControl(coordinator);
     for (const role of ["viewer", "approver", "administrator"]) {
       await server.post("/control/v1/accounts", { name: role, role, password });
@@ -46,6 +48,8 @@ describe("over the API", () => {
       ["decide", "/syncs/staff/run", {}],
       ["decide", `/runs/${pending}/approve`, { digest }],
       ["override", `/runs/${pending}/approve`, { digest, overrides: ["deletes"] }],
+      ["override", `/runs/${beyond}/approve`, { digest }],
+      ["override", `/runs/${beyond}/approve`, { digest, only: ["create"] }],
       ["override", "/syncs/staff/run", { overrides: ["deletes"] }],
       ["manage accounts", "/accounts", undefined],
       ["manage accounts", "/tokens", undefined],

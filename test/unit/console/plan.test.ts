@@ -197,4 +197,13 @@ test("an approval is asked once, with numbers; a limit is only overridden by a t
   const empty = approve({ now, run: held, token, selection: { only: [] }, counts: none }).toString();
   expect(textOf(empty)).toContain("Nothing of the plan is selected.");
   expect(empty).not.toContain('type="submit"');
+  // Approving a plan that waits because of its limits overrides them.
+  const noOverrides = "overriding limits needs the role administrator; kim has the role approver";
+  const waiting = { ...held, state: "pending" } as const;
+  for (const selection of [{}, { only: ["create" as const] }]) {
+    const shown = approve({ now, run: waiting, token, selection, counts, noOverrides }).toString();
+    expect(textOf(shown)).toContain(`This plan is beyond the limits deletes, updates: ${noOverrides}.`);
+    expect(shown).not.toContain('type="submit"');
+  }
+  expect(approve({ now, run: waiting, token, selection: {}, counts }).toString()).toContain('type="submit"');
 });
