@@ -102,12 +102,16 @@ export function checkToken(visitor: Visitor, given: string | null | undefined): 
 
 /**
  * The accounts of the service whose listener has the console, with the sessions of its interface.
- * @param viewers whether those without the administration privilege may look
+ * @param options.viewers whether those without the administration privilege may look
+ * @param options.secure whether the session's cookie travels over TLS only
  */
-export function serviceAccounts(host: HostAccounts, viewers: boolean): Accounts {
+export function serviceAccounts(
+  host: HostAccounts,
+  { viewers, secure }: { readonly viewers: boolean; readonly secure: boolean },
+): Accounts {
   return {
     cookie: sessionCookie,
-    secure: host.secure,
+    secure,
     choices: async () => [{ value: ":service", label: "the service" }],
     find: async (request, isUse) => {
       const found = await host.find(request, isUse);
@@ -141,6 +145,8 @@ export interface TargetAccountsOptions {
   readonly verify: VerifyAccount;
   /** Whether those without the administration privilege may look. */
   readonly viewers: boolean;
+  /** The session's cookie travels over TLS only. */
+  readonly secure: boolean;
   /** In epoch milliseconds; default: the clock. */
   readonly now?: () => number;
 }
@@ -154,14 +160,20 @@ interface Session extends Omit<Visitor, "token" | "address"> {
 }
 
 /** The accounts of the targets, for a daemon alone. Its sessions are in memory: a restart ends them. */
-export function targetAccounts({ targets, verify, viewers, now = Date.now }: TargetAccountsOptions): Accounts {
+export function targetAccounts({
+  targets,
+  verify,
+  viewers,
+  secure,
+  now = Date.now,
+}: TargetAccountsOptions): Accounts {
   const sessions = new Map<string, Session>();
   const throttle = new Throttle({ ...logins, isKnown: () => false, now: () => performance.now() });
   const cookie = "rollcall_console";
 
   return {
     cookie,
-    secure: false,
+    secure,
     choices: async () => targets().map((target) => ({ value: target, label: `the target ${target}` })),
     find: async (request, isUse) => {
       const token = request.cookies[cookie];

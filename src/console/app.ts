@@ -41,7 +41,7 @@ import { addSyncPages } from "./sync-routes.ts";
 export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | "pinboards" | "publicUrl"> {
   readonly settings: ConsoleSettings;
   /** Where accounts are checked that no service on this listener has. */
-  readonly targets: Omit<TargetAccountsOptions, "viewers">;
+  readonly targets: Omit<TargetAccountsOptions, "viewers" | "secure">;
   /** The accounts of Rollcall. */
   readonly own: Omit<OwnAccountsOptions, "oidc" | "secure">;
 }
@@ -101,9 +101,12 @@ export function addConsole(
   { targets, settings, own, ...options }: ConsoleOptions,
 ): void {
   const { viewers, publicUrl = "", oidc } = settings;
-  const foreign =
-    host.accounts === undefined ? targetAccounts({ ...targets, viewers }) : serviceAccounts(host.accounts, viewers);
+  // Browsers come by https: to the service's own listener, or to a proxy in front of it.
   const secure = host.accounts?.secure === true || publicUrl.startsWith("https:");
+  const foreign =
+    host.accounts === undefined
+      ? targetAccounts({ ...targets, viewers, secure })
+      : serviceAccounts(host.accounts, { viewers, secure });
   const provider = oidc && new Oidc(oidc, publicUrl);
   const accounts = new AllAccounts(new OwnAccounts({ ...own, oidc: provider, secure }), foreign);
   const { loads, pinboards } = host;
@@ -163,7 +166,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     return send(request, reply.code(status).headers(headers), { title }, message({ title, message: text, problems }));
   });
   addAssets(app);
-  addDocuments(app);
+  addDocuments(app, { root });
   const pages = addSession(app, options, send);
   await app.register(async (scope) => {
     protect(scope, options, send);

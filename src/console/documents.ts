@@ -18,18 +18,30 @@ const contentTypes: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/** Serves the documents of this version at /docs, to everybody: they hold nothing of this installation. */
-export function addDocuments(app: FastifyInstance, folder = site): void {
+/** Addresses of the site, in pages, sheets and scripts: they are written with the path that it is built for. */
+const addresses = /(?<=["'`(=])\/docs\//g;
+
+/**
+ * Serves the documents of this version at /docs, to everybody: they hold nothing of this installation.
+ * @param options.root the path of the public URL, below which their addresses lead
+ */
+export function addDocuments(
+  app: FastifyInstance,
+  { root: below = "", folder = site }: { readonly root?: string; readonly folder?: string } = {},
+): void {
   app.get("/docs", async (_request, reply) => reply.redirect("/docs/", 308));
   app.get("/docs/*", async (request, reply) => {
     const { "*": path = "" } = request.params as { "*"?: string };
     const name = path === "" || path.endsWith("/") ? `${path}index.html` : path;
     const found = await fileOf(folder, name);
-    const body = found ?? (await fileOf(folder, "404.html"));
-    if (body === undefined)
+    const file = found ?? (await fileOf(folder, "404.html"));
+    if (file === undefined)
       throw new Refusal(404, "the documents of this checkout are not built; run `npm run site`, then reload this page");
     reply.code(found === undefined ? 404 : 200);
-    reply.type(contentTypes[found === undefined ? ".html" : extname(name)] ?? "text/plain; charset=utf-8");
+    const ending = found === undefined ? ".html" : extname(name);
+    reply.type(contentTypes[ending] ?? "text/plain; charset=utf-8");
+    const isRewritten = below !== "" && [".html", ".css", ".js"].includes(ending) && !name.startsWith("files/");
+    const body = isRewritten ? file.toString().replaceAll(addresses, `${below}/docs/`) : file;
     // The names in `assets` change with their content.
     if (found !== undefined && name.startsWith("assets/"))
       return reply.header("cache-control", "public, max-age=31536000, immutable").send(body);

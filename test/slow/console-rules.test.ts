@@ -51,8 +51,8 @@ test("rules are tried for one and for all, refused with their line, stopped; not
   // Its first run is over, and nobody is left to be told.
   const told = join(company.folder, "data/daemon/outbox/told.json");
   await expect.poll(() => readFile(told, "utf8").catch(() => "")).toContain("no change");
-  const before = { files: await stored(), runs: await daemon.runs() };
   const window = await signedIn(browser, daemon.url);
+  const before = { files: await stored(), runs: await daemon.runs() };
   const { page } = window;
   const box = page.getByLabel("Rules of staff");
   const result = page.locator("#result");

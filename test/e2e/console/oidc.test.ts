@@ -9,6 +9,8 @@ import type { AuditEntry } from "#state/audit/entry.ts";
 import { Visit } from "../../support/cookies.ts";
 import { startProvider } from "../../support/oidc-provider.ts";
 import type { OidcProvider } from "../../support/oidc-provider.ts";
+import { startPathProxy } from "../../support/path-proxy.ts";
+import type { PathProxy } from "../../support/path-proxy.ts";
 import { rollcall } from "../../support/rollcall/command.ts";
 import { startRollcall, stopRollcall } from "../../support/rollcall/rollcall.ts";
 import type { Running } from "../../support/rollcall/rollcall.ts";
@@ -20,6 +22,7 @@ const password = "correct horse battery";
 let folder: string;
 let config: string;
 let provider: OidcProvider;
+let proxy: PathProxy;
 let running: Running;
 let url: string;
 
@@ -36,7 +39,10 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-oidc-"));
   config = join(folder, "rollcall.yaml");
   const port = await freePort();
-  url = `http://127.0.0.1:${port}`;
+  // Behind a proxy, below a path.
+  proxy = await startPathProxy();
+  ({ url } = proxy);
+  proxy.lead(`http://127.0.0.1:${port}`);
   provider = await startProvider({ clientId: "rollcall", clientSecret, publicUrl: url }, lifetime);
   await writeFile(
     config,
@@ -64,6 +70,7 @@ console:
 afterAll(async () => {
   await stopRollcall(running);
   await provider.stop();
+  proxy.stop();
   await rm(folder, { recursive: true });
 });
 
@@ -196,7 +203,7 @@ test("without the provider, the sign-in page says so, and accounts with a passwo
   const wrong = await visit.ask(`${url}/sign-in`, { username: "kim", password: "wrong", next: "/accounts" });
   expect(wrong.status).toBe(401);
   const right = await visit.ask(`${url}/sign-in`, { username: "KIM", password, next: "/accounts" });
-  expect([right.status, right.headers.get("location")]).toEqual([303, "/accounts"]);
+  expect([right.status, right.headers.get("location")]).toEqual([303, "/rollcall/accounts"]);
   expect(await (await visit.ask(`${url}/accounts`)).text()).toMatch(/local|password[^]*olga/);
   await provider.start();
   await expect

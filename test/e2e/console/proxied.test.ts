@@ -1,57 +1,17 @@
-import { once } from "node:events";
-import { createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { expectNoProblems, useBrowser } from "../../support/browser.ts";
 import { careful, forget, signedIn, startDaemon } from "../../support/console.ts";
+import { startPathProxy } from "../../support/path-proxy.ts";
 import { companyOfEachTest } from "../../support/rollcall/company.ts";
 import { stopRollcall } from "../../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
 const browser = useBrowser();
 
-/** A proxy that passes on what is below `/rollcall`, without that, and writes another Host. */
-async function startProxy(): Promise<{
-  readonly url: string;
-  readonly outside: readonly string[];
-  lead(to: string): void;
-}> {
-  let target = "";
-  const outside: string[] = [];
-  const server = createServer((asked, answer) => {
-    const path = /^\/rollcall(\/.*)$/.exec(asked.url ?? "")?.[1];
-    if (path === undefined) {
-      outside.push(asked.url ?? "");
-      answer.writeHead(404).end();
-      return;
-    }
-    const headers = { ...asked.headers, host: "backend.internal:8442" };
-    const passed = request(new URL(path, target), { method: asked.method, headers }, (got) => {
-      answer.writeHead(got.statusCode ?? 502, got.headers);
-      got.pipe(answer);
-    });
-    passed.on("error", () => answer.destroy());
-    answer.on("close", () => passed.destroy());
-    asked.pipe(passed);
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}/rollcall`,
-    outside,
-    lead: (to) => {
-      target = to;
-    },
-  };
-}
-
 test("behind a proxy with a path of its own and another Host, everything leads below it", async () => {
-  const proxy = await startProxy();
+  const proxy = await startPathProxy();
+  onTestFinished(proxy.stop);
   await company.configure((yaml) => `${careful(yaml)}console: { publicUrl: ${proxy.url} }\n`);
   const daemon = await startDaemon(company, "waits for approval");
   proxy.lead(daemon.url);
@@ -119,5 +79,22 @@ test("unknown pages are pages, for browsers alone; HEAD is answered as GET is, w
   }
   expect((await window.context.request.head("/runs")).status()).toBe(200);
   expectNoProblems(window);
+  await stopRollcall(daemon.running);
+});
+
+test("where browsers come by https, the cookies of all accounts travel over TLS alone", async () => {
+  await company.configure((yaml) => `${careful(yaml)}console: { publicUrl: "https://rollcall.example.com" }\n`);
+  await company.write("password", "correct horse battery");
+  const add = ["account", "add", "kim", "--role", "viewer", "--password-file", join(company.folder, "password")];
+  expect(await company.command(...add)).toMatchObject({ code: 0 });
+  const daemon = await startDaemon(company, "waits for approval");
+  for (const [of, username, password, cookie] of [
+    [":service", "admin", "administrator-secret", "JSESSIONID"],
+    [":rollcall", "kim", "correct horse battery", "__Host-rollcall"],
+  ] as const) {
+    const body = new URLSearchParams({ of, username, password });
+    const answer = await fetch(`${daemon.url}/sign-in`, { method: "POST", redirect: "manual", body });
+    expect(answer.headers.get("set-cookie")).toMatch(new RegExp(`^${cookie}=[^;]+;.*; Secure`));
+  }
   await stopRollcall(daemon.running);
 });

@@ -14,6 +14,7 @@ test("a session of a daemon alone ends after three hours without a use: what a p
   let now = 0;
   const accounts = targetAccounts({
     targets: () => ["analytics"],
+    secure: false,
     viewers: false,
     verify: async () => "administrator",
     now: () => now,
@@ -54,6 +55,7 @@ test("an account ends no session but its own: of more than a hundred, those not 
   let now = 0;
   const accounts = targetAccounts({
     targets: () => ["analytics"],
+    secure: false,
     viewers: false,
     verify: async () => "administrator",
     now: () => (now += 1),

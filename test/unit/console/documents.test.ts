@@ -22,7 +22,7 @@ for (const [name, text] of Object.entries({
 }
 
 const app = fastify();
-addDocuments(app, folder);
+addDocuments(app, { folder });
 
 test.each([
   ["/docs/", "home", "text/html; charset=utf-8"],
@@ -76,7 +76,22 @@ test("a browser asks again for a page, and gets it only if it is another one; ne
 
 test("a checkout without the site says how to build it", async () => {
   const unbuilt = fastify();
-  addDocuments(unbuilt, join(parent, "none"));
+  addDocuments(unbuilt, { folder: join(parent, "none") });
   const { statusCode, body } = await unbuilt.inject({ url: "/docs/" });
   expect([statusCode, body]).toEqual([404, expect.stringContaining("npm run site")]);
+});
+
+test("below a path, pages, sheets and scripts lead below it; files that people copy stay as they are", async () => {
+  const proxied = fastify();
+  addDocuments(proxied, { root: "/rollcall", folder });
+  for (const [name, text, expected] of [
+    ["links.html", '<a href="/docs/guide/">/docs/</a>', '<a href="/rollcall/docs/guide/">/docs/</a>'],
+    ["assets/a.css", "url(/docs/assets/a.svg)", "url(/rollcall/docs/assets/a.svg)"],
+    ["assets/a.js", '{\\"base\\":\\"/docs/\\"}', '{\\"base\\":\\"/rollcall/docs/\\"}'],
+    ["assets/b.js", '"https://example.com/docs/"', '"https://example.com/docs/"'],
+    ["files/x.html", '"/docs/"', '"/docs/"'],
+  ] as const) {
+    writeFileSync(join(folder, name), text);
+    expect((await proxied.inject({ url: `/docs/${name}` })).body, name).toBe(expected);
+  }
 });
