@@ -115,7 +115,9 @@ export class OwnAccounts implements Accounts {
       if (error instanceof UnavailableError) return false;
       if (!(error instanceof InputError)) throw error;
     }
-    await sessions.end(token);
+    // Without a refresh token, the provider was not asked.
+    if (before.refreshToken === undefined) await sessions.end(token);
+    else await sessions.endRefused(token, account);
     return false;
   }
 }

@@ -92,8 +92,20 @@ export class Sessions {
     await this.#change((access) => ({ ...access, sessions: access.sessions.filter((each) => each.digest !== digest) }));
   }
 
+  /** Ends a session that the provider has refused to go on with, and revokes the tokens of its owner, whom nobody vouches for any more. */
+  async endRefused(token: string, owner: Account): Promise<void> {
+    const digest = digestOf(token);
+    const revoked = await this.#context.access.change((access) => {
+      const [others, own] = withoutTokensOf(access, new Set([owner.id]));
+      return [{ ...others, sessions: access.sessions.filter((each) => each.digest !== digest) }, own];
+    });
+    await this.#reportRevoked(revoked);
+  }
+
   /**
-   * Ends the sessions that a logout of the provider is about: one of its sessions, or all of a person.
+   * Ends the sessions that a logout of the provider is about: one of its sessions, or all of a person. Revokes the tokens of
+   * those people.
+   * @returns how many sessions have ended
    * @throws {InputError} that logout was taken before
    */
   async endOfProvider(logout: {
@@ -104,7 +116,7 @@ export class Sessions {
   }): Promise<number> {
     const { id, issuer, sub, sid } = logout;
     const now = this.#now();
-    return this.#context.access.change((access) => {
+    const { ended, revoked } = await this.#context.access.change((access) => {
       const known = Object.entries(access.logouts).filter(([, until]) => Date.parse(until) > now);
       if (known.some(([each]) => each === id)) throw new InputError("this logout was taken before");
       const people = new Set(
@@ -117,10 +129,21 @@ export class Sessions {
         provider !== undefined &&
         people.has(account) &&
         (sid === undefined || provider.sid === sid || (sub !== undefined && provider.sid === undefined));
-      const sessions = access.sessions.filter((each) => !isMeant(each));
+      const [meant, sessions] = [access.sessions.filter(isMeant), access.sessions.filter((each) => !isMeant(each))];
       const logouts = Object.fromEntries([...known, [id, timestamp(now + logoutsRemembered)]]);
-      return [{ ...access, sessions, logouts }, access.sessions.length - sessions.length];
+      // A logout of a session alone says by that session whose it is.
+      const owners = sid === undefined ? people : new Set(meant.map(({ account }) => account));
+      const [others, own] = withoutTokensOf(access, owners);
+      return [{ ...others, sessions, logouts }, { ended: meant.length, revoked: own }];
     });
+    await this.#reportRevoked(revoked);
+    return ended;
+  }
+
+  async #reportRevoked(tokens: readonly ListedToken[]): Promise<void> {
+    const by = { name: "rollcall", from: "OpenID provider" };
+    for (const { name, owner } of tokens)
+      await this.#context.audit.append({ event: "token", by, change: "revoked", account: owner, token: name });
   }
 
   /**
@@ -235,6 +258,12 @@ export function listedTokens({ tokens, accounts }: Access, account?: string): Li
       Object.assign(token, { owner: accounts.find(({ id }) => id === token.account)?.name ?? "" }),
     )
     .sort((one, other) => other.created.localeCompare(one.created));
+}
+
+/** @returns the rest, and the tokens of these accounts */
+function withoutTokensOf(access: Access, accounts: ReadonlySet<string>): [Access, ListedToken[]] {
+  const own = listedTokens(access).filter(({ account }) => accounts.has(account));
+  return [{ ...access, tokens: access.tokens.filter(({ account }) => !accounts.has(account)) }, own];
 }
 
 /** What a session knows of the provider's session. */

@@ -152,11 +152,18 @@ test("a session asks the provider again: a role that is gone is gone, and so is 
   expect((await visit.ask(`${url}/accounts`)).status).toBe(200);
   provider.people.set("4", { name: "grace", groups: ["staff"] });
   await expect.poll(async () => (await visit.ask(`${url}/accounts`)).status, { timeout: 20_000 }).toBe(403);
-  expect(await (await visit.ask(url)).text()).toContain("<bdi>grace</bdi>");
+  const page = await (await visit.ask(url)).text();
+  expect(page).toContain("<bdi>grace</bdi>");
+  const form = { name: "laptop", token: /name="token" value="([^"]+)"/.exec(page)?.[1] ?? "" };
+  const created = await (await visit.ask(`${url}/account/tokens`, form)).text();
+  const authorization = `Bearer ${/rollcall_[\w-]{43}/.exec(created)?.[0]}`;
+  const withToken = async () => (await fetch(`${url}/control/v1/caller`, { headers: { authorization } })).status;
+  expect(await withToken()).toBe(200);
   provider.people.delete("4");
   await expect.poll(async () => (await visit.ask(url)).status, { timeout: 20_000 }).toBe(303);
   provider.people.set("4", { name: "grace", groups: ["staff"] });
   expect((await visit.ask(url)).status).toBe(303);
+  expect(await withToken()).toBe(401);
 });
 
 test("signing out here signs out there, and signing out there ends every session here", async () => {

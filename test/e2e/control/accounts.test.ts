@@ -230,16 +230,23 @@ describe("accounts", () => {
 
   test("a logout of the provider ends the session that it names, and those of the person that have no name", async () => {
     const issuer = "https://login.example.com";
-    const { accounts, sessions } = accountsIn(join(folder, "logout"), () => now, issuer);
+    const { accounts, sessions, recorded } = accountsIn(join(folder, "logout"), () => now, issuer);
     const person = await accounts.vouched({ subject: { issuer, sub: "1" }, name: "kim", role: "viewer" });
     const other = await accounts.vouched({ subject: { issuer, sub: "2" }, name: "ada", role: "viewer" });
     const open = (id: string, sid?: string) =>
       sessions.open(id, { until: now + 1_000_000_000, sid, idToken: "", refreshToken: undefined });
     const all = [await open(person.id, "s1"), await open(person.id, "s2"), await open(person.id), await open(other.id)];
     const lasting = async () => Promise.all(all.map(async (each) => (await sessions.find(each, false)) !== undefined));
+    const tokens = [await sessions.createToken(person, "laptop", by), await sessions.createToken(other, "ci", by)];
+    const valid = async () =>
+      Promise.all(tokens.map(async (each) => (await sessions.findToken(each)) !== undefined));
     expect(await sessions.endOfProvider({ id: "1", issuer, sid: "s3" })).toBe(0);
+    expect(await valid()).toEqual([true, true]);
     expect(await sessions.endOfProvider({ id: "2", issuer, sub: "1", sid: "s1" })).toBe(2);
     expect(await lasting()).toEqual([false, true, false, true]);
+    // Nobody vouches for the owner of the token any more.
+    expect(await valid()).toEqual([false, true]);
+    expect(recorded.at(-1)).toMatchObject({ event: "token", change: "revoked", account: "kim", token: "laptop" });
     await expect(sessions.endOfProvider({ id: "2", issuer, sub: "1" })).rejects.toThrow("taken before");
     expect(await sessions.endOfProvider({ id: "3", issuer: "https://other.example.com", sub: "1" })).toBe(0);
     expect(await sessions.endOfProvider({ id: "4", issuer, sub: "1" })).toBe(1);
