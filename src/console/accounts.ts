@@ -160,13 +160,7 @@ interface Session extends Omit<Visitor, "token" | "address"> {
 }
 
 /** The accounts of the targets, for a daemon alone. Its sessions are in memory: a restart ends them. */
-export function targetAccounts({
-  targets,
-  verify,
-  viewers,
-  secure,
-  now = Date.now,
-}: TargetAccountsOptions): Accounts {
+export function targetAccounts({ targets, verify, viewers, secure, now = Date.now }: TargetAccountsOptions): Accounts {
   const sessions = new Map<string, Session>();
   const throttle = new Throttle({ ...logins, isKnown: () => false, now: () => performance.now() });
   const cookie = "rollcall_console";

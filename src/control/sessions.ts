@@ -134,7 +134,10 @@ export class Sessions {
       // A logout of a session alone says by that session whose it is.
       const owners = sid === undefined ? people : new Set(meant.map(({ account }) => account));
       const [others, own] = withoutTokensOf(access, owners);
-      return [{ ...others, sessions, logouts }, { ended: meant.length, revoked: own }];
+      return [
+        { ...others, sessions, logouts },
+        { ended: meant.length, revoked: own },
+      ];
     });
     await this.#reportRevoked(revoked);
     return ended;

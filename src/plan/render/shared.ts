@@ -5,7 +5,7 @@ import { amountOf, describeCause } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
 import { expectationOf, isExpectation } from "#plan/limits.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
-import type { LimitCheck, LosingGroup } from "#plan/limits.ts";
+import type { LimitCheck, LosingGroup, Overridable } from "#plan/limits.ts";
 import { formatNumber, formatPrincipals, formatSizes, pluralize, quote, shortName, visible } from "#text.ts";
 import type { Note } from "#plan/note.ts";
 
@@ -180,7 +180,7 @@ export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<st
 }
 
 /** Limits by their names: `the limits deletes, updates, the expectation "badges"`. */
-export function nameLimits(limits: readonly LimitCheck["limit"][]): string {
+export function nameLimits(limits: readonly Overridable[]): string {
   const all = [...new Set(limits)];
   const others = all.filter((limit) => !isExpectation(limit));
   const expectations = all.flatMap((limit) => expectationOf(limit) ?? []).map(quote);

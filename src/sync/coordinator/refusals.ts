@@ -1,6 +1,6 @@
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
-import type { LimitCheck } from "#plan/limits.ts";
+import type { LimitCheck, Overridable } from "#plan/limits.ts";
 import { concernsWhole, isPart } from "#plan/selection.ts";
 import { quote } from "#text.ts";
 import { isOpen } from "#state/record.ts";
@@ -25,10 +25,7 @@ export function limitsToOverride(run: RunRecord): LimitCheck["limit"][] {
 }
 
 /** The limits that an approval overrides: those it names, and those that a pending plan trips, because it was shown with them. */
-export function overriddenBy(
-  run: RunRecord,
-  named: readonly LimitCheck["limit"][] | undefined = [],
-): LimitCheck["limit"][] {
+export function overriddenBy(run: RunRecord, named: readonly Overridable[] = []): Overridable[] {
   return [...new Set([...named, ...(run.state === "pending" ? trippedLimits(run) : [])])];
 }
 

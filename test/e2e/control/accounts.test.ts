@@ -238,8 +238,7 @@ describe("accounts", () => {
     const all = [await open(person.id, "s1"), await open(person.id, "s2"), await open(person.id), await open(other.id)];
     const lasting = async () => Promise.all(all.map(async (each) => (await sessions.find(each, false)) !== undefined));
     const tokens = [await sessions.createToken(person, "laptop", by), await sessions.createToken(other, "ci", by)];
-    const valid = async () =>
-      Promise.all(tokens.map(async (each) => (await sessions.findToken(each)) !== undefined));
+    const valid = async () => Promise.all(tokens.map(async (each) => (await sessions.findToken(each)) !== undefined));
     expect(await sessions.endOfProvider({ id: "1", issuer, sid: "s3" })).toBe(0);
     expect(await valid()).toEqual([true, true]);
     expect(await sessions.endOfProvider({ id: "2", issuer, sub: "1", sid: "s1" })).toBe(2);
