@@ -8,9 +8,12 @@ import type { PasswordOptions } from "./password-prompt.ts";
 import type { Runner } from "./runner.ts";
 import { withDaemonOrStore } from "#cli/coordinator.ts";
 import { Accounts, generatePassword, listed } from "#control/accounts.ts";
-import { accountsOver } from "#control/client.ts";
+import { accountsOver, listedOver } from "#control/client.ts";
+import type { ListedAccount } from "#control/accounts.ts";
 import type { AccountChanges } from "#control/client.ts";
 import { listedTokens, Sessions } from "#control/sessions.ts";
+import type { ListedToken } from "#control/sessions.ts";
+import { daemonElsewhere } from "./known-runs.ts";
 import { interruptMessages, localActor } from "#daemon/context.ts";
 import type { Context, ReadingContext } from "#daemon/context.ts";
 import { readState } from "#daemon/data-folder.ts";
@@ -150,10 +153,21 @@ function inStore(accounts: Accounts, sessions: Sessions): AccountChanges {
   };
 }
 
+/** The accounts and tokens, as they are stored; whoever cannot read the data folder asks the daemon that they have logged in to. */
+async function known(
+  context: ReadingContext,
+): Promise<{ readonly accounts: readonly ListedAccount[]; readonly tokens: readonly ListedToken[] }> {
+  const daemon = await daemonElsewhere(context);
+  if (daemon !== undefined) return listedOver(daemon, context.interruption.stop);
+  await using state = await readState(context.configuration);
+  const access = await state.access.read();
+  return { accounts: listed(access), tokens: listedTokens(access) };
+}
+
 /** `rollcall account list`: only reads, also while a daemon runs. */
-async function list({ configuration, output }: ReadingContext): Promise<ExitCode> {
-  await using state = await readState(configuration);
-  const accounts = listed(await state.access.read());
+async function list(context: ReadingContext): Promise<ExitCode> {
+  const { output } = context;
+  const { accounts } = await known(context);
   if (output.json) await output.write(`${JSON.stringify({ accounts }, undefined, 2)}\n`);
   else if (accounts.length === 0)
     output.say("there are no accounts yet: `rollcall account add NAME --role administrator` adds one");
@@ -175,9 +189,9 @@ async function list({ configuration, output }: ReadingContext): Promise<ExitCode
 }
 
 /** `rollcall account tokens`: only reads, also while a daemon runs. */
-async function tokens({ configuration, output }: ReadingContext): Promise<ExitCode> {
-  await using state = await readState(configuration);
-  const all = listedTokens(await state.access.read());
+async function tokens(context: ReadingContext): Promise<ExitCode> {
+  const { output } = context;
+  const { tokens: all } = await known(context);
   if (output.json) await output.write(`${JSON.stringify({ tokens: all }, undefined, 2)}\n`);
   else if (all.length === 0) output.say("there are no access tokens: people create them on the page Your account");
   else

@@ -16,7 +16,7 @@ import type { ExitCode } from "#daemon/output.ts";
 import { historyOf, isApplied, momentOf } from "#sync/explain/history.ts";
 import type { HistoryEntry } from "#sync/explain/history.ts";
 import { causeOf, decisionWords, stateOf, toneStyles, tones } from "#state/run-text.ts";
-import { knownRuns } from "./known-runs.ts";
+import { knownRuns, refuseElsewhere } from "./known-runs.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
@@ -40,6 +40,7 @@ export function declare(command: Command, runner: Runner): void {
  */
 export async function history(context: ReadingContext, name: string, sync: string | undefined): Promise<ExitCode> {
   const { configuration, interruption, output } = context;
+  await refuseElsewhere(context, `/people?text=${encodeURIComponent(name)}`);
   const known = await knownRuns(context);
   if (sync !== undefined && !known.some((run) => run.sync === sync)) chosenSyncs(configuration, sync);
   const runs = known.filter((run) => sync === undefined || run.sync === sync);

@@ -2,6 +2,10 @@ import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatName } from "#text.ts";
+import type { FoundDaemon } from "#control/client.ts";
+import { loginFor } from "#control/logins.ts";
+import { readDaemonPresence } from "#control/presence.ts";
+import { localActor } from "#daemon/context.ts";
 import type { ReadingContext } from "#daemon/context.ts";
 import { readState } from "#daemon/data-folder.ts";
 import type { KnownJournal } from "#state/store.ts";
@@ -10,15 +14,48 @@ import type { KnownJournal } from "#state/store.ts";
  * The runs of the journal, newest first; one whose process was killed is shown as such. Only reads: needs no lock, and
  * leaves it to the next run to find out more, and to write it down.
  */
-export async function knownRuns(context: Pick<ReadingContext, "configuration">): Promise<readonly RunRecord[]> {
+export async function knownRuns(context: Reading): Promise<readonly RunRecord[]> {
   return (await knownJournal(context)).runs;
 }
 
 /** The same, with the states of the syncs. */
-export async function knownJournal({ configuration }: Pick<ReadingContext, "configuration">): Promise<KnownJournal> {
-  await using state = await readState(configuration);
+export async function knownJournal(context: Reading): Promise<KnownJournal> {
+  const daemon = await daemonElsewhere(context);
+  if (daemon !== undefined) {
+    const { configuration, interruption } = context;
+    const options = { data: configuration.data, account: localActor().name, signal: interruption.stop };
+    const { connectCoordinator } = await import("#control/client.ts");
+    const coordinator = await connectCoordinator(daemon, options);
+    coordinator.close();
+    return { runs: coordinator.runs(), syncs: {} };
+  }
+  await using state = await readState(context.configuration);
   const { runs, syncs } = await state.journal();
   return { runs: runs.toSorted((a, b) => (a.id < b.id ? 1 : -1)), syncs };
+}
+
+type Reading = Pick<ReadingContext, "configuration" | "interruption">;
+
+/** The daemon that somebody has logged in to whose data folder is on another machine, or another account's. */
+export async function daemonElsewhere({ configuration, interruption }: Reading): Promise<FoundDaemon | undefined> {
+  const { data, shared } = configuration;
+  if (shared !== undefined || (await loginFor(data, undefined)) === undefined) return undefined;
+  if ((await readDaemonPresence(data)) !== undefined) return undefined;
+  const { findDaemon } = await import("#control/client.ts");
+  return findDaemon(data, localActor().name, interruption.stop);
+}
+
+/**
+ * @param page where the console shows what is asked for
+ * @throws {InputError} when it is stored in a data folder that only the daemon can read
+ */
+export async function refuseElsewhere(context: Reading, page: string): Promise<void> {
+  const daemon = await daemonElsewhere(context);
+  if (daemon === undefined) return;
+  const { url } = daemon.connection.presence;
+  throw new InputError(
+    `this account cannot read the data folder ${context.configuration.data}, where changes are stored; look at ${url}${page}`,
+  );
 }
 
 /**

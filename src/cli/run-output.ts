@@ -24,6 +24,7 @@ import { forCaller } from "#times.ts";
 import { describeFailure, exitCodeOf, exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import { selectionWords } from "#state/run-text.ts";
+import { daemonElsewhere } from "./known-runs.ts";
 import { StoredChanges } from "#daemon/stored-changes.ts";
 import { mapNotes, noteLines } from "#plan/note.ts";
 
@@ -112,6 +113,9 @@ export async function showStoredPlan(
     document.report({ sync, target, plan, limits, expectations, waiting, notes, causes, leaving });
   if (changes(counts) === 0) return report({ digest, counts, changes: async function* () {} });
   if (!isStored) return;
+  const elsewhere = await daemonElsewhere(context);
+  if (elsewhere !== undefined)
+    return context.output.say(`the plan: ${elsewhere.connection.presence.url}/runs/${run.id}/plan`);
   const stored = await StoredChanges.open(context);
   try {
     const file = await stored.file(run);

@@ -23,7 +23,7 @@ import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { filterWords, nothingShown, possibilities, renderReport } from "#sync/report.ts";
 import type { PlanFormat } from "#plan/render/shared.ts";
-import { chosenRun, knownRuns } from "./known-runs.ts";
+import { chosenRun, knownRuns, refuseElsewhere } from "./known-runs.ts";
 import { StoredChanges } from "#daemon/stored-changes.ts";
 
 export function declare(command: Command, runner: Runner): void {
@@ -87,6 +87,7 @@ export async function show(context: ReadingContext, wanted: string, options: Sho
   const { output } = context;
   const runs = await knownRuns(context);
   const run = chosenRun(runs, wanted);
+  await refuseElsewhere(context, `/runs/${run.id}/plan`);
   const format = options.format ?? (output.json ? "json" : "text");
   const { kind, action: actions, name: names, source: sources, cause: causes, attribute: aspects } = options;
   const filter = { kind, actions, names, sources, causes, aspects };
@@ -131,6 +132,7 @@ async function showQuarantined(
     throw new InputError(`--quarantined lists records, as csv or json: not as ${format}`);
   const runs = await knownRuns(context);
   const run = chosenRun(runs, wanted);
+  await refuseElsewhere(context, `/runs/${run.id}/plan`);
   const stored = await StoredChanges.open(context);
   try {
     const file = (await stored.file(run, "quarantined")) ?? (await fileOfSame(run, runs, stored, "quarantined"));

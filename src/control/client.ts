@@ -10,6 +10,8 @@ import { recordOf } from "#state/record.ts";
 import type { RunDocument, RunRecord, Stage, SyncStatus } from "#state/record.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
+import type { ListedAccount } from "./accounts.ts";
+import type { ListedToken } from "./sessions.ts";
 import { Connection, elsewhere, NoDaemonError } from "./connection.ts";
 import { loginFor } from "./logins.ts";
 import { readDaemonPresence } from "./presence.ts";
@@ -82,6 +84,19 @@ export function accountsOver({ connection }: FoundDaemon, signal: AbortSignal): 
       ask(ofControl(controlRoutes.changeAccount, name), { role, disabled, password }),
     remove: (name) => ask(ofControl(controlRoutes.removeAccount, name), {}),
     revoke: (id) => ask(ofControl(controlRoutes.revokeToken, id), {}),
+  };
+}
+
+/** The accounts and the tokens of a daemon. */
+export async function listedOver(
+  { connection }: FoundDaemon,
+  signal: AbortSignal,
+): Promise<{ readonly accounts: readonly ListedAccount[]; readonly tokens: readonly ListedToken[] }> {
+  const { value: accounts } = await connection.request(controlRoutes.accounts, signal);
+  const { value: tokens } = await connection.request(controlRoutes.tokens, signal);
+  return {
+    ...(accounts as { readonly accounts: readonly ListedAccount[] }),
+    ...(tokens as { readonly tokens: readonly ListedToken[] }),
   };
 }
 
