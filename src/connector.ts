@@ -88,14 +88,14 @@ export interface Source {
   readonly versionIsDigest?: true | undefined;
 }
 
-/** What a source could deliver. */
+/** Records that a source could deliver. */
 export interface Rehearsed {
   readonly records: AsyncIterable<readonly SourceRecord[]>;
   /** The attribute that the source has under another name now. */
   readonly renamed?: { readonly kind: Entry["kind"]; readonly attribute: string } | undefined;
 }
 
-/** What a source is opened with. */
+/** The context in which a source is opened. */
 export interface OpenContext {
   /** The source's name in the configuration, for messages. */
   readonly name: string;

@@ -29,7 +29,7 @@ export class IncompleteReadError extends RollcallError {
   /** The source changed while it was read: reading it again at once may succeed. */
   readonly torn: boolean;
 
-  /** @param options.transient somebody may just be writing: reading it again later may succeed */
+  /** @param options.transient a writer may be at work: reading again later may succeed */
   constructor(message: string, options: { torn?: boolean; transient?: boolean; cause?: unknown } = {}) {
     super(message, { cause: options.cause });
     this.torn = options.torn ?? false;
@@ -66,10 +66,10 @@ export type HeldBy = "limits" | "opinions" | "verification" | "digest";
 export class HeldError extends RollcallError {
   override readonly name = "HeldError";
   override readonly advice = "stop";
-  /** What differs, one line each. */
+  /** The differences, one line each. */
   readonly problems: readonly string[];
   readonly by: HeldBy;
-  /** The command that applies exactly this plan all the same, where one does. */
+  /** The command that applies exactly this plan anyway. Absent: there is none. */
   readonly next: string | undefined;
 
   constructor(message: string, problems: readonly string[], by: HeldBy, next?: string) {
@@ -98,7 +98,7 @@ export interface ErrorDocument {
   readonly message: string;
   readonly problems: readonly string[];
   readonly advice: string;
-  /** Of a held run: the command that applies its plan all the same. Absent in records of older versions. */
+  /** Of a held run: the command that applies its plan anyway. Absent in records of older versions. */
   readonly next?: string | undefined;
 }
 

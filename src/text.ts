@@ -33,7 +33,7 @@ export function visibleLines(text: string): string {
 const belonging =
   /\p{RGI_Emoji}|(?<=\p{Extended_Pictographic})[\u{FE0E}\u{FE0F}]|(?<=\p{Script=Han})[\u{E0100}-\u{E01EF}]|(?<=[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gurmukhi}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Khmer}\p{Script=Mongolian}])[\u{200C}\u{200D}]/gv;
 
-/** What cannot be seen, or looks like a space and is another character. The Arabic signs of numbers can be seen. */
+/** Invisible characters, and those that only look like a space. The Arabic signs of numbers are visible. */
 const unseen =
   /[[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Z}\u{2800}\u{FFF9}-\u{FFFC}]--[\u{20}\u{3000}\u{600}-\u{605}\u{6DD}\u{70F}\u{890}\u{891}\u{8E2}]]/v;
 const allUnseen = new RegExp(unseen.source, "gv");

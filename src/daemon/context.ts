@@ -14,14 +14,14 @@ import type { Embedded } from "./embedded.ts";
 import { listOf } from "./output.ts";
 import type { Output } from "./output.ts";
 
-/** What one call of a command works with that only reads what runs have left. */
+/** The context of a command that only reads what runs have stored. */
 export interface ReadingContext {
   readonly configuration: StateConfiguration;
   readonly interruption: CommandInterruption;
   readonly output: Output;
 }
 
-/** What one call of any other command works with. */
+/** The context of every other command. */
 export interface Context extends ReadingContext {
   readonly configuration: Configuration;
   readonly embedded: Embedded;
@@ -135,7 +135,7 @@ export function localActor(): Actor {
   }
 }
 
-/** What a command says when it is interrupted: at once, and as its result. */
+/** A command's messages when it is interrupted: at once, and as its result. */
 export interface InterruptMessages {
   readonly notice: string;
   readonly result: string;

@@ -144,7 +144,7 @@ export class Database {
     return (await this.#checkpoints?.isStuck()) === true ? stuck : undefined;
   }
 
-  /** Begins or ends a time in which its files stay as they are, but for what is appended to their logs. */
+  /** Begins or ends a time in which its files do not change, except for appends to their logs. */
   async holdCheckpoints(isHeld: boolean): Promise<void> {
     const threshold = this.#checkpoints?.hold(isHeld);
     if (threshold !== undefined)
@@ -158,7 +158,7 @@ export class Database {
    * are in memory only move to disk until they are read. Does nothing while the disk has little room.
    */
   async trim(): Promise<void> {
-    // What is in memory only moves to the disk.
+    // Moves the rest of memory to the disk.
     if (this.#reopening !== undefined || (await this.#checkpoints?.canGrow()) === false) return;
     await this.use(async (connection) => {
       // To get below a limit that it cannot reach, DuckDB goes through the whole list. It refuses that limit, and keeps its own.

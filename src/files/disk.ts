@@ -4,7 +4,7 @@ import { basename, dirname, extname } from "node:path";
 import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
 import { nearest, formatName } from "#text.ts";
 
-/** What a file cannot be written for, whatever is in it. */
+/** Why a file cannot be written, independent of its content. */
 export type Obstacle = "full" | "read-only" | "handles";
 
 /**

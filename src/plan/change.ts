@@ -1,7 +1,7 @@
 import deepDiff from "deep-diff";
 import type { Kind, Principal } from "#principals/principal.ts";
 
-/** What happens to a principal. */
+/** The action on a principal. */
 export type Action = "create" | "update" | "delete";
 
 /** One attribute that differs. No `from`: it was unset, or the principal is created. No `to`: it is cleared or deleted. */
@@ -49,7 +49,7 @@ export interface Counts {
   readonly membershipsRemoved: number;
 }
 
-/** What a run would change. The changes themselves are read when they are needed. */
+/** The changes of a run. They are read when they are needed. */
 export interface Plan {
   /** SHA-256 of the changes in hexadecimal, whatever their order: plans with the same digest do the same. */
   readonly digest: string;

@@ -14,7 +14,7 @@ export const measures = [
 ] as const;
 export type Measure = (typeof measures)[number];
 
-/** What can be limited, by its key in the configuration. An override uses the same name. */
+/** The limits, by their keys in the configuration. An override uses the same name. */
 export const limitNames = [
   ...measures,
   "shrink",
@@ -44,7 +44,7 @@ export function isExpectation(name: string): name is ExpectationLimit {
   return (expectationOf(name) ?? "") !== "";
 }
 
-/** What a person can override for one plan, besides expectations. */
+/** The names that a person can override for one plan, besides expectations. */
 export const overridable = [...limitNames, "renames", "reusedNames"] as const;
 export type Overridable = (typeof overridable)[number] | ExpectationLimit;
 
@@ -75,28 +75,28 @@ export interface Limits extends Readonly<Partial<Record<Measure | "shrink" | "qu
   readonly action: "hold" | "apply-the-rest";
 }
 
-/** What happens to what somebody changed in the target while the source says what it said before. */
+/** What to do with drift: changes made in the target while the source is unchanged. */
 export interface DriftRules {
   /**
    * `revert`: the run takes it back. `leave`: it stays until the source changes that value. `hold`: the run is held, as by
    * a limit.
    */
   readonly policy: "revert" | "leave" | "hold";
-  /** What stays and is no drift: `users.svc-*.mail`; `*` stands for any characters. */
+  /** Changes that stay and are no drift: `users.svc-*.mail`; `*` stands for any characters. */
   readonly ignore: readonly string[];
 }
 
-/** What limits need to know of earlier runs. */
+/** The facts of earlier runs that limits need. */
 export interface History {
-  /** What was applied within 24 hours, except what was overridden. */
+  /** The amounts applied within 24 hours, overridden ones excepted. */
   readonly applied: readonly { readonly measure: Measure; readonly of: string; readonly amount: number }[];
-  /** What each source had in scope at its last good read, and the most it had within 24 hours. */
+  /** Each source's size in scope at its last good read, and its largest within 24 hours. */
   readonly reads: readonly (SourceSize & { readonly most: number })[];
-  /** What each source counted at its last good read. */
+  /** Each source's counts at its last good read. */
   readonly counts: readonly SourceCounts[];
 }
 
-/** What a source counted while it was read. */
+/** The counts of a source while it was read. */
 export interface SourceCounts {
   readonly source: string;
   /** Identifies the source's options: what was counted with others cannot be compared. */
@@ -164,7 +164,7 @@ export interface GroupLosses {
   readonly emptied: { readonly count: number; readonly examples: readonly LosingGroup[] };
 }
 
-/** What a plan does, as far as there are limits on it. */
+/** The amounts of a plan that limits bound. */
 export interface Measured {
   readonly amounts: readonly Amount[];
   readonly groups: GroupLosses;
@@ -343,7 +343,7 @@ export async function scopeOf(
   };
 }
 
-/** What limits are checked against. */
+/** The facts that limits are checked against. */
 export interface Facts extends Partial<Measured>, Scope {
   readonly amounts: readonly Amount[];
   /** How many principals somebody has changed in the target, where that holds a run. */

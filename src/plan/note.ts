@@ -16,7 +16,7 @@ export interface Note {
 
 export interface NoteDetail {
   readonly text: string;
-  /** What it is about, where it is about single principals. */
+  /** The principals it is about, where it is about single ones. */
   readonly kind?: Kind | undefined;
   /** Their names; of one that is renamed, the former and the new one. */
   readonly names?: readonly string[] | undefined;

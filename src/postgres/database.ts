@@ -24,7 +24,7 @@ export interface TextResult {
   readonly count: number;
 }
 
-/** What runs inside a transaction. */
+/** The statements of a transaction. */
 export interface Transaction {
   /** Runs statements without parameters and ignores what they return. */
   run(sql: string): Promise<void>;
@@ -181,7 +181,7 @@ export class Postgres {
     return this.#primary.patiently(once, () => isRepeatable || !isBegun, signal);
   }
 
-  /** Breaks every connection: what is under way fails, and what comes next opens others. */
+  /** Breaks every connection: statements under way fail, and the next ones open others. */
   disconnect(): void {
     this.#primary.disconnect();
   }

@@ -132,7 +132,7 @@ export class Primary {
     }
   }
 
-  /** Breaks every connection: what is under way fails, and what comes next opens others. */
+  /** Breaks every connection: statements under way fail, and the next ones open others. */
   disconnect(): void {
     for (const { clients } of this.#hosts) for (const each of clients) streamOf(each).destroy();
   }

@@ -48,7 +48,7 @@ export function stateName({ state, cancelled }: Pick<RunRecord, "state" | "cance
 export type Cause = "start" | "schedule" | "catch-up" | "retry" | "demand" | "undo";
 
 /**
- * How somebody proved who they are.
+ * How a person proved their identity.
  * - `service`: a user of the service. `target`: one of a target, checked by signing in there. `account`: an account of Rollcall.
  *   `oidc`: the OpenID provider.
  * - `command line`: they can read the data folder. Their name is that of the machine's account, which they could choose.
@@ -137,7 +137,7 @@ export interface Approvers {
   readonly notTheRequester: boolean;
 }
 
-/** What a run found in one of its sources. */
+/** A run's findings in one of its sources. */
 export interface SourceRead {
   readonly source: string;
   /** How many records of each kind are in scope, those that are quarantined included. */
@@ -177,15 +177,15 @@ export interface RunRecord {
   readonly limits: readonly LimitCheck[];
   /** Why the changes are there, those that explain most first. Absent: not found out, or an undo. */
   readonly causes?: readonly ChangeCause[];
-  /** What the sync expects of the target, and what the plan makes of it. Absent: nothing. */
+  /** The sync's expectations with the plan's verdicts. Absent: it has none. */
   readonly expectations?: readonly ExpectationCheck[] | undefined;
-  /** What was found in each source. Absent where none was read, and in records of older versions. */
+  /** The findings in each source. Absent where none was read, and in records of older versions. */
   readonly sources?: readonly SourceRead[] | undefined;
-  /** What limits left out of the plan. */
+  /** The measures that limits left out of the plan. */
   readonly waiting: readonly Measure[];
   /** What a person should know besides the changes. */
   readonly notes: readonly Note[];
-  /** Who was gone from the sources and stays for now. */
+  /** Principals gone from the sources and still in their grace period. */
   readonly leaving?: LeavingCounts | undefined;
   /** How many records were quarantined. Absent in records of older versions. */
   readonly quarantined?: number | undefined;
@@ -210,15 +210,15 @@ export interface RunRecord {
   readonly sameAs?: string;
   /** When it began to send the list to be applied: from then on the target may have changed. */
   readonly sentAt?: string;
-  /** The list was sent, and nobody knows yet whether it was applied. */
+  /** The list was sent; it is not known yet whether it was applied. */
   readonly endUnknown?: true;
-  /** What was found out about its end, after its process was killed or the answer of the target got lost. */
+  /** Its end as found out later, after its process was killed or the target's answer got lost. */
   readonly recovery?: string;
   /** The export after it, as `--json` shows it; with `error` if it failed. */
   readonly export?: Readonly<Record<string, unknown>>;
   /** Whether its plan is still stored. */
   readonly kept: boolean;
-  /** Shows that what is stored of its plan is as it was. Absent in records of versions before 0.3. */
+  /** Proves that its stored plan is unaltered. Absent in records of versions before 0.3. */
   readonly seal?: string | undefined;
   /** The same of the part of it that is being approved. */
   readonly partSeal?: string | undefined;
@@ -329,7 +329,7 @@ export function unsent(run: RunRecord, at: string): RunRecord {
   return withError({ ...run, state: "failed", endedAt: at, recovery });
 }
 
-/** The record of a run as it is known while nobody has recovered it, although its process has ended. */
+/** The record of a run whose process has ended and that is not recovered yet, as far as it is known. */
 export function lostRecord(run: RunRecord): RunRecord {
   const endedAt = run.stages.at(-1)?.startedAt ?? run.startedAt;
   if (run.sentAt === undefined) return unsent(run, endedAt);
@@ -337,7 +337,7 @@ export function lostRecord(run: RunRecord): RunRecord {
   return withError({ ...run, state: "failed", endedAt, endUnknown: true, recovery });
 }
 
-/** The record of a run of whose stored plan only the part that was approved is left. */
+/** The record of a run whose stored plan has only the approved part left. */
 export function withPart(run: RunRecord): RunRecord {
   return { ...without(run, ["partSeal"]), seal: run.partSeal };
 }

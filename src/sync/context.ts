@@ -75,7 +75,7 @@ export interface RunResult {
   readonly digest: string;
   readonly counts: Counts;
   readonly limits: readonly LimitCheck[];
-  /** What limits left out of the plan. */
+  /** The measures that limits left out of the plan. */
   readonly waiting: readonly Measure[];
 }
 

@@ -87,7 +87,7 @@ export const controlRoutes = {
   reject: { method: "POST", path: "/runs/:id/reject" },
   undo: { method: "POST", path: "/runs/:id/undo" },
   reload: { method: "POST", path: "/reload" },
-  /** Whoever asks: their name, how they proved it, and their role. */
+  /** The caller: name, how they proved it, and role. */
   caller: { method: "GET", path: "/caller" },
   accounts: { method: "GET", path: "/accounts" },
   addAccount: { method: "POST", path: "/accounts" },

@@ -29,7 +29,7 @@ export interface ConnectedSync extends ConfiguredSync {
   readonly connections: readonly Connection[];
   readonly to: Connection;
   readonly check?: Check | undefined;
-  /** Whether whoever looks may check it. */
+  /** Whether the viewer may check it. */
   readonly mayCheck: boolean;
 }
 
@@ -40,7 +40,7 @@ export interface Connection {
   /** The connector of a source, the address of a target. */
   readonly kind: string;
   readonly check?: Check | undefined;
-  /** Whether whoever looks may check it. */
+  /** Whether the viewer may check it. */
   readonly mayCheck: boolean;
 }
 

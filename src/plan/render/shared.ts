@@ -13,21 +13,21 @@ import type { Note } from "#plan/note.ts";
 export const planFormats = ["text", "json", "markdown", "html", "csv"] as const;
 export type PlanFormat = (typeof planFormats)[number];
 
-/** How much of a plan is shown, and what is shown with it. */
+/** How much of a plan is shown, and the facts shown with it. */
 export interface RenderOptions {
-  /** What is planned: the sync and its target. */
+  /** The sync and its target. */
   readonly title: string;
   /** How many changes of each section are shown; 20 when absent, `Infinity` for all. */
   readonly limit?: number | undefined;
   /** The checks of its limits. */
   readonly limits?: readonly LimitCheck[] | undefined;
-  /** What the sync expects of the target. */
+  /** The sync's expectations. */
   readonly expectations?: readonly ExpectationCheck[] | undefined;
   /** What a person should know besides the changes, a line each. */
   readonly notes?: readonly Note[] | undefined;
   /** Why the changes are there, those that explain most first. */
   readonly causes?: readonly Cause[] | undefined;
-  /** Who is gone from the sources and stays for now. */
+  /** Principals gone from the sources and still in their grace period. */
   readonly leaving?: LeavingCounts | undefined;
   /** What happens to principals; `created`, `updated` and `deleted` when absent. */
   readonly words?: Words | undefined;

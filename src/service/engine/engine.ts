@@ -189,7 +189,7 @@ export class TableChangedError extends UnavailableError {
   }
 }
 
-/** What to write, and how. */
+/** The rows to write, and how. */
 export interface Writing {
   /** Empty the table first. */
   readonly empty: boolean;

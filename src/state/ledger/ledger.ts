@@ -94,7 +94,7 @@ export class Ledger {
     this.#sync = literal(options.sync);
   }
 
-  /** What limits need to know of earlier runs. */
+  /** The facts of earlier runs that limits need. */
   get history(): History {
     return this.#history;
   }
