@@ -96,13 +96,16 @@ function unauthorised(message: string): Refusal {
   return new Refusal(401, message, { headers: { "www-authenticate": "Bearer" } });
 }
 
+/** Whoever holds the daemon's token and does not say which account they run under. */
+const nameless = "command line";
+
 function accountOf(request: FastifyRequest): string {
   const said = request.headers[accountHeader];
   try {
     const name = decodeURIComponent(typeof said === "string" ? said : "");
-    return name === "" || name.length > 255 || /\p{Cc}/u.test(name) ? "unknown" : name;
+    return name === "" || name.length > 255 || /\p{Cc}/u.test(name) ? nameless : name;
   } catch {
-    return "unknown";
+    return nameless;
   }
 }
 

@@ -99,7 +99,8 @@ const viaWords: Readonly<Record<Via, string>> = {
 
 /** Who, how and from where: `ada (single sign-on, 192.0.2.7)`; `rollcall` itself from nowhere else. */
 export function actorWords({ name, from, via, token }: Actor): string {
-  const ways = [via && viaWords[via], token === undefined ? undefined : `token ${token}`, from === name ? "" : from];
+  const way = via === "command line" && name === from ? "" : via && viaWords[via];
+  const ways = [way, token === undefined ? undefined : `token ${token}`, from === name ? "" : from];
   const shown = [...new Set(ways.filter((way) => way !== undefined && way !== ""))];
   return shown.length === 0 ? name : `${name} (${shown.join(", ")})`;
 }

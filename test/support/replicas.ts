@@ -157,7 +157,7 @@ interface Fall {
 }
 
 export interface ReplicasOptions {
-  readonly syncs: Readonly<Record<string, { readonly schedule?: string; readonly approval?: string }>>;
+  readonly syncs: Readonly<Record<string, { readonly schedule?: string; readonly approval?: string | object }>>;
   /** In milliseconds. */
   readonly lease?: number;
   /** How wrong the clocks are, in milliseconds. */

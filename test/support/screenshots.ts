@@ -112,8 +112,16 @@ async function everyDevice(installation: Installation, pages: Readonly<Record<st
   );
 }
 
+/** Where an installation usually is, instead of the folder of this one. */
+const tidyPaths = `(() => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text !== null; text = texts.nextNode())
+    text.data = text.data.replaceAll(/\\/tmp\\/rollcall-screenshots-\\w+/g, "/etc/rollcall");
+})()`;
+
 /** A page in the light and in the dark, as tall as it is. */
 async function picture({ page }: Window, name: string, width: number): Promise<void> {
+  await page.evaluate(tidyPaths);
   const height = await page.evaluate<number>("document.documentElement.scrollHeight");
   await page.setViewportSize({ width, height: Math.min(tallest, Math.max(900, height)) });
   for (const colorScheme of ["light", "dark"] as const) {

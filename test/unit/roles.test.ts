@@ -58,6 +58,8 @@ test("a record of before 0.3 has a name alone: everybody of that name may be the
 
 test("who did it says how they signed in, once", () => {
   expect(actorWords({ name: "ada", from: "command line", via: "command line" })).toBe("ada (command line)");
+  // Nobody says which account of the machine it is.
+  expect(actorWords({ name: "command line", from: "command line", via: "command line" })).toBe("command line");
   expect(actorWords({ name: "ada", from: "192.0.2.7", via: "oidc", id: "4711" })).toBe(
     "ada (single sign-on, 192.0.2.7)",
   );

@@ -1,13 +1,14 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { useCrashes } from "./crashes.ts";
 import { everyThird } from "../../support/random.ts";
-import { by } from "../../support/rollcall/installation.ts";
+import { by, other } from "../../support/rollcall/installation.ts";
 
 /** Processes that are killed while they do what a person has decided, at every third point of it, as the seed chooses. */
 
 const { installation, next, settle, crash, goOn, waiting } = useCrashes({
   partners: { approval: "required" },
   guarded: { limits: { creates: 0 } },
+  shared: { approval: { required: true, people: 2 } },
   undone: {},
 });
 
@@ -68,6 +69,40 @@ describe("a plan that a person approves", () => {
     expect(run?.state).toBe(point === "journal rejected:after" ? "rejected" : "pending");
     expect(await goOn("partners", run)).toEqual(sides.after);
   });
+});
+
+describe("a plan that two people approve", () => {
+  beforeAll(() => settle("shared"));
+  test.each(["audit approved:before", "audit approved:after", "journal pending:after"])(
+    "the first: %s",
+    async (point) => {
+      const sides = await next("shared");
+      const { id } = await waiting("shared");
+      const run = await crash("shared", { action: { do: "approve", run: id }, point }, sides);
+      // What is written down counts; what is not must be said again.
+      expect(run).toMatchObject({ state: "pending", decisions: [] });
+      expect(run?.approvals ?? []).toHaveLength(point.startsWith("journal") ? 1 : 0);
+      expect(await goOn("shared", run)).toEqual(sides.after);
+    },
+  );
+
+  test.each(["audit approved:after", "journal running:after", "journal running sent:after", "apply:after"])(
+    "the last: %s",
+    async (point) => {
+      const sides = await next("shared");
+      const { id } = await waiting("shared");
+      const first = await installation().work(
+        async (coordinator) => (await coordinator.approve(id, { by: other })).ended,
+      );
+      expect(first).toMatchObject({ state: "pending", approvals: [{ by: other }] });
+      const run = await crash("shared", { action: { do: "approve", run: id }, point }, sides);
+      // Until the run goes on, the first approval waits; from then on both are decisions about it.
+      const isBegun = point !== "audit approved:after";
+      expect(run?.approvals?.map((each) => each.by.name)).toEqual(isBegun ? undefined : ["grace"]);
+      expect(run?.decisions.map((each) => each.by.name)).toEqual(isBegun ? ["grace", "ada"] : []);
+      expect(await goOn("shared", run)).toEqual(sides.after);
+    },
+  );
 });
 
 describe("a held run that a person lets pass", () => {

@@ -13,7 +13,11 @@ function some<Item>(items: readonly Item[], every: number): readonly Item[] {
 let replicas: Replicas;
 beforeAll(async () => {
   replicas = await startReplicas({
-    syncs: { partners: { approval: "required", schedule: "*/2 * * * * *" }, visitors: {} },
+    syncs: {
+      partners: { approval: "required", schedule: "*/2 * * * * *" },
+      visitors: {},
+      shared: { approval: { required: true, people: 2 } },
+    },
     others: 2,
   });
   await replicas.startAll();
@@ -137,4 +141,18 @@ test("two commands on other machines at once, beside the daemons: one applies, a
   await replicas.settled("visitors");
   const states = (await replicas.runs()).filter(({ sync }) => sync === "visitors").map(({ state }) => state);
   expect(states.sort()).toEqual(["applied", "no change"]);
+});
+
+test("an approval that one daemon has taken counts at the others", async () => {
+  await replicas.startAll();
+  await replicas.next("shared");
+  expect(await replicas.command(0, "apply", "shared", "--yes")).toMatchObject({ code: 3 });
+  const { id } = await replicas.waiting("shared");
+  const first = await replicas.command(1, "approve", id);
+  expect([first.code, first.stdout + first.stderr]).toEqual([3, expect.stringContaining("1 of 2 approved")]);
+  // Holders of the data folders are one person, whichever daemon they ask.
+  const again = await replicas.command(2, "approve", id);
+  expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("has approved the run")]);
+  expect((await replicas.runs()).find((run) => run.id === id)).toMatchObject({ state: "pending", approvals: [{}] });
+  expect(await replicas.command(0, "reject", id)).toMatchObject({ code: 0 });
 });

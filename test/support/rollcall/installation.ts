@@ -8,6 +8,8 @@ import { expect } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { readJournal } from "#state/folder/journal.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
+import type { Overridable } from "#plan/limits.ts";
+import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import { chainIn } from "#state/folder/chain.ts";
@@ -33,6 +35,8 @@ export function versionOf(sync: string, n: number): People {
 }
 
 export const by = { name: "ada", from: "command line" };
+/** Another person, where two must approve. */
+export const other = { name: "grace", from: "192.0.2.2", via: "account" } as const;
 
 /** A data folder with a configuration whose syncs go to one service. */
 export interface Installation {
@@ -52,7 +56,7 @@ export interface Installation {
   remove(): Promise<void>;
 }
 
-export type Syncs = Readonly<Record<string, { readonly approval?: string; readonly limits?: object }>>;
+export type Syncs = Readonly<Record<string, { readonly approval?: string | object; readonly limits?: object }>>;
 
 export async function createInstallation(service: () => TestService, syncs: Syncs): Promise<Installation> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-crash-"));
@@ -201,7 +205,7 @@ export async function createInstallation(service: () => TestService, syncs: Sync
           const found = await (await coordinator.begin({ sync, cause: "schedule", by })).ended;
           const open = found.sameAs ?? (found.expiresAt === undefined ? undefined : found.id);
           const overrides = sync === "guarded" ? (["creates"] as const) : [];
-          const run = open === undefined ? found : await (await coordinator.approve(open, { by, overrides })).ended;
+          const run = open === undefined ? found : await approved(coordinator, open, overrides);
           if (run.state === "no change") return all;
           expect(run, JSON.stringify(run, undefined, 1)).toMatchObject({ state: "applied" });
           all.push(run);
@@ -216,6 +220,19 @@ export async function createInstallation(service: () => TestService, syncs: Sync
     },
     remove: () => rm(folder, { recursive: true, force: true }),
   };
+}
+
+/** Approves a plan as everybody who must. */
+async function approved(
+  coordinator: LocalCoordinator,
+  id: string,
+  overrides: readonly Overridable[],
+): Promise<RunRecord> {
+  const { approvals = [] } = coordinator.runs().find((run) => run.id === id) ?? {};
+  const [first, second] = [by, other].filter(({ name }) => !approvals.some((each) => each.by.name === name));
+  const run = await (await coordinator.approve(id, { by: first ?? by, overrides })).ended;
+  if (second === undefined || !isOpen(run)) return run;
+  return (await coordinator.approve(id, { by: second, overrides })).ended;
 }
 
 function pick({ creates = 0, updates = 0, deletes = 0 }: Readonly<Record<string, number>>): Record<string, number> {
