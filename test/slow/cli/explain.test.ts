@@ -67,7 +67,7 @@ test("who is not in scope, in doubt, or only in the target is explained too", as
     { id: "5", verdict: "quarantined", reason: expect.stringContaining("people.csv:3") },
   ]);
   expect(outcomes).toMatchObject([
-    { name: "zoe", action: "nothing", why: expect.stringMatching(/unknown.*the name "zoe"/) },
+    { name: "zoe", action: "nothing", why: expect.stringMatching(/in doubt: .*the name "zoe"/) },
   ]);
 
   expect(await explained("grace")).toMatchObject({
