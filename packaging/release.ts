@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { buildDeb } from "./deb/build.ts";
 import { buildExecutable } from "./executable/build.ts";
 import { fetchNode, installPackage } from "./npm/installation.ts";
 import type { Architecture } from "./npm/installation.ts";
@@ -48,6 +49,7 @@ async function release(folder: string, architectures: readonly Architecture[]): 
     installPackage(archive, installation, architecture);
     const node = fetchNode(work, architecture);
     buildExecutable(installation, node, join(folder, `rollcall-${version}-linux-${architecture}`));
+    await buildDeb({ installation, node, architecture, to: folder });
   }
   await writeFile(join(folder, `rollcall-${version}.cdx.json`), await billOfMaterials());
   await writeFile(join(folder, "NOTES.md"), notesOf(await readFile(join(root, "CHANGELOG.md"), "utf8"), version));

@@ -20,7 +20,9 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { rollcall } from "../support/rollcall/command.ts";
 import { watchOutput } from "../support/rollcall/rollcall.ts";
 import type { Ended, Running } from "../support/rollcall/rollcall.ts";
+import { debianPackages } from "../support/ldap/debian.ts";
 import { login } from "../support/rollcall/service.ts";
+import { testsOfDeb, testsOfImage } from "./debian.ts";
 
 /*
  * What is released, made once and used as by somebody who has nothing but that: the package in an empty prefix, the executable
@@ -52,7 +54,9 @@ async function release(name: string): Promise<string> {
     tool("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "release", "-f", key]);
   const folder = join(work, name);
   const args = [join(root, "packaging/release.ts"), "--to", folder, "--architecture", architecture];
-  tool(process.execPath, args, { ...process.env, ROLLCALL_RELEASE_KEY: key });
+  const binutils = await debianPackages("binutils", "/usr/bin/strip", ["binutils"]);
+  const path = `${process.env["PATH"]}:${binutils.path("/usr/bin")}`;
+  tool(process.execPath, args, { ...binutils.env, PATH: path, ROLLCALL_RELEASE_KEY: key });
   return folder;
 }
 
@@ -281,12 +285,15 @@ const loaded: Loaded = await new Loads(options).load({ into: { database: "direct
 console.log(JSON.stringify({ principals: principals.length, loaded: requireLoaded(loaded, "groups").written }));
 `;
 
+await testsOfDeb(() => ({ folder: released, work, version }));
+await testsOfImage(() => ({ folder: released, work, version }));
+
 describe("the release", () => {
   test("is the same when it is made again", async () => {
     const again = await release("again");
     const sums = await readFile(join(released, "SHA256SUMS"), "utf8");
     expect(await readFile(join(again, "SHA256SUMS"), "utf8")).toBe(sums);
-    expect(sums.split("\n").length).toBe(5);
+    expect(sums.split("\n").length).toBe(6);
     expect(await readFile(join(again, "SHA256SUMS.sig"))).toEqual(await readFile(join(released, "SHA256SUMS.sig")));
   });
 
