@@ -18,8 +18,8 @@ const commands = [["version"], ["status"], ["plan"]] as const;
 
 /**
  * `npm run bench -- start [--rounds 7] [--release FOLDER]`: how long commands take in a folder with the sample company, from a
- * checkout; and, with what `npm run release` has made, from the installed package and the executable, their sizes, and
- * the executable's first start. Beside each: `node --eval 0`.
+ * checkout; and, with what `npm run release` has made, from the installed package and the executable, the sizes
+ * of what is released, and the executable's first start. Beside each: `node --eval 0`.
  */
 export async function start(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
@@ -57,6 +57,7 @@ function released(release: string, folder: string): { readonly ways: Way[]; read
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
   const archive = join(release, `rollcall-${version}.tgz`);
   const executable = join(release, `rollcall-${version}-linux-${process.arch}`);
+  const deb = join(release, `rollcall_${version}_${process.arch === "x64" ? "amd64" : process.arch}.deb`);
   process.env["ROLLCALL_CACHE"] = join(folder, "cache");
   const first = time([executable, "version"], folder);
   execFileSync("npm", ["install", "--global", "--prefix", join(folder, "prefix"), "--prefer-offline", archive]);
@@ -67,6 +68,7 @@ function released(release: string, folder: string): { readonly ways: Way[]; read
     ],
     figures: [
       { what: "package: size", value: statSync(archive).size, unit: "bytes", goal: 5_000_000 },
+      { what: "package for Debian: size", value: statSync(deb).size, unit: "bytes" },
       { what: "executable: size", value: statSync(executable).size, unit: "bytes" },
       { what: "executable: first start", value: first, unit: "ms" },
     ],
