@@ -137,10 +137,12 @@ async function signedIn({ page, signIn }: Window): Promise<void> {
   await page.waitForURL(/\/$/);
 }
 
-/** Opens a page, with the parts that it asks for itself. */
+/** Opens a page, with the parts that it asks for itself and what is listed for it. */
 async function open(page: Page, path: string): Promise<void> {
-  await page.goto(path);
-  while ((await page.locator("main .htmx-request").count()) > 0) await page.waitForTimeout(100);
+  do {
+    await page.goto(path);
+    while ((await page.locator("main .htmx-request").count()) > 0) await page.waitForTimeout(100);
+  } while ((await page.getByText("is being listed").count()) > 0);
 }
 
 /** The page as it looks once somebody has checked everything. */
