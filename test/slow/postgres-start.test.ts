@@ -39,7 +39,7 @@ syncs: { staff: { from: [company], to: analytics, users: { name: entry.id, displ
 }
 
 /** What says that it runs. */
-const up = { all: /begins the runs of the schedules from now on/, service: "the service is listening" } as const;
+const up = { all: /now runs the schedules/, service: "the service is listening" } as const;
 
 test.for(["service", "daemon", undefined] as const)(
   "a start while PostgreSQL lets nobody in any more waits until it is back (%s)",

@@ -35,7 +35,7 @@ test("a sync runs at its slots; a restart with nothing missed runs nothing", asy
   }
   expect(await causes()).toEqual(["start"]);
   await company.configure((yaml) => yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
-  const fast = start();
+  const fast = start("--verbose");
   await fast.wrote(/sync staff: no change \(.*sync staff: no change \(/s);
   await stopRollcall(fast);
   expect((await causes()).slice(-1)).toEqual(["schedule"]);

@@ -72,7 +72,7 @@ test("a daemon's state moves into PostgreSQL and back, and every command finds i
 
   // Beside one.
   const daemon = company.start();
-  await daemon.wrote("begins the runs of the schedules");
+  await daemon.wrote("now runs the schedules");
   expect((await command("state", "copy", "--back")).stderr).toContain("is using the data folder");
   await company.write("people.csv", people);
   const third = (await run("apply")).run;

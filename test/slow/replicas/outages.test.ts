@@ -20,9 +20,9 @@ beforeAll(async () => {
 });
 afterAll(() => replicas.close());
 
-/** Waits until a daemon says once more than before that it takes part again. */
+/** Waits until a daemon says once more than before that it is part of the group again. */
 async function backAfter(index: number, work: () => Promise<void>): Promise<void> {
-  const times = (): number => (replicas.all[index]?.running?.output() ?? "").split("takes part again").length;
+  const times = (): number => (replicas.all[index]?.running?.output() ?? "").split("is part of the group again").length;
   const before = times();
   await work();
   await expect.poll(times).toBeGreaterThan(before);
