@@ -103,7 +103,10 @@ describe("0.8", () => {
   });
 
   test("behind a trusted proxy, each client has an address of its own, which is also that of the log", async () => {
-    await using service = await startService({ service: { trustedProxies: ["127.0.0.1"], logins: { attempts: 2 } } });
+    await using service = await startService({
+      service: { trustedProxies: ["127.0.0.1"], logins: { attempts: 2 } },
+      verbose: true,
+    });
     const from = (address: string, password: string): Promise<Answer> =>
       post(
         `${service.url}/tspublic/v1/session/login`,

@@ -18,6 +18,8 @@ export interface ServiceOptions {
   /** The data folder of an earlier service. It is not removed. */
   readonly data?: string;
   readonly env?: NodeJS.ProcessEnv;
+  /** Whether its log has requests. */
+  readonly verbose?: boolean;
   /** Commands of the shell that come before it: `ulimit -n 256`, `umask 0`. */
   readonly shell?: string;
 }
@@ -85,7 +87,8 @@ async function runService(folder: string, data: string, options: ServiceOptions)
     }),
   );
   const only = options.isWhole === true ? [] : ["--only", "service"];
-  return startRollcall(["start", ...only, "--config", file], {
+  const verbose = options.verbose === true ? ["--verbose"] : [];
+  return startRollcall(["start", ...only, ...verbose, "--config", file], {
     env: { ...options.env },
     shell: options.shell,
   });
