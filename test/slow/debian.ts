@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { cp, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -189,8 +190,14 @@ export async function testsOfImage(released: () => Released): Promise<void> {
     const [store, run] = [at("store"), at("run")].map((path) => JSON.stringify(path));
     await writeFile(at("storage.conf"), `[storage]\ndriver = "overlay"\ngraphroot = ${store}\nrunroot = ${run}\n`);
     const settings = ["--registries-conf", at("registries.conf")];
+    // What a build runs for each step has no environment to find the unpacked libraries with, but the loader's cache.
+    const folders = (env["LD_LIBRARY_PATH"] ?? "").split(":").filter((each) => each !== "" && existsSync(each));
+    await runTool("/sbin/ldconfig", ["-X", "-C", at("ld.so.cache"), ...folders], "", process.env);
+    const script = 'mount --bind "$1" /etc/ld.so.cache; shift; exec "$@"';
+    const found = ["unshare", "--mount", "sh", "-ec", script, "sh", at("ld.so.cache")];
     return async (...args) => {
-      const child = spawn(path("/usr/bin/buildah"), [...settings, ...args], {
+      const [program, ...rest] = [...(args[0] === "build" ? found : []), path("/usr/bin/buildah")];
+      const child = spawn(program, [...rest, ...settings, ...args], {
         env: { ...env, TMPDIR: folder, CONTAINERS_STORAGE_CONF: at("storage.conf"), BUILDAH_ISOLATION: "chroot" },
       });
       const running = watchOutput(child);
