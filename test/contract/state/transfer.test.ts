@@ -96,7 +96,7 @@ test("nothing is copied of a log that was changed, beside a daemon that works, o
       NEW.content = 'other'; NEW.hash = sha256(NEW.content); RETURN NEW; END $$;
       CREATE TRIGGER other BEFORE INSERT ON rollcall.files FOR EACH ROW EXECUTE FUNCTION rollcall.other()`),
   );
-  expect((await thrown(copyIn(folder))).message).toContain("did not arrive");
+  expect((await thrown(copyIn(folder))).message).toContain("arrived altered");
   await shared.postgres.rows("DROP TRIGGER other ON rollcall.files");
   const current = join(folder, "audit.jsonl");
   const log = await readFile(current, "utf8");

@@ -284,5 +284,5 @@ test("a connector of one's own that does not listen to Ctrl-C is left behind at 
   plan.process.kill("SIGINT");
   const { signal, stderr } = await plan.ended;
   expect(signal).toBe("SIGKILL");
-  expect(stderr).toContain("what was running did not stop in time");
+  expect(stderr).toContain("the work under way did not stop in time");
 });

@@ -127,5 +127,5 @@ test("SIGTERM ends the process also when a thread of it waits for something that
   daemon.process.kill("SIGTERM");
   const { signal, stdout, stderr } = await daemon.ended;
   expect(signal).toBe("SIGKILL");
-  expect(stdout + stderr).toContain("what was running did not stop in time");
+  expect(stdout + stderr).toContain("the work under way did not stop in time");
 });
