@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
@@ -63,11 +63,10 @@ export async function backup(context: Context, file: string, version: string): P
     await copyHeld(context, stage);
     output.progress("opening the copy …");
     const checked = await check(configuration, stage);
-    await writeManifest(configuration, stage, version);
+    const files = await writeManifest(configuration, stage, version);
     output.progress(`writing ${file} …`);
     await pack(stage, beside, context.interruption.stop);
-    const { size: bytes } = await digestOf(beside);
-    const files = (await allFiles(stage)).length - 1;
+    const { size: bytes } = await stat(beside);
     await rename(beside, target);
     await syncFolder(dirname(target));
     output.progress();
@@ -221,7 +220,8 @@ async function check({ memory }: Configuration, stage: string): Promise<Checked>
   if (!existsSync(daemon)) return { users, runs: 0, warnings: [] };
   const { runs } = await readJournal(daemon);
   const chain = chainIn(daemon);
-  const { broken } = await verifyAudit(chain, { ...((await chain.head()) && { expected: await chain.head() }) });
+  const expected = await chain.head();
+  const { broken } = await verifyAudit(chain, { ...(expected && { expected }) });
   return {
     users,
     runs: runs.length,
@@ -244,7 +244,8 @@ async function openCopy(
   }
 }
 
-async function writeManifest({ service, shared }: Configuration, stage: string, version: string): Promise<void> {
+/** @returns how many files the backup has */
+async function writeManifest({ service, shared }: Configuration, stage: string, version: string): Promise<number> {
   const files: Manifest["files"] = {};
   for (const path of await allFiles(stage)) files[path] = await digestOf(join(stage, path));
   const document: Manifest = {
@@ -256,4 +257,5 @@ async function writeManifest({ service, shared }: Configuration, stage: string, 
     files,
   };
   await writeFile(join(stage, manifestName), `${JSON.stringify(document, undefined, 2)}\n`, { mode: 0o600 });
+  return Object.keys(files).length;
 }
