@@ -37,14 +37,30 @@ export function totalsByDay(
   runs: readonly RunRecord[],
   now: number,
 ): { readonly users: readonly number[]; readonly groups: readonly number[] } {
-  const known = runs.filter(({ counts }) => counts !== undefined);
-  const targets = [...new Set(known.map(({ target }) => target))];
-  const at = (day: string, kind: "users" | "groups"): number =>
-    targets.reduce((sum, target) => {
-      const run = known.find((each) => each.target === target && each.startedAt.slice(0, 10) <= day);
-      return sum + (run?.counts?.[kind][run.state === "applied" ? "after" : "before"] ?? 0);
-    }, 0);
-  return { users: days(now).map((day) => at(day, "users")), groups: days(now).map((day) => at(day, "groups")) };
+  const all = days(now);
+  const known = Map.groupBy(
+    runs.filter(({ counts }) => counts !== undefined),
+    ({ target }) => target,
+  );
+  const latest = [...known.values()].map((ofTarget) => latestByDay(ofTarget, all));
+  const totals = (kind: "users" | "groups"): number[] =>
+    all.map((_, at) =>
+      latest.reduce((sum, each) => {
+        const run = each[at];
+        return sum + (run?.counts?.[kind][run.state === "applied" ? "after" : "before"] ?? 0);
+      }, 0),
+    );
+  return { users: totals("users"), groups: totals("groups") };
+}
+
+/** The last run at the end of each day. @param runs newest first. @param all the oldest day first */
+function latestByDay(runs: readonly RunRecord[], all: readonly string[]): (RunRecord | undefined)[] {
+  let at = 0;
+  const latest = all.toReversed().map((day) => {
+    while ((runs[at]?.startedAt.slice(0, 10) ?? "") > day) at++;
+    return runs[at];
+  });
+  return latest.toReversed();
 }
 
 /**
