@@ -252,6 +252,23 @@ function nobody({ target, text }: PeoplePage, kind: Kind): Html {
 
 type Row = ListedPrincipal & { readonly isDirect?: boolean };
 
+/** What every list of people says of one. */
+type Called = Pick<ListedPrincipal, "kind" | "name" | "displayName" | "mail">;
+
+/** What a person would call them, with the link to their page. */
+function called(target: string, row: Called): Html {
+  return html`${icon(row.kind)}
+    <a href="${addressOf(`/people/${row.kind}`, { target, name: row.name })}">${name(row.displayName ?? row.name)}</a>`;
+}
+
+function login(row: Called): Html | false {
+  return (row.displayName === null || row.displayName !== row.name) && name(row.name);
+}
+
+function mail(row: Called): Html | false {
+  return row.mail !== null && name(row.mail);
+}
+
 /** Users or groups, each a link to its page. */
 export function principals(target: string, kind: Kind | "both", rows: readonly Row[]): Html {
   const columns: readonly (Column<Row> | false)[] = [
@@ -259,16 +276,13 @@ export function principals(target: string, kind: Kind | "both", rows: readonly R
       label: "Name",
       kind: "head",
       cell: (row) =>
-        html`${icon(row.kind)}
-          <a href="${addressOf(`/people/${row.kind}`, { target, name: row.name })}"
-            >${name(row.displayName ?? row.name)}</a
-          >${row.isDirect === false && html` <small class="quiet">through a group</small>`}`,
+        html`${called(target, row)}${row.isDirect === false && html` <small class="quiet">through a group</small>`}`,
     },
     {
       label: kind === "group" ? "Group name" : "Login",
-      cell: (row) => (row.displayName === null || row.displayName !== row.name) && name(row.name),
+      cell: login,
     },
-    kind !== "group" && { label: "Mail", cell: (row) => row.mail !== null && name(row.mail) },
+    kind !== "group" && { label: "Mail", cell: mail },
     kind !== "user" && {
       label: "Members",
       kind: "number",
@@ -303,14 +317,10 @@ function deletedTable(
       {
         label: "Name",
         kind: "head",
-        cell: (row) =>
-          html`${icon(row.kind)}
-            <a href="${addressOf(`/people/${row.kind}`, { target, name: row.name })}"
-              >${name(row.displayName ?? row.name)}</a
-            >`,
+        cell: (row) => called(target, row),
       },
-      { label: "Login", cell: (row) => (row.displayName === null || row.displayName !== row.name) && name(row.name) },
-      { label: "Mail", cell: (row) => row.mail !== null && name(row.mail) },
+      { label: "Login", cell: login },
+      { label: "Mail", cell: mail },
       { label: "Deleted", cell: ({ run }) => when(run.endedAt ?? run.startedAt, now) },
       { label: "By the run", cell: ({ run }) => html`<a href="${at("/runs", run.id)}">${name(run.sync)}</a>` },
     ],
