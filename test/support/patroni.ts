@@ -7,8 +7,8 @@ import { Client } from "pg";
 import { request } from "undici";
 import { debianPackages, missing } from "./ldap/debian.ts";
 import type { Unpacked } from "./ldap/debian.ts";
-import { freePort, isOpen, nobody } from "./postgres.ts";
-import { spawnDaemon } from "./process.ts";
+import { isOpen, nobody } from "./postgres.ts";
+import { freePort, spawnDaemon } from "./process.ts";
 import type { Daemon } from "./process.ts";
 
 /** How a cluster gets another primary. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { debianPackages } from "./ldap/debian.ts";
-import { freePort } from "./postgres.ts";
+import { freePort } from "./process.ts";
 
 /** Debian's pgbouncer, downloaded where it is not installed. */
 export const pgbouncerPackages = (): ReturnType<typeof debianPackages> =>

@@ -3,12 +3,11 @@ import type { ChildProcess } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { chown, cp, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Client } from "pg";
 import type { Certificate } from "./certificates.ts";
+import { freePort } from "./process.ts";
 
 /** A PostgreSQL of its own. */
 export interface PostgresServer {
@@ -202,13 +201,4 @@ export async function databaseFor(port: number, folder: string): Promise<string>
 
 function urlOf(port: number, database: string): string {
   return `postgres://rollcall:${ofRollcall}@127.0.0.1:${port}/${encodeURIComponent(database)}`;
-}
-
-/** A port of this machine that nothing listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

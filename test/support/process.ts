@@ -107,6 +107,12 @@ export async function freePorts(): Promise<[number, number]> {
   return [one ?? 0, two ?? 0];
 }
 
+/** A port of 127.0.0.1 that is currently free. */
+export async function freePort(): Promise<number> {
+  const [port] = await freePorts();
+  return port;
+}
+
 /** The established (01), opening (02) and half-closed (08) connections whose other end is one of these ports. */
 export async function connectionsTo(ports: readonly number[]): Promise<number> {
   const tables = await Promise.all(

@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { expect, test } from "vitest";
 import { InputError, RefusedError, UnavailableError } from "#errors.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
+import { freePort } from "../../support/process.ts";
 import { answer, loggedIn, stop, track, unread } from "../../support/scripted-server.ts";
 import type { Behaviour } from "../../support/scripted-server.ts";
 import { bench, soon, whenDone } from "./harness.ts";
@@ -16,15 +17,6 @@ async function listen(onConnection: (socket: Socket) => void): Promise<{ port: n
   await once(server, "listening");
   whenDone(() => stop(server, open));
   return { port: (server.address() as AddressInfo).port, open };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 const list = answer(200, "[]");

@@ -1,7 +1,4 @@
-import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -11,6 +8,7 @@ import { startProvider } from "../../support/oidc-provider.ts";
 import type { OidcProvider } from "../../support/oidc-provider.ts";
 import { startPathProxy } from "../../support/path-proxy.ts";
 import type { PathProxy } from "../../support/path-proxy.ts";
+import { freePort } from "../../support/process.ts";
 import { rollcall } from "../../support/rollcall/command.ts";
 import { startRollcall, stopRollcall } from "../../support/rollcall/rollcall.ts";
 import type { Running } from "../../support/rollcall/rollcall.ts";
@@ -25,15 +23,6 @@ let provider: OidcProvider;
 let proxy: PathProxy;
 let running: Running;
 let url: string;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-oidc-"));
