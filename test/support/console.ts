@@ -27,7 +27,7 @@ export interface ConsoleDaemon {
 
 /** @param said what its first run comes to */
 export async function startDaemon(company: EachCompany, said: string | RegExp): Promise<ConsoleDaemon> {
-  const running = company.start();
+  const running = company.start("--verbose");
   await running.wrote(said);
   let presence = { url: "", token: "", pid: 0 };
   // A process that was killed leaves its own.
