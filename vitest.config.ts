@@ -61,7 +61,7 @@ export default defineConfig({
             // Pinboards with DuckDB's own SQL and their files, and disks that are full of the embedded engine's files.
             "test/e2e/interface/{pinboards,pinboards-files,loads-disk,user-sync-disk}.test.ts",
             // What is answered before anything is stored or asked: connections, headers, and requests that are wrong.
-            "test/e2e/interface/{transport,headers,errors,other-sites,broken-bodies}.test.ts",
+            "test/e2e/interface/{transport,headers,errors,other-sites,broken-bodies,user-sync-validation}.test.ts",
           ],
           globalSetup: "test/support/postgres-for-all.ts",
           env: { ROLLCALL_TEST_ENGINE: "postgres" },

@@ -119,7 +119,6 @@ sourceSuite(
     faults: { before, during },
     // Three pages and more; the servers take their time for each user.
     many: 1_500,
-    large: { users: 20_000, heap: 30 },
   }),
 );
 
@@ -136,7 +135,6 @@ sourceSuite(
     },
     // Three pages and more; the servers take their time for each user.
     many: 1_500,
-    large: { users: 20_000, heap: 30 },
   }),
 );
 

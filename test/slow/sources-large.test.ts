@@ -1,0 +1,22 @@
+import { readsMoreThanMemoryHolds } from "../contract/source/suite.ts";
+import { scimMedium } from "../contract/source/scim-medium.ts";
+import { startPagedScim, startScim } from "../support/scim.ts";
+
+// Servers of the tests that take long to deliver more than memory holds.
+
+const none = { before: [], during: [] };
+
+readsMoreThanMemoryHolds(scimMedium("a SCIM server, by startIndex", { start: startScim, faults: none }), {
+  users: 20_000,
+  heap: 30,
+});
+
+readsMoreThanMemoryHolds(
+  scimMedium("a SCIM server, by cursor, members of each group apart", {
+    start: (directory, options) =>
+      startPagedScim(directory, { cursors: true, largestPage: 700, memberLimit: 40, memberPages: true }, options),
+    options: { groups: { members: "each", memberPages: {} }, paging: { attempts: 2 } },
+    faults: none,
+  }),
+  { users: 20_000, heap: 30 },
+);
