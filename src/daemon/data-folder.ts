@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { readFile, stat } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
@@ -37,7 +37,7 @@ export async function readState(configuration: Pick<Configuration, "data" | "sha
     const { openFolderReader } = await import("#state/folder/store.ts");
     return openFolderReader(folder, () => isLocked(configuration));
   }
-  await refuseForeignFolder(configuration.data);
+  await refuseUnusable(configuration.data);
   const { openPostgresReader } = await import("#state/postgres/store.ts");
   return openPostgresReader(configuration.shared.postgres, folder);
 }
@@ -76,6 +76,22 @@ export async function dataFolderInUse(
   );
 }
 
+/** Where `rollcall restore` unpacks a backup, in the data folder: `.restore-PID`. */
+export const restoreFolder = /^\.restore-(\d+)$/;
+
+/**
+ * Before anything is written into a data folder.
+ * @throws {InputError} when a restore ended before all of the backup was in place, or the folder is another account's
+ */
+export async function refuseUnusable(data: string): Promise<void> {
+  const half = (await readdir(data).catch(() => [])).find((name) => restoreFolder.test(name));
+  if (half !== undefined)
+    throw new InputError(
+      `the data folder ${data} is being restored, or its restore was interrupted (${half}): restore the backup again, then start`,
+    );
+  await refuseForeignFolder(data);
+}
+
 /**
  * Root can write to any data folder, but the account of the service could not read what root leaves there, and would not
  * start again.
@@ -106,7 +122,7 @@ export async function refuseForeignFolder(
  */
 export async function workFolder(configuration: Pick<Configuration, "data" | "shared">): Promise<string> {
   const folder = join(daemonFolder(configuration), "work");
-  if (!existsSync(folder)) await refuseForeignFolder(configuration.data);
+  if (!existsSync(folder)) await refuseUnusable(configuration.data);
   return folder;
 }
 
@@ -121,7 +137,7 @@ export async function holdLock(
   timeout = 0,
 ): Promise<{ readonly release: () => void }> {
   const file = join(stateFolder(configuration), "lock.sqlite");
-  await refuseForeignFolder(configuration.data);
+  await refuseUnusable(configuration.data);
   await makeFolder(dirname(file), "the daemon's folder");
   const waitEnds = performance.now() + timeout;
   for (;;) {

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import type { Logger } from "pino";
 import type { BegunService, Composition, RunningService, ServiceStart } from "./composition.ts";
-import { announce, dataFolderInUse, readPresence, refuseForeignFolder } from "./data-folder.ts";
+import { announce, dataFolderInUse, readPresence, refuseUnusable } from "./data-folder.ts";
 import { lockHolder } from "#duckdb/database.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { command } from "#commands.ts";
@@ -56,7 +56,7 @@ export class EmbeddedService {
         `no service is running on the data folder ${data}; start it: \`${command("start", "--only", "service")}\``,
       );
     }
-    await refuseForeignFolder(data);
+    await refuseUnusable(data);
     this.#started = await this.#composition.startService(this.#configuration, { log, private: true });
     const { url, generatedPassword } = this.#started;
     if (generatedPassword !== undefined) announcePassword(generatedPassword);
@@ -102,7 +102,7 @@ export async function startAnnounced(
   options: Omit<ServiceStart, "private">,
 ): Promise<RunningService> {
   const { data } = configuration;
-  await refuseForeignFolder(data);
+  await refuseUnusable(data);
   const service = await begun.start(configuration, { private: false, ...options }).catch(async (error: unknown) => {
     throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
   });

@@ -9,13 +9,13 @@ import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { interruptMessages } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
-import { isLocked } from "#daemon/data-folder.ts";
+import { isLocked, restoreFolder } from "#daemon/data-folder.ts";
 import { runningService } from "#daemon/embedded.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { InputError } from "#errors.ts";
 import { codeOf, unwritable } from "#files/disk.ts";
-import { syncFolder } from "#files/durable.ts";
+import { isAlive, syncFolder } from "#files/durable.ts";
 import { pluralize } from "#text.ts";
 import { manifestName, unpack } from "./archive.ts";
 import type { Manifest } from "./archive.ts";
@@ -36,9 +36,9 @@ export function declare(declared: Command, runner: Runner): void {
  */
 export async function restore({ configuration, interruption, output }: Context, file: string): Promise<ExitCode> {
   const { data } = configuration;
+  await removeInterrupted(data);
   await refuseUsed(configuration);
   const unpacked = join(existsSync(data) ? data : dirname(resolve(data)), `.restore-${process.pid}`);
-  await rm(unpacked, { recursive: true, force: true });
   let made: Manifest;
   try {
     await mkdir(unpacked, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
@@ -54,7 +54,8 @@ export async function restore({ configuration, interruption, output }: Context, 
     await putInPlace(unpacked, data);
   } finally {
     output.progress();
-    await rm(unpacked, { recursive: true, force: true });
+    // Files whose unpacking had begun may still appear after it has failed.
+    await rm(unpacked, { recursive: true, force: true, maxRetries: 10 });
   }
   const files = Object.keys(made.files).length;
   const { createdAt, rollcall } = made;
@@ -71,6 +72,19 @@ export async function restore({ configuration, interruption, output }: Context, 
 
 /** What a data folder has once Rollcall has run. */
 const ofData = ["service", "daemon"];
+
+/** What a restore that was killed has left: nothing has been started on it since, so all of it is from the backup. */
+async function removeInterrupted(data: string): Promise<void> {
+  for (const folder of [data, dirname(resolve(data))])
+    for (const name of await readdir(folder).catch(() => [])) {
+      const pid = restoreFolder.exec(name)?.[1];
+      if (pid === undefined || isAlive(Number(pid))) continue;
+      const left = await readdir(join(folder, name));
+      const isPlacing = folder === data && !left.includes(manifestName) && left.length < ofData.length;
+      if (isPlacing) for (const each of ofData) await rm(join(data, each), { recursive: true, force: true });
+      await rm(join(folder, name), { recursive: true, force: true });
+    }
+}
 
 async function refuseUsed(configuration: Configuration): Promise<void> {
   const { data } = configuration;
@@ -115,7 +129,7 @@ async function giveTo(unpacked: string, owned: string): Promise<void> {
   for (const path of await readdir(unpacked, { recursive: true })) await chown(join(unpacked, path), uid, gid);
 }
 
-/** The service's folder comes last: without it, a start would make a new service beside the daemon's state. */
+/** Nothing is started on the data folder between the two moves: `refuseUnusable` (daemon/data-folder.ts) finds `unpacked` in it. */
 async function putInPlace(unpacked: string, data: string): Promise<void> {
   if (!existsSync(data)) await rename(unpacked, data);
   else

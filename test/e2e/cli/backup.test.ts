@@ -1,7 +1,8 @@
-import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { companyOfEachTest } from "../../support/rollcall/company.ts";
+import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
 
 const company = companyOfEachTest();
 
@@ -35,3 +36,45 @@ test("what is no backup, or of a newer Rollcall, is refused, and a folder with d
   expect((await run("restore", file)).code).toBe(0);
   expect((await run("plan")).code).toBe(0);
 }, 60_000);
+
+test("nothing is started on half a restored folder, and the next restore begins anew", async () => {
+  const { folder, command: run } = company;
+  const file = join(folder, "backup");
+  await run("apply", "--yes");
+  expect((await run("backup", file)).code).toBe(0);
+  // As a kill between the two moves leaves it; nothing has this process id.
+  const data = join(folder, "data");
+  const left = join(data, ".restore-4194305");
+  await mkdir(left);
+  await rename(join(data, "daemon"), join(left, "daemon"));
+  for (const command of ["plan", "apply"]) {
+    const { code, stderr } = await run(command);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("its restore was interrupted (.restore-4194305)")]);
+  }
+  expect((await run("restore", file)).code).toBe(0);
+  expect((await readdir(data)).toSorted()).toEqual(["daemon", "service"]);
+  expect((await run("plan")).code).toBe(0);
+}, 60_000);
+
+test.skipIf(!canMount)(
+  "on a full disk there is no backup, and nothing restored (a tmpfs, mounted by root)",
+  async () => {
+    const { folder, command: run } = company;
+    await run("apply", "--yes");
+    await using disk = await mountSmallDisk(join(folder, "small"), "32m");
+    await disk.fill(256 * 1024);
+    const full = await run("backup", join(disk.folder, "backup"));
+    expect([full.code, full.stderr]).toEqual([1, expect.stringContaining("the disk is full")]);
+    expect(await readdir(disk.folder)).toEqual(["filler"]);
+    const file = join(folder, "backup");
+    expect((await run("backup", file)).code).toBe(0);
+    await company.configure((yaml) => yaml.replace("data: data", "data: small/data"));
+    const restored = await run("restore", file);
+    expect([restored.code, restored.stderr]).toEqual([1, expect.stringContaining("the disk is full")]);
+    expect(await readdir(disk.folder)).toEqual(["filler"]);
+    await disk.empty();
+    expect((await run("restore", file)).code).toBe(0);
+    expect((await run("plan")).code).toBe(0);
+  },
+  60_000,
+);
