@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { generatePassword } from "#control/accounts.ts";
 import { Refusal } from "#control/answers.ts";
-import { digestOf } from "#control/sessions.ts";
+import { digestOf } from "#control/proof.ts";
 import { InputError } from "#errors.ts";
 import { roles } from "#roles.ts";
 import type { Role } from "#roles.ts";

@@ -6,7 +6,8 @@ import { may } from "#roles.ts";
 import type { Action, Role } from "#roles.ts";
 import type { HostAccounts, LoginResult } from "#service/host.ts";
 import type { Via } from "#state/record.ts";
-import { digestOf, lifetimes, mostSessions } from "#control/sessions.ts";
+import { digestOf } from "#control/proof.ts";
+import { lifetimes, mostSessions } from "#control/sessions.ts";
 import { Throttle } from "#http/throttle.ts";
 import { sessionCookie } from "#wire/routes.ts";
 

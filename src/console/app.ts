@@ -23,6 +23,7 @@ import { message } from "#console/pages/message.ts";
 import { signedOut, signIn } from "#console/pages/sign-in.ts";
 import type { SignInPage } from "#console/pages/sign-in.ts";
 import { root } from "#root.ts";
+import { controlRoot, healthRoutes } from "#wire/routes.ts";
 import { Oidc, oidcPaths } from "./oidc.ts";
 import { addOidcRoutes } from "./oidc-routes.ts";
 import { AllAccounts, OwnAccounts } from "./own-accounts.ts";
@@ -38,7 +39,7 @@ import { addRulesPages } from "./rules-routes.ts";
 import { addSearchPage } from "./search-routes.ts";
 import { addSyncPages } from "./sync-routes.ts";
 
-export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | "pinboards" | "publicUrl"> {
+export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | "pinboards" | "publicUrl" | "paths"> {
   readonly settings: ConsoleSettings;
   /** Where accounts are checked that no service on this listener has. */
   readonly targets: Omit<TargetAccountsOptions, "viewers" | "secure">;
@@ -109,9 +110,9 @@ export function addConsole(
       : serviceAccounts(host.accounts, { viewers, secure });
   const provider = oidc && new Oidc(oidc, publicUrl);
   const accounts = new AllAccounts(new OwnAccounts({ ...own, oidc: provider, secure }), foreign);
-  const { loads, pinboards } = host;
+  const { loads, pinboards, paths = [] } = host;
   void server.register(async (app) =>
-    openApp(app, { ...options, publicUrl: settings.publicUrl, accounts, loads, pinboards }),
+    openApp(app, { ...options, publicUrl: settings.publicUrl, accounts, loads, pinboards, paths }),
   );
 }
 
@@ -189,7 +190,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
       app.get(`${section}/*`, () => {
         throw new Refusal(404, "there is no such page");
       });
-  addUnknown(app);
+  addUnknown(app, options.paths);
 }
 
 /** Whether it changes nothing. */
@@ -229,20 +230,21 @@ function addHeads(app: FastifyInstance): void {
   });
 }
 
-/** What browsers ask for and nobody has: a page says so. Other clients are answered as if the console did not exist. */
-function addUnknown(app: FastifyInstance): void {
+/**
+ * What browsers ask for and nobody has: a page says so. Other clients are answered as if the console did not exist.
+ * @param paths what the paths of the service begin with
+ */
+function addUnknown(app: FastifyInstance, paths: readonly string[]): void {
+  const others = [...paths, controlRoot, ...Object.values(healthRoutes).map(({ path }) => path)];
   app.get("/*", (request, reply) => {
     const isBrowser = request.headers.accept?.includes("text/html") === true;
-    if (!isBrowser || others.test(request.url)) {
+    if (!isBrowser || others.some((path) => request.url.startsWith(path))) {
       for (const header of Object.keys(reply.getHeaders())) reply.removeHeader(header);
       return reply.callNotFound();
     }
     throw new Refusal(404, "there is no such page");
   });
 }
-
-/** Addresses of the service and of the daemon's API. */
-const others = /^\/(?:tspublic|ts_dataservice|control|healthz|readyz|metrics)\b/;
 
 /** How the daemon is, for those who may look at its runs. */
 function daemonOf(visitor: Visitor | undefined, control: AppOptions["control"]): Frame["daemon"] {

@@ -1,7 +1,7 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
 import { expectationOf } from "#plan/limits.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { losingWords, verdictOf } from "#plan/render/shared.ts";
+import { capitalized, limitName, losingWords, verdictOf } from "#plan/render/shared.ts";
 import type { LeavingCounts } from "#plan/departures.ts";
 import { stateName } from "#state/record.ts";
 import type { RunRecord, StateName } from "#state/record.ts";
@@ -130,23 +130,6 @@ export function amount(action: keyof typeof actionSigns, count: number): Html {
 
 /* Meters and bars */
 
-/** What limits are called where a person reads; in the configuration they have their keys. */
-const limitWords: Readonly<Record<string, string>> = {
-  deletes: "Deletions",
-  updates: "Updates",
-  creates: "Creations",
-  membershipsLost: "Memberships lost",
-  "membershipsLost.perGroup": "Groups losing members",
-  emptied: "Groups emptied",
-  blanked: "Values removed",
-  shrink: "Fewer than before",
-  quarantined: "Quarantined records",
-  heldNames: "Names held",
-  drift: "Changed in the target",
-  minUsers: "Users at least",
-  minGroups: "Groups at least",
-};
-
 /** How close a limit is: its bound is a line across the bar, and a number beside it. */
 export function gauge(check: LimitCheck): Html {
   return meter(check, "whole");
@@ -172,7 +155,7 @@ function meter(check: LimitCheck, extent: "whole" | "short"): Html {
   ].filter((each) => each !== false && each !== "");
   return html`<div class="gauge ${tone} ${extent === "short" && "short"}">
     <p>
-      <span>${expectation === undefined ? (limitWords[limit] ?? limit) : html`<q>${expectation}</q>`}</span>
+      <span>${expectation === undefined ? capitalized(limitName(limit)) : html`<q>${expectation}</q>`}</span>
       <span
         ><b>${formatNumber(value)}${extent === "whole" && ` ${value === 1 ? of.replace(/^([a-z]+)s\b/, "$1") : of}`}</b
         >, ${isLeast ? "at least" : "at most"} ${formatNumber(bound)}</span

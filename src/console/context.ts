@@ -65,6 +65,8 @@ export interface AppOptions {
   /** The tables and loads of the service whose listener this is; undefined: there is none. */
   readonly loads: HostedLoads | undefined;
   readonly accounts: AllAccounts;
+  /** What the paths of that service begin with: none of them is a page. */
+  readonly paths: readonly string[];
   /** Of the service whose listener has the console. */
   readonly pinboards?: HostPinboards | undefined;
 }

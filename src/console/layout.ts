@@ -105,7 +105,7 @@ export function layout(frame: Frame, main: Html): Html {
         <script src="/assets/hx-sse.js?${version}" defer></script>
         <script type="module" src="/assets/console.js?${version}"></script>
       </head>
-      <body ${visitor !== undefined && html`class="framed"`}>
+      <body ${visitor !== undefined && html`class="framed"`} hx-sync="#main:replace">
         <a class="skip" href="#main">Skip to the content</a>
         ${visitor !== undefined && html`${side(frame, visitor)} ${top(frame)}`} ${body(live, triggers[liveBy], main)}
         ${visitor !== undefined && html`<span id="live" hidden hx-sse:connect="/events" hx-trigger="load, again" hx-swap="none"></span>`}

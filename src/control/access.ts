@@ -92,7 +92,7 @@ export function listeningOf(request: FastifyRequest, { accounts }: Host, { sessi
   return { account: request.actor.name, isAllowed };
 }
 
-function unauthorised(message: string): Refusal {
+export function unauthorised(message: string): Refusal {
   return new Refusal(401, message, { headers: { "www-authenticate": "Bearer" } });
 }
 

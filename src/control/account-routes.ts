@@ -3,7 +3,7 @@ import { z } from "zod";
 import { roles } from "#roles.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
-import { bearerOf, permit } from "./access.ts";
+import { bearerOf, permit, unauthorised } from "./access.ts";
 import { actorFor, listed } from "./accounts.ts";
 import type { Accounts } from "./accounts.ts";
 import { Refusal } from "./answers.ts";
@@ -20,11 +20,12 @@ const changeBody = z.strictObject({
   disabled: z.boolean({ error: "expected true or false" }).exactOptional(),
   password: text.exactOptional(),
 });
+const proveBody = z.strictObject({ token: text, challenge: text });
 const logInBody = z.strictObject({ name: text, password: text, token: text });
 
-/** Whether a request needs no proof: signing in is how one gets one. */
+/** Whether a request needs no proof: signing in is how one gets one, and before it is sent, the daemon proves itself. */
 export function isOpenRoute({ routeOptions: { url } }: FastifyRequest): boolean {
-  return url === controlRoot + controlRoutes.logIn.path;
+  return [controlRoutes.logIn, controlRoutes.prove].some(({ path }) => url === controlRoot + path);
 }
 
 /** Adds the routes of accounts and access tokens. */
@@ -73,13 +74,18 @@ export function addAccountRoutes(
       });
     if (result.outcome === "disabled")
       throw new Refusal(403, "the account is disabled; an administrator can enable it");
-    if (result.outcome === "wrong")
-      throw new Refusal(401, "the name or the password is wrong", { headers: { "www-authenticate": "Bearer" } });
+    if (result.outcome === "wrong") throw unauthorised("the name or the password is wrong");
     const { account } = result;
     await accounts.signedIn(account, address);
     const secret = await sessions.createToken(account, token, actorFor(account, address));
     reply.code(201);
     return { token: secret, name: account.name, role: account.role };
+  });
+  add(controlRoutes.prove, async (request) => {
+    const { token, challenge } = read(proveBody, request.body, "body");
+    const proof = await sessions.prove(token, challenge);
+    if (proof === undefined) throw unauthorised("the access token has expired or was revoked");
+    return { proof };
   });
   add(controlRoutes.logOut, async (request) => {
     read(emptyBody, request.body, "body");

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { command } from "#commands.ts";
 import { z } from "zod";
 import { InputError, RefusedError, UnavailableError } from "#errors.ts";
@@ -6,11 +7,12 @@ import { HttpClient, jsonBody, jsonIn } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { presentable } from "#redact.ts";
-import { controlRoot } from "#wire/routes.ts";
+import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { accountHeader } from "./access.ts";
 import type { Login } from "./logins.ts";
 import type { DaemonPresence } from "./presence.ts";
+import { digestOf, nameOf, proofOf } from "./proof.ts";
 
 /** The daemon is gone: nothing listens there, or another program does, which does not know the token. */
 export class NoDaemonError extends UnavailableError {}
@@ -28,12 +30,21 @@ const errorDocument = z.object({
   error: z.object({ message: z.string(), problems: z.array(z.string()), advice: z.enum(["fix", "retry", "stop"]) }),
 });
 
+const proven = z.object({ proof: z.string() });
+
+interface Answered {
+  readonly status: number;
+  readonly value: unknown;
+}
+
 /** A connection to a daemon: on this machine, or where somebody has logged in. */
 export class Connection {
   readonly presence: DaemonPresence;
   readonly #http: HttpClient;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #bearer: string;
   readonly #isLogin: boolean;
+  #isProven: boolean;
 
   /**
    * @param account the account the caller runs under, for the audit log
@@ -44,11 +55,13 @@ export class Connection {
     const pinned = certificate !== undefined;
     this.presence = presence;
     this.#isLogin = login !== undefined;
+    // Over TLS, its certificate is the proof.
+    this.#isProven = login === undefined || presence.url.startsWith("https:");
     const proxy = pid === elsewhere ? undefined : false;
+    this.#bearer = login?.token ?? token;
     this.#http = new HttpClient({ owner: "target", timeouts, ca: certificate, pinned, proxy });
     this.#headers = {
       accept: "application/json",
-      ...((login ?? token !== "") && { authorization: `Bearer ${login?.token ?? token}` }),
       [accountHeader]: encodeURIComponent(account),
     };
   }
@@ -58,18 +71,35 @@ export class Connection {
    * @throws {NoDaemonError} when nothing listens there, or another program does
    * @throws {RollcallError} the daemon's own error
    */
-  async request(
+  async request(route: Route, signal: AbortSignal, body: object = {}): Promise<Answered> {
+    if (!this.#isProven) await this.#prove(signal);
+    const authorization = this.#bearer !== "" && { authorization: `Bearer ${this.#bearer}` };
+    return this.#send(route, signal, body, { ...this.#headers, ...authorization });
+  }
+
+  /** Nobody else gets the token of a login. @throws {NoDaemonError} another program listens there */
+  async #prove(signal: AbortSignal): Promise<void> {
+    const [digest, challenge] = [digestOf(this.#bearer), randomBytes(32).toString("base64url")];
+    const body = { token: nameOf(digest), challenge };
+    const { value } = await this.#send(controlRoutes.prove, signal, body, this.#headers);
+    if (proven.safeParse(value).data?.proof !== proofOf(digest, challenge))
+      throw new NoDaemonError(`${this.presence.url}: another program listens there. Your login was not sent to it`);
+    this.#isProven = true;
+  }
+
+  async #send(
     { path, method }: Route,
     signal: AbortSignal,
-    body: object = {},
-  ): Promise<{ readonly status: number; readonly value: unknown }> {
+    body: object,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<Answered> {
     const { url } = this.presence;
     try {
       return await this.#http.exchange(
         {
           url: new URL(url + controlRoot + path),
           method,
-          headers: this.#headers,
+          headers,
           body: method === "POST" ? jsonBody(body) : undefined,
         },
         async (answer) => {

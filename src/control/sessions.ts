@@ -3,6 +3,7 @@ import { InputError } from "#errors.ts";
 import type { Access, AccessToken, Account, Session } from "#state/access.ts";
 import type { Actor } from "#state/record.ts";
 import type { AccountsContext } from "./accounts.ts";
+import { digestOf, nameOf, proofOf } from "./proof.ts";
 
 /** How long a session lasts without a request, and at most, in milliseconds. */
 export const lifetimes = { idle: 3 * 3_600_000, most: 12 * 3_600_000 } as const;
@@ -194,6 +195,13 @@ export class Sessions {
     return { account, proof: token };
   }
 
+  /** The answer to a challenge of whoever holds a token. @param name of the token: `nameOf`. @returns undefined: there is none like it */
+  async prove(name: string, challenge: string): Promise<string | undefined> {
+    const { tokens } = await this.#context.access.read();
+    const token = tokens.find(({ digest }) => nameOf(digest) === name);
+    return token && proofOf(token.digest, challenge);
+  }
+
   /** Those of an account, or all; without their digests, the newest first. */
   async tokens(account?: string): Promise<ListedToken[]> {
     return listedTokens(await this.#context.access.read(), account);
@@ -299,11 +307,6 @@ export function unsealed(token: string, { until, sid, sealed }: NonNullable<Sess
 /** The digest that is stored is another one, from which this key does not follow. */
 function keyOf(token: string): Buffer {
   return createHash("sha256").update(`seal ${token}`).digest();
-}
-
-/** How a session or a token is stored. */
-export function digestOf(token: string): string {
-  return createHash("sha256").update(token).digest("base64url");
 }
 
 function timestamp(time: number): string {

@@ -11,7 +11,7 @@ import { moment } from "./notice.ts";
 /** The most lines of notes, problems and names each. */
 const most = 20;
 
-/** The subject of a message: `Rollcall: staff: held by the limit deletes; nothing was applied`. */
+/** The subject of a message: `Rollcall: staff: held by the limit on deletions; nothing was applied`. */
 export function subjectOf({ notices, more, test }: Message): string {
   const [first] = notices;
   if (test === true) return "Rollcall: a test";

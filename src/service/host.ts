@@ -19,6 +19,8 @@ export type AddRoutes = (app: FastifyInstance, host: Host) => void;
 
 /** What the service offers to routes of other modules. */
 export interface Host {
+  /** What the paths of the interface begin with: both families, below every prefix (0.2). */
+  readonly paths: readonly string[];
   /**
    * The administrator whose session the request has (0.6), and the client's address.
    * @throws {HttpError} 401, 403, 500

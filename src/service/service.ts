@@ -34,6 +34,7 @@ import { Progress } from "./progress.ts";
 import type { ServiceSettings } from "./options.ts";
 import { openStorage, openStores } from "./storage.ts";
 import type { Storage, Stores } from "./storage.ts";
+import { familyA, familyB } from "#wire/routes.ts";
 
 /** The service's settings and what else it needs. */
 export interface ServiceOptions extends ServiceSettings {
@@ -289,17 +290,19 @@ function addRoutes(app: FastifyInstance, parts: Parts): void {
   addDataRoutes(app, context);
   addLocalRoutes(app, context);
   addLoadRoutes(app, context);
-  for (const prefix of new Set(options.prefixes)) {
+  const prefixes = [...new Set(options.prefixes)];
+  for (const prefix of prefixes) {
     addAdministrationRoutes(app, prefix, context);
     addPinboardRoutes(app, prefix, context);
   }
-  options.routes?.(app, hostOf(context));
+  options.routes?.(app, hostOf(context, prefixes));
 }
 
 /** What the service offers to routes of other modules. */
-function hostOf(context: ServerContext): Host {
+function hostOf(context: ServerContext, prefixes: readonly string[]): Host {
   const { callers, pinboards, sessions, login, secure, shutdown } = context;
   return {
+    paths: [familyA, ...prefixes.map((prefix) => prefix + familyB)],
     administrator: async (request) => {
       const { name } = await callers.require(request, "administration");
       return { name, address: request.exchange.address };

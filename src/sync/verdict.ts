@@ -4,7 +4,7 @@ import { trippedLimits } from "#sync/coordinator/refusals.ts";
 
 /**
  * What the plan of a run comes to, and what holds it, without a full stop. Every page, command and notice says this:
- * `102 users would leave on 3 December 2026; the limit shrink holds this`. Empty without a plan.
+ * `102 users would leave on 3 December 2026; the limit on shrinkage holds this`. Empty without a plan.
  */
 export function verdictOnPlan(run: RunRecord): string {
   const { counts, leaving, state, heldBy } = run;

@@ -97,6 +97,8 @@ export const controlRoutes = {
   revokeToken: { method: "POST", path: "/tokens/:token/revoke" },
   /** A token for a name and a password: needs neither a token nor a session. */
   logIn: { method: "POST", path: "/login" },
+  /** Proves to the holder of a token that this is the daemon that has made it: needs neither, as the token is not sent yet. */
+  prove: { method: "POST", path: "/prove" },
   /** Revokes the token that it is asked with. */
   logOut: { method: "POST", path: "/logout" },
   /** Lets no run begin for 20 seconds: 200 when none is under way, 202 while one is. */

@@ -349,7 +349,7 @@ describe("drift", () => {
     drift = { policy: "hold", ignore: [] };
     await apply();
     await meddle("p13");
-    await expect(apply()).rejects.toThrow("held by the limit drift");
+    await expect(apply()).rejects.toThrow("held by the limit on drift");
     expect(await mailOf("p13")).toBe("mine@example.net");
     const sync = staff.syncOf({}, partOfSync());
     expect(await staff.runIt(sync, true, { overrides: ["drift"] })).toMatchObject({ outcome: "applied" });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { expectNoProblems, openBrowser } from "../support/browser.ts";
-import { forget, startDaemon } from "../support/console.ts";
+import { forget, holdFirst, startDaemon } from "../support/console.ts";
 import { companyOfEachTest, people } from "../support/rollcall/company.ts";
 import { stopRollcall } from "../support/rollcall/rollcall.ts";
 
@@ -92,8 +92,14 @@ test("a file is dropped on a table, looked at, corrected, and loaded; with and w
   // What is corrected is read again at once, and nothing of it is loaded.
   await page.getByLabel("Dates", { exact: true }).fill("%Q");
   await page.getByText("has %Q, which is not understood").waitFor();
+  // The answer to what was entered before may come after the next correction.
+  const gate = await holdFirst(page, "**/preview");
   await page.getByLabel("Dates", { exact: true }).fill("%d.%m.%Y");
+  await gate.reached;
+  const sent = page.waitForRequest("**/preview");
   await page.getByLabel("The first row is a header").uncheck();
+  await sent;
+  await gate.open();
   await page.getByText("2 rows of 4 would be rejected").waitFor();
   await page.getByLabel("The first row is a header").check();
   await page.getByText("1 row of 3 would be rejected").waitFor();

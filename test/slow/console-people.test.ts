@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { expectNoProblems, useBrowser } from "../support/browser.ts";
-import { careful, hostile, signedIn, startDaemon } from "../support/console.ts";
+import { careful, holdFirst, hostile, signedIn, startDaemon } from "../support/console.ts";
 import { companyOfEachTest, people } from "../support/rollcall/company.ts";
 import { stopRollcall } from "../support/rollcall/rollcall.ts";
 
@@ -33,6 +33,17 @@ test("somebody is found, with what the target, the sources and the runs say of t
     await page.waitForURL(`**text=${encodeURIComponent(text)}**`);
     await expect.poll(names).toEqual(found);
   }
+  // What was typed last is what the list shows, however late the answer to an earlier letter comes.
+  const search = page.getByRole("searchbox", { name: "Search", exact: true });
+  const gate = await holdFirst(page, "**/people?*");
+  await search.fill("h");
+  await gate.reached;
+  for (const text of ["ho", "ada@"]) {
+    await search.fill(text);
+    await page.waitForURL(`**text=${encodeURIComponent(text)}**`);
+  }
+  await gate.open();
+  await expect.poll(names).toEqual(["Ada Lovelace"]);
   await page.goto("/people?text=nobody-like-that");
   await page.getByRole("link", { name: "look for nobody-like-that in the sources" }).click();
   expect(await main.textContent()).toMatch(/Nothing in the sources or in analytics is called/);

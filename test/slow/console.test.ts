@@ -18,7 +18,7 @@ test("without JavaScript: override a limit, approve a part, reject; a plan that 
 
   const held = (await daemon.runs()).find(({ state }) => state === "held")!;
   await page.getByRole("link", { name: "Look at the plan" }).click();
-  expect(await main.textContent()).toMatch(/2 users deleted[^]*the limit deletes holds this/);
+  expect(await main.textContent()).toMatch(/2 users deleted[^]*the limit on deletions holds this/);
   // A part of it, without those who would go.
   await page.getByRole("link", { name: "Approve a part…" }).click();
   await page.getByLabel("deleted").uncheck();

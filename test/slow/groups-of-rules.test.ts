@@ -16,7 +16,7 @@ test("a group that would lose too much, or all, holds the run; it is named, and 
     "✗ membershipsLost.perGroup: 1 group, at most 0 (none may lose more than 50% of its members): staff loses 3 of 4: tripped\n" +
       "  ✗ emptied: 1 group, at most 0 (as configured): engines loses all 1: tripped\n",
   );
-  expect(plan.stderr).toContain("held by the limits membershipsLost.perGroup, emptied; nothing was applied");
+  expect(plan.stderr).toContain("held by the limits on groups losing members, groups emptied; nothing was applied");
   const next = /--override membershipsLost.perGroup,emptied --digest [0-9a-f]{12}/.exec(plan.stderr)?.[0] ?? "";
   const held = JSON.parse((await command("apply", "--json")).stdout).runs[0];
   expect(held.plan.limits).toContainEqual({
@@ -30,7 +30,7 @@ test("a group that would lose too much, or all, holds the run; it is named, and 
     tripped: true,
     overridden: false,
   });
-  expect((await command("explain", "zoe")).stdout).toContain("held by the limits membershipsLost.perGroup, emptied");
+  expect((await command("explain", "zoe")).stdout).toContain("held by the limits on groups losing members, groups emptied");
   expect(await command("apply", "staff", ...next.split(" "))).toMatchObject({ code: 0 });
   expect((await run("plan")).plan.changes).toEqual([]);
 });

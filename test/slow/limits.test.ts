@@ -28,7 +28,7 @@ test("a limit that is tripped: exit code 3, what it says in text and JSON, and a
     tripped: true,
     overridden: false,
   });
-  expect(run.error.message).toMatch(/held by the limit deletes/);
+  expect(run.error.message).toMatch(/held by the limit on deletions/);
 
   expect(await command("apply", "--yes")).toMatchObject({ code: 3 });
   const unnamed = await command("apply", "--override", "deletes");

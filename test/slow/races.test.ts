@@ -97,7 +97,7 @@ test("a rule that leaves everybody out is held, and not taken for everybody havi
     users: { name: "entry.login", displayName: "entry.login", include: 'entry.login == "active"' },
   });
   for (const apply of [false, true]) {
-    await expect(runIt(syncOf({}, { rules: mistaken }), apply)).rejects.toThrow(/held by the limit deletes/);
+    await expect(runIt(syncOf({}, { rules: mistaken }), apply)).rejects.toThrow(/held by the limit on deletions/);
   }
   expect(await users()).toHaveLength(12);
 });

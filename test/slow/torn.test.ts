@@ -203,7 +203,7 @@ describe("what a source counted", () => {
       read: (context) => source.read({ ...context, count: (name) => context.count?.(name, 1) }),
     };
     const sync = staff.syncOf({}, { rules, sources: [{ name: "corp", source: counting, digest: "one" }], ...shrink });
-    await expect(staff.runIt(sync)).rejects.toThrow("held by the limit deletes");
+    await expect(staff.runIt(sync)).rejects.toThrow("held by the limit on deletions");
     await runIt({ digest: "one" });
     expect(contexts.at(-1)?.lastCounts).toEqual({ "users below ou=North": 7 });
   });
@@ -220,7 +220,7 @@ describe("what a source counted", () => {
       return staff.runIt(staff.syncOf({}, { rules, sources, limits, digest }));
     };
     await sync("one", 10);
-    await expect(sync("two", 10)).rejects.toThrow("held by the limit deletes");
+    await expect(sync("two", 10)).rejects.toThrow("held by the limit on deletions");
     expect(await sync("two", 100)).toMatchObject({ outcome: "applied" });
     expect(number).toBe(2);
     await sync("two", 10, 0);

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import type { RunRecord } from "#state/record.ts";
 import type { TestBrowser, Window } from "./browser.ts";
@@ -68,6 +69,31 @@ export async function signedIn(
   await window.signIn("admin", "administrator-secret");
   await window.page.waitForURL(/\/$/);
   return window;
+}
+
+/** Holds the next request to an address until the gate is opened; those after it go on. */
+export async function holdFirst(
+  page: Page,
+  address: string,
+): Promise<{ readonly reached: Promise<void>; open(): Promise<void> }> {
+  const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  await page.route(
+    address,
+    async (route) => {
+      reached.resolve();
+      await opened.promise;
+      // The page may not wait for it any more.
+      await route.continue().catch(() => undefined);
+    },
+    { times: 1 },
+  );
+  return {
+    reached: reached.promise,
+    open: async () => {
+      opened.resolve();
+      await page.unroute(address);
+    },
+  };
 }
 
 /** Takes an answer that was meant to be no out of the problems. */

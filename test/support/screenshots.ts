@@ -21,6 +21,13 @@ const devices = { desktop: 1440, phone: 390 } as const;
 /** The tallest picture, in pixels. */
 const tallest = 2400;
 
+/** Where an installation usually is, instead of the folder of this one. */
+const tidyPaths = `(() => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text !== null; text = texts.nextNode())
+    text.data = text.data.replaceAll(/\\/tmp\\/rollcall-screenshots-\\w+/g, "/etc/rollcall");
+})()`;
+
 const table = new URLSearchParams({ database: "directory", schema: "core_default_schema", table: "licences" });
 const tablePage = `/loads/table?${table.toString()}`;
 
@@ -111,13 +118,6 @@ async function everyDevice(installation: Installation, pages: Readonly<Record<st
     }),
   );
 }
-
-/** Where an installation usually is, instead of the folder of this one. */
-const tidyPaths = `(() => {
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let text = texts.nextNode(); text !== null; text = texts.nextNode())
-    text.data = text.data.replaceAll(/\\/tmp\\/rollcall-screenshots-\\w+/g, "/etc/rollcall");
-})()`;
 
 /** A page in the light and in the dark, as tall as it is. */
 async function picture({ page }: Window, name: string, width: number): Promise<void> {

@@ -123,7 +123,7 @@ function overrides(
         (limit) =>
           html`<label
             ><input type="checkbox" name="override" value="${exactValue(limit)}" ${!part && html`required`} /> Override
-            ${nameLimits([limit]).replace(/^the (?:limit )?/, "")}</label
+            ${nameLimits([limit])}</label
           >`,
       )}
     </fieldset>`

@@ -43,6 +43,7 @@ export function draft(page: DraftPage): Html {
       <div
         hx-post="${at("/loads", of.id, "preview")}"
         hx-trigger="input delay:400ms"
+        hx-sync="replace"
         hx-include="closest form"
         hx-select="#preview"
         hx-target="#preview"

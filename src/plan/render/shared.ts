@@ -5,7 +5,7 @@ import { amountOf, describeCause } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
 import { expectationOf, isExpectation } from "#plan/limits.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
-import type { LimitCheck, LosingGroup, Overridable } from "#plan/limits.ts";
+import type { ExpectationLimit, LimitCheck, LosingGroup, Overridable } from "#plan/limits.ts";
 import { formatNumber, formatPrincipals, formatSizes, pluralize, quote, shortName, visible } from "#text.ts";
 import type { Note } from "#plan/note.ts";
 
@@ -179,16 +179,40 @@ export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<st
   if (chunk !== "") yield chunk;
 }
 
-/** Limits by their names: `the limits deletes, updates, the expectation "badges"`. */
+/** What limits are called in sentences and on meters; the configuration and `--override` have their keys. */
+const limitWords: Readonly<Record<Exclude<Overridable, ExpectationLimit>, string>> = {
+  deletes: "deletions",
+  updates: "updates",
+  creates: "creations",
+  membershipsLost: "memberships lost",
+  "membershipsLost.perGroup": "groups losing members",
+  emptied: "groups emptied",
+  blanked: "values removed",
+  shrink: "shrinkage",
+  quarantined: "quarantined records",
+  heldNames: "held names",
+  drift: "drift",
+  minUsers: "remaining users",
+  minGroups: "remaining groups",
+  renames: "renames",
+  reusedNames: "reused names",
+};
+
+/** A limit where a person reads: `deletions`; an expectation by its name. */
+export function limitName(limit: Overridable): string {
+  return isExpectation(limit) ? (expectationOf(limit) ?? limit) : (limitWords[limit] ?? limit);
+}
+
+/** Limits by their names: `the limits on deletions, updates and the expectation "badges"`. */
 export function nameLimits(limits: readonly Overridable[]): string {
   const all = [...new Set(limits)];
   const others = all.filter((limit) => !isExpectation(limit));
   const expectations = all.flatMap((limit) => expectationOf(limit) ?? []).map(quote);
-  return [...severally("limit", others), ...severally("expectation", expectations)].join(" and ");
+  return [...severally("limit", others.map(limitName), " on"), ...severally("expectation", expectations)].join(" and ");
 }
 
-function severally(one: string, names: readonly string[]): string[] {
-  return names.length === 0 ? [] : [`the ${one}${names.length === 1 ? "" : "s"} ${names.join(", ")}`];
+function severally(one: string, names: readonly string[], on = ""): string[] {
+  return names.length === 0 ? [] : [`the ${one}${names.length === 1 ? "" : "s"}${on} ${names.join(", ")}`];
 }
 
 /** The check of a limit as a line: `deletes: 40 users, at most 10 (10% of 100)`. */

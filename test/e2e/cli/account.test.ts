@@ -1,6 +1,8 @@
 import { readFile, rename, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { digestOf } from "#control/proof.ts";
 import { companyOfEachTest } from "../../support/rollcall/company.ts";
 
 const company = companyOfEachTest((yaml) => yaml.replace(/syncs:[^]*$/, ""));
@@ -49,6 +51,23 @@ test("somebody who has logged in acts by their name and with their role, until t
   expect((await company.command("login", "--token-file", tokens)).stderr).toContain("expired or was revoked");
   expect(await company.command("reload")).toMatchObject({ code: 0 });
   for (const text of [running.output(), right.stdout]) expect(text).not.toContain(token);
+  // Another program that has the daemon's port while it is down gets no login.
+  expect((await login("--password-file", file)).code).toBe(0);
+  const known = await readFile(stored, "utf8");
+  running.process.kill();
+  await running.ended;
+  const seen: string[] = [];
+  const other = createServer((request, answer) => {
+    seen.push(`${request.method} ${request.url} ${JSON.stringify(request.headers)}`);
+    request.on("data", (part: Buffer) => seen.push(part.toString()));
+    request.on("end", () => answer.writeHead(200, { "content-type": "application/json" }).end('{"proof":"none"}'));
+  });
+  await new Promise<void>((resolve) => other.listen(Number(new URL(url).port), "127.0.0.1", resolve));
+  expect(await company.command("runs")).toMatchObject({ code: 0 });
+  await new Promise((resolve) => other.close(resolve));
+  expect(seen.join("\n")).toContain("POST /control/v1/prove");
+  const { token: second } = (JSON.parse(known) as { logins: { token: string }[] }).logins[0]!;
+  for (const secret of [second, digestOf(second), "authorization"]) expect(seen.join("\n")).not.toContain(secret);
 });
 
 test("accounts are added, listed and changed, with a daemon and without one", async () => {

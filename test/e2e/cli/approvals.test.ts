@@ -55,7 +55,7 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
   );
   const held = await command("apply");
   const [, heldId = ""] = /approve --config \S+ (\S+) --override deletes`$/m.exec(held.stderr) ?? [];
-  expect(held).toMatchObject({ code: 3, stderr: expect.stringContaining("held by the limit deletes") });
+  expect(held).toMatchObject({ code: 3, stderr: expect.stringContaining("held by the limit on deletions") });
   expect(await command("approve", heldId)).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(
@@ -70,7 +70,7 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
   const back = await json("undo", heldId);
   expect(back).toMatchObject({
     code: 3,
-    run: { error: { message: expect.stringContaining("held by the limit deletes") } },
+    run: { error: { message: expect.stringContaining("held by the limit on deletions") } },
   });
   const rejected = await json("reject", back.run.run, "--reason", "she has left");
   expect(rejected).toMatchObject({

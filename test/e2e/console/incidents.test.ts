@@ -14,10 +14,10 @@ const browser = useBrowser();
 test("half a file is lost with a grace period: every place says who would leave, and a person can accept it", async () => {
   await company.applied();
   await company.write("people.csv", people.replace(/^2,.*\n3,.*\n/m, ""));
-  const daemon = await startDaemon(company, /held by the limit shrink/);
+  const daemon = await startDaemon(company, /held by the limit on shrinkage/);
   const id = (await daemon.runs())[0]?.id ?? "";
   const day = new Date(Date.now() + 7 * 86_400_000).toLocaleDateString("en-GB", { day: "numeric", month: "long" });
-  const verdict = new RegExp(`2 users would leave on ${day} \\d{4}; the limit shrink holds this`, "i");
+  const verdict = new RegExp(`2 users would leave on ${day} \\d{4}; the limit on shrinkage holds this`, "i");
   const commands = [(await company.command("status")).stdout, (await company.command("runs")).stdout];
   expect(commands[0]).toMatch(verdict);
   expect(commands[1]).toContain(`2 users would leave on ${day}`);

@@ -60,7 +60,7 @@ test("a notice arrives over STARTTLS with a login: what happened, the limits, wh
     references: `<run.${heldRun.id}@example.com>`,
   });
   expect(mail?.subject).toBe(
-    "Rollcall: staff: held by the limit deletes; nothing was applied; planned were 3 users created, 1 deleted; 1 group updated; 4 memberships added",
+    "Rollcall: staff: held by the limit on deletions; nothing was applied; planned were 3 users created, 1 deleted; 1 group updated; 4 memberships added",
   );
   const header = (key: string): string | undefined => mail?.headers.find((each) => each.key === key)?.value;
   expect(header("auto-submitted")).toBe("auto-generated");

@@ -89,7 +89,7 @@ test("each channel gets what it is for, once; a channel that hangs keeps nobody 
   await expect.poll(() => mail?.arrived.length).toBe(1);
   expect(events(server!.to("a/hook"))).toEqual([["held"], ["failed"]]);
   expect(bodies(server!.to("b/hook"))[0]).toMatchObject({ notices: [{ event: "applied", sync: "guests", run: "3" }] });
-  expect(mail.arrived[0]?.subject).toMatch(/^Rollcall: staff: held by the limit deletes/);
+  expect(mail.arrived[0]?.subject).toMatch(/^Rollcall: staff: held by the limit on deletions/);
   await expect.poll(() => waiting("all")).toEqual([]);
 });
 

@@ -59,7 +59,7 @@ test("a notice is posted as JSON, with a signature that whoever knows the secret
         sync: "staff",
         target: "analytics",
         run: heldRun.id,
-        summary: expect.stringMatching(/^held by the limit deletes/),
+        summary: expect.stringMatching(/^held by the limit on deletions/),
         counts: heldRun.counts,
         limits: [heldRun.limits[0]],
         causes: [
@@ -83,7 +83,7 @@ test("a chat gets a text that links nothing and calls nobody", async () => {
   const notice = noticeOfRun("held", foreign, { names: ["- user <!channel> @here & co"] });
   expect(await chatSender(chatTo(url + path)).send(messageWith(notice), never)).toEqual({ accepted: `${url} (200)` });
   expect(JSON.parse(String(arrived[0]?.body))).toEqual({
-    text: `staff: held by the limit deletes; nothing was applied; planned were 3 users created, 1 deleted; 1 group updated; 4 memberships added (run ${heldRun.id}, expires 2026-11-22 10:12 UTC)
+    text: `staff: held by the limit on deletions; nothing was applied; planned were 3 users created, 1 deleted; 1 group updated; 4 memberships added (run ${heldRun.id}, expires 2026-11-22 10:12 UTC)
 • deletes: 40 users in 24 hours, 5 of them already, at most 10 (10% of 100)
 • - user &lt;!channel&gt; @\u200Bhere &amp; co
 \`rollcall show ${heldRun.id}\`

@@ -28,7 +28,7 @@ describe("a limit that is tripped", () => {
     await people(...names(0, 26));
     for (const apply of [false, true]) {
       const error = await held(runIt(sync, apply));
-      expect(error.message).toBe("target analytics: held by the limit deletes; nothing was applied");
+      expect(error.message).toBe("target analytics: held by the limit on deletions; nothing was applied");
       expect(error.problems[0]).toBe("deletes: 4 users, at most 3 (10% of 30)");
       expect(error.next).toMatch(/rollcall apply staff --override deletes --digest [0-9a-f]{12}$/);
     }

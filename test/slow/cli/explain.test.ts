@@ -105,7 +105,7 @@ describe("what keeps a change waiting, since when, and what has it made", () => 
     await run("apply");
     const { stdout } = await explain("zoe");
     const [, id = ""] =
-      /^ {2}waits since \S+ \S+Z: held by the limit deletes: the whole run waits\n {4}in run (\S+), which can be approved until \S+ \S+Z\n {4}deletes: 1 user, at most 0 \(as configured\)\n {4}(?:rollcall|node \S+) show --config \S+ \1\n {4}(?:rollcall|node \S+) approve --config \S+ \1 --override deletes\n$/m.exec(
+      /^ {2}waits since \S+ \S+Z: held by the limit on deletions: the whole run waits\n {4}in run (\S+), which can be approved until \S+ \S+Z\n {4}deletes: 1 user, at most 0 \(as configured\)\n {4}(?:rollcall|node \S+) show --config \S+ \1\n {4}(?:rollcall|node \S+) approve --config \S+ \1 --override deletes\n$/m.exec(
         stdout,
       ) ?? [];
     expect(id, stdout).not.toBe("");

@@ -134,7 +134,7 @@ test("the overview says first what needs a person: held plans, then waiting ones
     overviewOf([failed, held, pending], { overdue: true, failures: { count: 3, since: "2026-11-21T09:00:00.000Z" } }),
   );
   const order = [
-    "staff is held by limits: 3 users created, 1 group updated, 1 user deleted, 4 memberships added; the limit deletes holds this",
+    "staff is held by limits: 3 users created, 1 group updated, 1 user deleted, 4 memberships added; the limit on deletions holds this",
     "staff waits for approval, expires in 1 day : 3 users created, 1 group updated, 1 user deleted, 4 memberships added.",
     "staff failed (3 times in a row, since 3 hours ago ): ldap.example.com does not answer.",
     "staff is overdue: no run has ever succeeded",

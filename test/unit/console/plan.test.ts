@@ -114,7 +114,7 @@ test("a plan says its verdict first, then numbers, limits and causes, then its c
   });
   const text = textOf(plan(pageOf({ run })));
   const order = [
-    "1 user created, 250 users updated, 2 users deleted, 3 memberships added and 1 removed; the limit deletes holds this. Nothing is applied unless a person overrides this limit. It expires in 1 day.",
+    "1 user created, 250 users updated, 2 users deleted, 3 memberships added and 1 removed; the limit on deletions holds this. Nothing is applied unless a person overrides this limit. It expires in 1 day.",
     "users 100 +1 1 created ~250 250 updated −2 2 deleted (2% of 100) 99",
     "Deletions 2 users , at most 1 as configured · beyond the limit",
     "2 users gone from corp 1% of the changes · such as kim · c1",
@@ -202,7 +202,7 @@ test("an approval is asked once, with numbers; a limit is only overridden by a t
   const waiting = { ...held, state: "pending" } as const;
   for (const selection of [{}, { only: ["create" as const] }]) {
     const shown = approve({ now, run: waiting, token, selection, counts, noOverrides }).toString();
-    expect(textOf(shown)).toContain(`This plan is beyond the limits deletes, updates: ${noOverrides}.`);
+    expect(textOf(shown)).toContain(`This plan is beyond the limits on deletions, updates: ${noOverrides}.`);
     expect(shown).not.toContain('type="submit"');
   }
   expect(approve({ now, run: waiting, token, selection: {}, counts }).toString()).toContain('type="submit"');

@@ -54,7 +54,7 @@ test("why a run is held is said, and a plan that is held for another reason is t
       run({ id: "3", state: "held", heldBy: "verification", digest: "aa" }),
     ).map((line) => line.replace(/; planned.*/, "")),
   ).toEqual([
-    "held: held by the limit deletes; nothing was applied",
+    "held: held by the limit on deletions; nothing was applied",
     "held: held because the plan and the target's own preview differ; nothing was applied",
     "held: held after applying: the target does not match the plan",
   ]);
