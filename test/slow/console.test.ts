@@ -34,7 +34,7 @@ test("without JavaScript: override a limit, approve a part, reject; a plan that 
   await company.write("people.csv", people.replace(/^2,.*\n3,.*\n/m, ""));
   const newer = await daemon.run();
   expect(newer.state).toBe("held");
-  await page.getByLabel("Override deletes").check();
+  await page.getByLabel("Override the limit on deletions").check();
   await page.getByLabel("Reason").fill("they left");
   await page.getByRole("button", { name: "Delete 2 users, apply 1 other change" }).click();
   expect(await main.textContent()).toMatch(
@@ -43,7 +43,7 @@ test("without JavaScript: override a limit, approve a part, reject; a plan that 
   forget(window, 409);
   await page.getByRole("link", { name: "Look at this plan" }).click();
   await page.getByRole("link", { name: /^Override/ }).click();
-  await page.getByLabel("Override deletes").check();
+  await page.getByLabel("Override the limit on deletions").check();
   await page.getByLabel("Reason").fill("they left");
   await page.getByRole("button", { name: "Delete 2 users" }).click();
   expect(await daemon.ended(newer.id)).toMatchObject({

@@ -30,7 +30,9 @@ test("a group that would lose too much, or all, holds the run; it is named, and 
     tripped: true,
     overridden: false,
   });
-  expect((await command("explain", "zoe")).stdout).toContain("held by the limits on groups losing members, groups emptied");
+  expect((await command("explain", "zoe")).stdout).toContain(
+    "held by the limits on groups losing members, groups emptied",
+  );
   expect(await command("apply", "staff", ...next.split(" "))).toMatchObject({ code: 0 });
   expect((await run("plan")).plan.changes).toEqual([]);
 });

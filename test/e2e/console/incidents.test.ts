@@ -42,7 +42,7 @@ test("half a file is lost with a grace period: every place says who would leave,
     expect(await window.accessibility(), path).toEqual([]);
   }
   await page.getByRole("link", { name: /^Override/ }).click();
-  await page.getByLabel("Override shrink").check();
+  await page.getByLabel("Override the limit on shrinkage").check();
   await page.getByLabel("Reason").fill("the Berlin office closed");
   await page.getByRole("button", { name: "Accept that 2 users leave" }).click();
   expect(await daemon.ended(id)).toMatchObject({ state: "no change", decisions: [{ overrides: ["shrink"] }] });
