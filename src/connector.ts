@@ -1,5 +1,7 @@
 import type { z } from "zod";
 import type { Entry, MembershipLines, SourceRecord } from "#principals/entry.ts";
+import { IncompleteReadError } from "./errors.ts";
+import { formatNumber } from "./text.ts";
 
 export type { Entry, MemberReference, Membership, MembershipLines, SourceRecord } from "#principals/entry.ts";
 
@@ -187,3 +189,101 @@ export function countValues(
     },
   };
 }
+
+/** What a read of a server delivers, and reports as counted. */
+const countNames = ["users", "groups", "memberships"] as const;
+
+/** The fewest there must be, and which attributes may be missing everywhere; as the configuration says. */
+export interface EnoughOptions {
+  readonly minUsers?: number | undefined;
+  readonly minGroups?: number | undefined;
+  readonly minMemberships?: number | undefined;
+  readonly users: { readonly optionalAttributes?: readonly string[] | undefined };
+  /** Absent or false: groups are not read. */
+  readonly groups?: { readonly optionalAttributes?: readonly string[] | undefined } | false | undefined;
+}
+
+/**
+ * Counts what a server delivers, since one that lost sight of something says so by success and less. Where the
+ * configuration does not say how much there is at least, the last good read does: one, and of 20 or more the half.
+ */
+export class Enough {
+  readonly #options: EnoughOptions;
+  readonly #subject: string;
+  readonly #context: Pick<ReadContext, "lastCounts" | "count">;
+  readonly #values: readonly ValueCounts[];
+  readonly #hint: string;
+  readonly #counts = { users: 0, groups: 0, memberships: 0 };
+
+  /** @param subject for messages: `source corp`; hint: what to do when no group has a member, before the setting */
+  constructor(options: EnoughOptions, subject: string, context: ReadContext, hint = "") {
+    this.#options = options;
+    this.#subject = subject;
+    this.#context = context;
+    this.#hint = hint;
+    const values = (kind: Entry["kind"], optional: readonly string[] = []): ValueCounts => {
+      const names = [context.required, context.attributes].flatMap((wanted) => wanted?.[`${kind}s`] ?? []);
+      return countValues(kind, names, context, new Set(optional));
+    };
+    const { users, groups } = options;
+    this.#values = [
+      values("user", users.optionalAttributes),
+      ...(groups === undefined || groups === false ? [] : [values("group", groups.optionalAttributes)]),
+    ];
+  }
+
+  add(record: SourceRecord): void {
+    if (record.kind === "membership") {
+      this.#counts.memberships++;
+      return;
+    }
+    this.#counts[`${record.kind}s`]++;
+    this.#counts.memberships += record.members.length + record.memberOf.length;
+    for (const each of this.#values) each.add(record);
+  }
+
+  /**
+   * Reports the counts.
+   * @throws {IncompleteReadError} there is less, or an attribute that rules read has no value any more
+   */
+  end(): void {
+    for (const name of countNames) this.#assertCount(name);
+    for (const each of this.#values) {
+      const [name] = each.end();
+      if (name === undefined) continue;
+      throw new IncompleteReadError(
+        `${this.#subject}: no record has entry.${name}, and ${formatNumber(each.before(name))} had it at the last good read; if no record has it, list it under optionalAttributes`,
+      );
+    }
+    for (const name of countNames) this.#context.count?.(name, this.#counts[name]);
+  }
+
+  #assertCount(name: (typeof countNames)[number]): void {
+    const setting = { users: "minUsers", groups: "minGroups", memberships: "minMemberships" } as const;
+    const configured = this.#options[setting[name]];
+    const hasGroups = this.#counts.groups > 0;
+    // Without groups, and that is right, nobody can be in one.
+    if (name === "memberships" && !hasGroups && configured === undefined) return;
+    const found = this.#counts[name];
+    const before = this.#context.lastCounts?.[name] ?? 0;
+    const first = { users: 1, groups: 0, memberships: hasGroups ? 1 : 0 };
+    const half = before < fewEnough ? Math.min(before, 1) : Math.ceil(before / 2);
+    if (found >= (configured ?? Math.max(first[name], half))) return;
+    const problem = (text: string): never => {
+      throw new IncompleteReadError(`${this.#subject}: ${text}`);
+    };
+    if (configured !== undefined)
+      problem(`${formatNumber(found)} ${name}, expected at least ${configured} (${setting[name]})`);
+    if (before > 0)
+      problem(
+        `${formatNumber(found)} ${name}, and ${formatNumber(before)} at the last good read; if that is right, set ${setting[name]}: ${found}`,
+      );
+    if (name === "users") problem(`${formatNumber(found)} users, expected at least 1 (minUsers)`);
+    problem(
+      `no group has a member, and no user is in a group; ${this.#hint}if all groups are empty, set minMemberships: 0`,
+    );
+  }
+}
+
+/** Below this, half of them may well leave at a time. */
+const fewEnough = 20;

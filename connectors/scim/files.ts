@@ -4,7 +4,7 @@ import type { OpenFile } from "#files/source-file.ts";
 import type { Checks } from "#files/settle.ts";
 import { contentOf, OpenFiles } from "#files/source-file.ts";
 import type { Kind } from "#principals/principal.ts";
-import { itemsOf, JsonError } from "./json.ts";
+import { itemsOf, JsonError } from "#http/directory/json.ts";
 import { envelopeOf } from "./list.ts";
 import type { Envelope } from "./list.ts";
 import type { Options } from "./options.ts";

@@ -1,7 +1,8 @@
 import type { Entry, OpenContext, ReadContext } from "#connector.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Authorization, Server, ServerOptions } from "./client.ts";
-import { openServer } from "./client.ts";
+import type { Authorization } from "#http/directory/authorization.ts";
+import { Server } from "./client.ts";
+import type { ServerOptions } from "./client.ts";
 import { pageOf } from "./list.ts";
 import { entryIn, gone, resourceById } from "./lookup.ts";
 import type { Resource } from "./resource.ts";
@@ -26,7 +27,7 @@ export async function* find(
   context: ReadContext,
 ): AsyncGenerator<readonly Entry[]> {
   context.signal.throwIfAborted();
-  const server = await openServer(options, authorization, open, context);
+  const server = new Server(options, authorization, open, context);
   const entryOptions = entryOptionsOf(options, context);
   const warned = new Set<string>();
   const warnOnce = (message: string): void => {

@@ -1,14 +1,14 @@
-import { inBatches } from "#connector.ts";
+import { Enough, inBatches } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { digestOf, OpenFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
-import { authorizationOf, openServer } from "./client.ts";
-import type { Authorization, ServerOptions } from "./client.ts";
+import type { Authorization } from "#http/directory/authorization.ts";
+import { authorizationOf, fileReader } from "#http/directory/options.ts";
+import { Server } from "./client.ts";
+import type { ServerOptions } from "./client.ts";
 import { find } from "./find.ts";
 import { partsOf, readFiles } from "./files.ts";
 import type { FileOptions } from "./files.ts";
-import { assertEnough, assertValues, countNames, valueCountsOf } from "./enough.ts";
-import type { Counts } from "./enough.ts";
 import { pageOf } from "./list.ts";
 import { options } from "./options.ts";
 import type { Options } from "./options.ts";
@@ -19,7 +19,7 @@ const scim: Connector<Options> = {
   name: "scim",
   options,
   open: (options, place) => {
-    const authorization = authorizationOf(options.auth);
+    const authorization = authorizationOf(options.auth, fileReader(place.folder));
     return {
       read: (context) => read(options, authorization, place, context),
       recheck: ({ records }, context) => checked(records, options, place, context),
@@ -60,23 +60,15 @@ async function* checked(
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const counts: Counts = { users: 0, groups: 0, memberships: 0 };
-  const values = valueCountsOf(options, context);
+  const isApart = options.groups !== false && options.groups.members === "each";
+  const hint = isApart ? "" : "a server that leaves members out of lists needs groups: { members: each }; ";
+  const enough = new Enough(options, `source ${open.name}`, context, hint);
   for await (const records of delivered) {
-    for (const record of records) {
-      if (record.kind === "membership") counts.memberships++;
-      else {
-        counts[record.kind === "user" ? "users" : "groups"]++;
-        counts.memberships += record.members.length + record.memberOf.length;
-        for (const each of values) each.add(record);
-      }
-    }
+    for (const record of records) enough.add(record);
     // Page by page: the next request may take long, or fail.
     yield* inBatches([records]);
   }
-  assertEnough(counts, options, `source ${open.name}`, context.lastCounts);
-  assertValues(values, `source ${open.name}`);
-  for (const name of countNames) context.count?.(name, counts[name]);
+  enough.end();
 }
 
 async function* recordsOf(
@@ -101,7 +93,7 @@ export function isFiles(options: Options): options is FileOptions {
 
 /**
  * The server, its protection, the login and the paging; or the files.
- * @throws what `Server.get` throws; {IncompleteReadError} a file is missing
+ * @throws what `Server.ask` throws; {IncompleteReadError} a file is missing
  */
 export async function describe(
   options: Options,
@@ -119,7 +111,7 @@ async function describeServer(
   open: OpenContext,
   context: ReadContext,
 ): Promise<readonly string[]> {
-  const server = await openServer(options, authorization, open, context);
+  const server = new Server(options, authorization, open, context);
   try {
     const { by, count } = await pagingOf(options, server);
     const parts = [["users", options.users] as const];

@@ -1,14 +1,15 @@
-import { hash } from "node:crypto";
-import { IncompleteReadError, InputError, RollcallError, UnavailableError } from "#errors.ts";
-import { problemOf, titleOf } from "./client.ts";
+import { InputError, RollcallError, UnavailableError } from "#errors.ts";
+import { problemOf } from "#http/directory/api.ts";
+import { itemsOf, JsonError } from "#http/directory/json.ts";
+import { unseen, untilProven } from "#http/directory/proof.ts";
+import type { Pass, Progress } from "#http/directory/proof.ts";
 import type { Query, Server } from "./client.ts";
-import { itemsOf, JsonError } from "./json.ts";
 import type { Options } from "./options.ts";
 import type { Resource } from "./resource.ts";
 import { idOf, objectOf } from "./resource.ts";
 
 /** What reading a list asks of a server. */
-export type Lists = Pick<Server, "base" | "get" | "signal" | "subject" | "warn">;
+export type Lists = Pick<Server, "ask" | "base" | "signal" | "subject" | "titleOf" | "warn">;
 
 /** A list to read page by page. */
 export interface List {
@@ -21,17 +22,6 @@ export interface List {
   readonly unset?: string | undefined;
 }
 
-/** The resources that no earlier pass delivered, then why this pass does not prove that the list is complete; undefined: it does. */
-type Pass = AsyncGenerator<readonly Resource[], string | undefined>;
-
-/** The ids that have come so far. */
-interface Progress {
-  /** Delivered, in this pass or an earlier one. */
-  readonly delivered: Seen;
-  /** Seen in this pass. */
-  readonly seen: Seen;
-}
-
 /**
  * Every resource of a list, once.
  *
@@ -41,27 +31,17 @@ interface Progress {
  * delivered. A pass without any of this has seen everything that was there all the time; what only earlier passes
  * delivered was deleted meanwhile.
  * @throws {IncompleteReadError} none of `attempts` passes proves that it is complete
- * @throws what `Server.get` throws
+ * @throws what `Server.ask` throws
  */
-export async function* resourcesOf(server: Lists, list: List): AsyncGenerator<readonly Resource[]> {
+export function resourcesOf(server: Lists, list: List): AsyncGenerator<readonly Resource[]> {
   const { attempts, by } = list.paging;
-  const delivered = new Seen();
-  for (let attempt = 1; ; attempt++) {
-    const progress = { delivered, seen: attempt === 1 ? delivered : new Seen() };
-    const problem = yield* by === "cursor" ? byCursor(server, list, progress) : byIndex(server, list, progress);
-    if (problem === undefined) return;
-    const title = `${server.subject}: GET ${titleOf(new URL(list.path, server.base))}`;
-    if (attempt >= attempts) {
-      const times = attempts === 1 ? "" : ` (read ${attempts} times)`;
-      throw new IncompleteReadError(`${title}: ${problem}${times}; the records read so far are not used`, {
-        transient: true,
-      });
-    }
-    server.warn(`${title}: ${problem}; reading it again (${attempt + 1} of ${attempts})`);
-  }
+  const title = server.titleOf(new URL(list.path, server.base));
+  return untilProven(server, title, attempts, (progress) =>
+    by === "cursor" ? byCursor(server, list, progress) : byIndex(server, list, progress),
+  );
 }
 
-async function* byIndex(server: Lists, list: List, progress: Progress): Pass {
+async function* byIndex(server: Lists, list: List, progress: Progress): Pass<Resource> {
   const { path, parameters, paging } = list;
   const { count, overlap } = paging;
   let total: number | undefined;
@@ -83,7 +63,7 @@ async function* byIndex(server: Lists, list: List, progress: Progress): Pass {
       }
       received += step.value.length;
       last = requiredId(step.value.at(-1), path, server);
-      const news = unseen(step.value, progress, path, server);
+      const news = unseen(step.value, progress, (resource) => requiredId(resource, path, server));
       if (news.length > 0) yield news;
     }
     const { totalResults, startIndex: given } = envelope(step.value);
@@ -147,7 +127,7 @@ const emptyPages = 100;
 /** The least part of a total that is only estimated. */
 const closeEnough = 0.9;
 
-async function* byCursor(server: Lists, { path, parameters, paging, unset }: List, progress: Progress): Pass {
+async function* byCursor(server: Lists, { path, parameters, paging, unset }: List, progress: Progress): Pass<Resource> {
   let cursor = "";
   let total: number | undefined;
   let received = 0;
@@ -158,7 +138,7 @@ async function* byCursor(server: Lists, { path, parameters, paging, unset }: Lis
     let step = await page.next();
     for (; step.done !== true; step = await page.next()) {
       received += step.value.length;
-      const news = unseen(step.value, progress, path, server);
+      const news = unseen(step.value, progress, (resource) => requiredId(resource, path, server));
       if (news.length > 0) yield news;
     }
     if (step.value === lostCursor) return lostCursor;
@@ -197,16 +177,6 @@ function envelope(value: Envelope | typeof lostCursor): Envelope {
   return value === lostCursor ? {} : value;
 }
 
-/** The resources that no pass has delivered yet. */
-function unseen(resources: readonly Resource[], progress: Progress, path: string, server: Lists): readonly Resource[] {
-  return resources.filter((resource) => {
-    const id = requiredId(resource, path, server);
-    const isNew = progress.delivered.add(id);
-    if (progress.seen !== progress.delivered) progress.seen.add(id);
-    return isNew;
-  });
-}
-
 /** @throws {InputError} the resource has no id */
 function requiredId(resource: Resource | undefined, path: string, server: Lists): string {
   const id = resource === undefined ? undefined : idOf(resource);
@@ -231,14 +201,14 @@ const longestHeldPage = 1_000;
 /**
  * The resources of one page, in one batch or several, then what the list says about itself.
  * @param empty the refusals that mean that there is nothing
- * @throws what `Server.get` throws; {InputError} when the answer is not a list
+ * @throws what `Server.ask` throws; {InputError} when the answer is not a list
  */
 export async function* pageOf(
   server: Lists,
   query: Pick<Query<never>, "path" | "parameters">,
   empty: readonly number[] = [],
 ): AsyncGenerator<readonly Resource[], Envelope | typeof lostCursor> {
-  const title = `${server.subject}: GET ${titleOf(new URL(query.path, server.base))}`;
+  const title = server.titleOf(new URL(query.path, server.base));
   const atLeast = Math.max(longestHeldPage, Number(query.parameters["count"] ?? 0)) + 1;
   interface Start {
     readonly first: readonly Resource[];
@@ -247,7 +217,7 @@ export async function* pageOf(
     readonly envelope: Envelope;
     readonly close: () => void;
   }
-  const start = await server.get<Start | typeof lostCursor>({
+  const start = await server.ask<Start | typeof lostCursor>({
     ...query,
     keepsOpen: true,
     async use({ body, close }) {
@@ -263,10 +233,12 @@ export async function* pageOf(
         if (first.length >= atLeast) return { first, rest, envelope: {}, close };
       }
     },
-    refused: ({ status, scimType }) => {
+    refused: ({ status, body }) => {
       if (empty.includes(status)) return { value: { first: [], envelope: {}, close: () => {} } };
       const isCursor = "cursor" in query.parameters && status === 400;
-      return isCursor && /^(?:expired|invalid)Cursor$/i.test(scimType ?? "") ? { value: lostCursor } : undefined;
+      return isCursor && /^(?:expired|invalid)Cursor$/i.test(String(objectOf(body)?.["scimType"]))
+        ? { value: lostCursor }
+        : undefined;
     },
   });
   if (start === lostCursor) return start;
@@ -337,77 +309,4 @@ function whole(list: Resource, name: string, title: string): number | undefined 
   const number = typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
   if (typeof number === "number" && Number.isSafeInteger(number) && number >= 0) return number;
   throw new InputError(`${title}: ${name} is not a whole number`);
-}
-
-const words = 4;
-/** Many small tables: growing one large table would block the event loop. */
-const tables = 256;
-
-interface Table {
-  slots: Uint32Array;
-  used: number;
-}
-
-/**
- * A set of ids. It holds 128 bits of each id's hash, outside the heap: about 32 bytes per id, 32 MB for a million. This
- * is the only thing here that grows with the directory; without it, a resource that moved between two pages could not be
- * told from a missing one.
- */
-export class Seen {
-  readonly #tables = Array.from({ length: tables }, (): Table => ({ slots: new Uint32Array(16 * words), used: 0 }));
-  #size = 0;
-
-  get size(): number {
-    return this.#size;
-  }
-
-  /** Returns false for an id that is already in the set. */
-  add(id: string): boolean {
-    const { table, key } = this.#placeOf(id);
-    if (!insert(table, key, 0)) return false;
-    this.#size++;
-    if (table.used * words * 2 > table.slots.length) grow(table);
-    return true;
-  }
-
-  has(id: string): boolean {
-    const { table, key } = this.#placeOf(id);
-    return table.slots[slotOf(table, key, 0)] !== 0;
-  }
-
-  #placeOf(id: string): { readonly table: Table; readonly key: Uint32Array } {
-    const digest = hash("sha256", id, "buffer");
-    const key = new Uint32Array(words);
-    for (let word = 0; word < words; word++) key[word] = digest.readUInt32LE(word * 4);
-    // A slot that starts with zero is free.
-    key[0] = (key[0] ?? 0) | 1;
-    return { table: this.#tables[digest[16] ?? 0] as Table, key };
-  }
-}
-
-/** The slot of the key at `from` in `keys`, or the free one where it belongs. */
-function slotOf({ slots }: Table, keys: Uint32Array, from: number): number {
-  const count = slots.length / words;
-  for (let slot = (keys[from + 1] ?? 0) % count; ; slot = (slot + 1) % count) {
-    if (slots[slot * words] === 0) return slot * words;
-    let word = 0;
-    while (word < words && slots[slot * words + word] === keys[from + word]) word++;
-    if (word === words) return slot * words;
-  }
-}
-
-/** Inserts the key at `from` in `keys`. Returns false when it is already there. */
-function insert(table: Table, keys: Uint32Array, from: number): boolean {
-  const slot = slotOf(table, keys, from);
-  if (table.slots[slot] !== 0) return false;
-  table.slots.set(keys.subarray(from, from + words), slot);
-  table.used++;
-  return true;
-}
-
-function grow(table: Table): void {
-  const old = table.slots;
-  table.slots = new Uint32Array(old.length * 2);
-  table.used = 0;
-  for (let at = 0; at < old.length; at += words) if (old[at] !== 0) insert(table, old, at);
 }

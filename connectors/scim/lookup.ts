@@ -3,8 +3,7 @@ import { IncompleteReadError, InputError } from "#errors.ts";
 import { presentable } from "#redact.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Server } from "./client.ts";
-import { titleOf } from "./client.ts";
-import { itemsOf } from "./json.ts";
+import { itemsOf } from "#http/directory/json.ts";
 import type { EntryOptions, Resource } from "./resource.ts";
 import { entryOf, idOf, isError, objectOf, typeOf } from "./resource.ts";
 
@@ -28,7 +27,7 @@ function pathOf({ path, id }: Pick<Lookup, "path" | "id">): string {
 }
 
 export function titleOfLookup(server: Server, lookup: Pick<Lookup, "path" | "id">): string {
-  return `${server.subject}: GET ${titleOf(new URL(pathOf(lookup), server.base))}`;
+  return server.titleOf(new URL(pathOf(lookup), server.base));
 }
 
 /**
@@ -36,7 +35,7 @@ export function titleOfLookup(server: Server, lookup: Pick<Lookup, "path" | "id"
  * that answer with success and an error, with `{}`, or with what was meant for another request.
  * @param refused what a refusal means instead of an error
  * @throws {IncompleteReadError} the answer is not that resource
- * @throws what `Server.get` throws
+ * @throws what `Server.ask` throws
  */
 export function resourceById<T = never>(
   server: Server,
@@ -44,7 +43,7 @@ export function resourceById<T = never>(
   refused?: (status: number) => { readonly value: T } | undefined,
 ): Promise<Resource | T> {
   const title = titleOfLookup(server, lookup);
-  return server.get<Resource | T>({
+  return server.ask<Resource | T>({
     path: pathOf(lookup),
     parameters: lookup.parameters ?? {},
     async use({ body }) {

@@ -1,66 +1,21 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
-import { isLoopback } from "#http/listening.ts";
-import { patience, proxy } from "#values.ts";
+import {
+  auth,
+  clientCertificate,
+  isPlain,
+  plainHttp,
+  serviceUrl,
+  timeouts,
+  tokenUrlOf,
+} from "#http/directory/options.ts";
+import { proxy } from "#values.ts";
 
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
 const count = (least: number) =>
   z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
 
-/** What a header can hold: not the newline at the end of a secret's file. */
-const token = text("a token").regex(/^[\x21-\x7e]+$/, { error: "expected a token, without spaces or line ends" });
-
-const url = text("a URL like https://idp.example.com/scim/v2").superRefine((value, context) => {
-  const parsed = URL.parse(value);
-  const problem = (message: string): void => {
-    context.addIssue({ code: "custom", message });
-  };
-  if (parsed === null || !["http:", "https:"].includes(parsed.protocol))
-    problem("expected a URL like https://idp.example.com/scim/v2");
-  else if (parsed.username !== "" || parsed.password !== "")
-    problem("a URL with a user or a password in it; they have a key of their own: auth");
-  else if (parsed.search !== "" || parsed.hash !== "") problem("a URL with a query or a fragment; expected none");
-});
-
-const oauth = z.strictObject({
-  tokenUrl: url.describe("The token endpoint."),
-  clientId: text("a client id").describe("The client id."),
-  clientSecret: text("a secret").describe("The client's secret; better ${env:NAME} or ${file:/path}."),
-  scope: text("scopes, with spaces between them")
-    .optional()
-    .describe("The scopes to request. Default: whatever the server grants."),
-  audience: text("an audience").optional().describe("The audience, for servers that require one."),
-  send: z
-    .enum(["header", "body"], { error: "expected header or body" })
-    .default("header")
-    .describe("Where the client's id and secret are sent: header (HTTP Basic) or body. Default header."),
-});
-
-const basic = z.strictObject({
-  username: text("a user name").describe("The user name."),
-  password: text("a password").describe("The user's password; better ${env:NAME} or ${file:/path}."),
-});
-
-const auth = z
-  .union(
-    [
-      z.strictObject({ bearer: token.describe("A token; better ${env:NAME} or ${file:/path}.") }),
-      z.strictObject({ basic: basic.describe("HTTP Basic: a user and a password.") }),
-      z.strictObject({ oauth: oauth.describe("OAuth 2 client credentials.") }),
-      z.strictObject({
-        headers: z
-          .record(z.string().regex(/^[\w-]+$/, "expected the name of a header"), token)
-          .describe("Headers of every request, by name."),
-      }),
-    ],
-    {
-      error:
-        "expected {bearer}, {basic: {username, password}}, {oauth: {tokenUrl, clientId, clientSecret}} or {headers}",
-    },
-  )
-  .describe(
-    "The credentials: bearer (a token), basic, oauth (client credentials), or headers for servers that require a header of their own.",
-  );
+const url = serviceUrl("https://idp.example.com/scim/v2");
 
 const paging = z
   .strictObject({
@@ -162,21 +117,6 @@ const files = z
   })
   .describe("Read files instead of a server: lists, arrays or one resource per line, also compressed with gzip.");
 
-const timeouts = z
-  .strictObject({
-    connect: patience.prefault("10s").describe("Time to connect, TLS included. Default 10s."),
-    answer: patience.prefault("2m").describe("Time until an answer begins, and between two pieces of it. Default 2m."),
-    request: patience
-      .prefault("30m")
-      .describe("One request up to the last byte of its answer, however steadily it arrives. Default 30m."),
-    read: patience.prefault("12h").describe("Everything together. Default 12h."),
-    pause: patience
-      .prefault("1m")
-      .describe("The longest pause to accept when the server asks for one (Retry-After). Default 1m."),
-  })
-  .prefault({})
-  .describe("Time limits.");
-
 /** The options beside `connector: scim`. */
 export const options = z
   .strictObject({
@@ -186,6 +126,7 @@ export const options = z
     ca: text("a path")
       .optional()
       .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+    certificate: clientCertificate.optional(),
     proxy: proxy.optional(),
     allowPlainHttp: z
       .boolean()
@@ -229,18 +170,9 @@ export const options = z
     if (value.files !== undefined && value.auth !== undefined) problem("auth", "is for a server, not for files");
     if (value.files !== undefined && value.proxy !== undefined) problem("proxy", "is for a server, not for files");
     if (value.allowPlainHttp) return;
-    const tokenUrl = value.auth !== undefined && "oauth" in value.auth ? value.auth.oauth.tokenUrl : undefined;
     if (isPlain(value.url)) problem("url", plainHttp);
-    if (isPlain(tokenUrl)) problem("auth", `tokenUrl: ${plainHttp}`);
+    if (isPlain(tokenUrlOf(value.auth))) problem("auth", `tokenUrl: ${plainHttp}`);
   });
 
-const plainHttp = "http:// would send tokens and passwords unencrypted; use https://, or set allowPlainHttp";
-
-function isPlain(value: string | undefined): boolean {
-  const url = value === undefined ? null : URL.parse(value);
-  return url?.protocol === "http:" && !isLoopback(url.hostname);
-}
-
 export type Options = z.infer<typeof options>;
-export type Auth = z.infer<typeof auth>;
 export type GroupsOptions = Exclude<Options["groups"], false>;

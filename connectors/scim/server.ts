@@ -2,9 +2,11 @@ import type { Entry, MemberReference, OpenContext, ReadContext, SourceRecord } f
 import { IncompleteReadError } from "#errors.ts";
 import { jsonIn } from "#http/client.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Authorization, Server, ServerOptions } from "./client.ts";
-import { openServer } from "./client.ts";
-import { resourcesOf, Seen } from "./list.ts";
+import type { Authorization } from "#http/directory/authorization.ts";
+import { Server } from "./client.ts";
+import type { ServerOptions } from "./client.ts";
+import { Seen } from "#http/directory/seen.ts";
+import { resourcesOf } from "./list.ts";
 import type { List } from "./list.ts";
 import type { GroupsOptions, Options } from "./options.ts";
 import { entryIn, gone, resourceById, titleOfLookup } from "./lookup.ts";
@@ -15,7 +17,7 @@ import { flagOf, membersOf, objectOf, typeOf } from "./resource.ts";
 /**
  * Users, then groups, from a server.
  * @throws {IncompleteReadError} a list does not prove that it is complete
- * @throws what `Server.get` throws
+ * @throws what `Server.ask` throws
  */
 export async function* readServer(
   options: ServerOptions,
@@ -24,7 +26,7 @@ export async function* readServer(
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   context.signal.throwIfAborted();
-  const server = await openServer(options, authorization, open, context);
+  const server = new Server(options, authorization, open, context);
   try {
     const paging = await pagingOf(options, server);
     const entryOptions = entryOptionsOf(options, context);
@@ -166,7 +168,7 @@ const unknown: ServiceProvider = { hasCursors: false, largestPage: undefined };
 
 /** The server's ServiceProviderConfig; where there is none, nothing is supported. */
 async function serviceProviderConfig(server: Server): Promise<ServiceProvider> {
-  const config = await server.get({
+  const config = await server.ask({
     path: "ServiceProviderConfig",
     parameters: {},
     use: async (answer) => {

@@ -7,6 +7,8 @@ import type { buildConnector as BuildConnector } from "undici";
 export interface Trust {
   /** Certificates in PEM form that the server's is checked against, instead of the usual authorities. */
   readonly ca?: string | undefined;
+  /** What the client shows of itself (mutual TLS), in PEM form. Not to a pinned server. */
+  readonly certificate?: { readonly cert: string; readonly key: string } | undefined;
   /** Accept exactly the first certificate of `ca`, whatever its host name: for a server on this machine. */
   readonly pinned?: boolean | undefined;
 }
@@ -21,21 +23,21 @@ export type Connect = (
  * How the certificate of a server is checked that is not pinned.
  * @param timeout for the whole connection, in milliseconds
  */
-export function tlsOptions({ ca }: Trust, timeout: number): BuildConnector.BuildOptions {
+export function tlsOptions({ ca, certificate }: Trust, timeout: number): BuildConnector.BuildOptions {
   // A resumed session does not send the certificate again.
-  return { timeout, allowH2: false, maxCachedSessions: 0, ca };
+  return { timeout, allowH2: false, maxCachedSessions: 0, ca, ...certificate };
 }
 
 /** @param timeout for the whole connection, in milliseconds */
 export function createConnect(
-  { ca, pinned }: Trust,
+  { ca, pinned, certificate: own }: Trust,
   timeout: number,
   buildConnector: (options: BuildConnector.BuildOptions) => BuildConnector.connector,
 ): Connect {
   if (pinned === true && ca === undefined) throw new TypeError("`pinned` needs the certificate in `ca`");
   const certificate = pinned === true && ca !== undefined ? new X509Certificate(ca) : undefined;
   const connect = buildConnector({
-    ...tlsOptions(certificate === undefined ? { ca } : {}, timeout),
+    ...tlsOptions(certificate === undefined ? { ca, certificate: own } : {}, timeout),
     ...(certificate === undefined ? {} : { rejectUnauthorized: false }),
   }) as Connect; // it returns the socket, as its documentation says and its type does not
   if (certificate === undefined) return connect;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Item, itemsOf, JsonError } from "#connectors/scim/json.ts";
+import { type Item, itemsOf, JsonError } from "#http/directory/json.ts";
 
 async function items(text: string | Buffer, size = 7): Promise<readonly Item[]> {
   const bytes = Buffer.from(text);
