@@ -141,7 +141,7 @@ function rolesOf(
 const memberSearches = ["memberURL", "memberQueryURL"];
 
 /** The name in lower case, its options sorted. */
-function normalName(name: string): string {
+export function normalName(name: string): string {
   const [bare = "", ...options] = name.toLowerCase().split(";");
   return [bare, ...options.sort()].join(";");
 }
@@ -301,14 +301,15 @@ export function inFilter(value: string, form: Form): string {
   return escaped(Buffer.from(value, "base64"));
 }
 
-const guidPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+export const guidPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Whether an attribute of this form can have the value. */
 export function canBe(value: string, form: Form): boolean {
   return form !== "guid" || guidPattern.test(value);
 }
 
-function guidBytes(guid: string): Buffer {
+/** The bytes of a GUID in its usual form, as Microsoft stores them. */
+export function guidBytes(guid: string): Buffer {
   const [one = "", two = "", three = "", ...rest] = guid.split("-");
   const reversed = [one, two, three].map((part) => Buffer.from(part, "hex").reverse());
   return Buffer.concat([...reversed, Buffer.from(rest.join(""), "hex")]);
@@ -320,11 +321,16 @@ function escaped(bytes: Buffer): string {
 
 /** The bytes of a security identifier, escaped for a filter. */
 export function sidInFilter(sid: string): string {
+  return escaped(sidBytes(sid));
+}
+
+/** The bytes of a security identifier in its usual form. */
+export function sidBytes(sid: string): Buffer {
   const [, revision = 0, authority = 0, ...parts] = sid.split("-").map(Number);
   const bytes = Buffer.alloc(8 + 4 * parts.length);
   bytes[0] = revision;
   bytes[1] = parts.length;
   bytes.writeUIntBE(authority, 2, 6);
   for (const [index, part] of parts.entries()) bytes.writeUInt32LE(part, 8 + 4 * index);
-  return escaped(bytes);
+  return bytes;
 }

@@ -9,6 +9,9 @@ import type { Options } from "./options.ts";
 /** Below one base so many containers are counted; with more, only the base is: each may be an entry with entries below. */
 const mostContainers = 2_000;
 
+/** A file is searched without a base. */
+const root = "the root";
+
 export interface CountsOptions {
   /** For messages: `source corp, ldaps://ldap.example.com`. */
   readonly place: string;
@@ -33,9 +36,10 @@ class Counts {
   below(base: string): (entry: Entry) => void {
     const outer = dnKey(base);
     const containers = new Set<string>();
-    this.#counts.set(base, 0);
+    const name = base === "" ? root : base;
+    this.#counts.set(name, 0);
     return ({ keys: [key = ""] }) => {
-      this.#add(base);
+      this.#add(name);
       if (this.#crowded.includes(outer)) return;
       const container = containerOf(key, outer);
       if (container === undefined || !this.#add(container)) return;
@@ -115,9 +119,11 @@ export class Checks {
     const kind = this.#kind;
     const { place, options } = this.#reading;
     const part = partOptions(kind, options);
-    if (this.#total < part.minEntries) {
+    const { minEntries = 1 } = part;
+    if (this.#total < minEntries) {
       const names = part.base.map(({ dn }) => dn).join(" and ");
-      throw tooFew(`${place}: ${names}`, kind, this.#total, `${part.minEntries} (${kind}s.minEntries)`);
+      const where = names === "" ? place : `${place}: ${names}`;
+      throw tooFew(where, kind, this.#total, `${minEntries} (${kind}s.minEntries)`);
     }
     this.#counts.end();
     const [name] = this.#values.end();

@@ -296,8 +296,12 @@ function idOf(id: { rank: number; value: string } | undefined, dn: string, reade
   if (id === undefined) {
     const part = kind === "user" ? options.users : options.groups;
     const wanted = part?.id ?? "entryUUID, objectGUID, nsUniqueId or GUID";
+    const reason =
+      options.file.length > 0
+        ? "; export operational attributes too (ldapsearch … '*' '+')"
+        : ", or this login may not see it";
     throw new IncompleteReadError(
-      `${dn} has no ${wanted}, or this login may not see it; name an attribute that every entry has, and keeps, as ${kind}s.id`,
+      `${dn} has no ${wanted}${reason}, or name an attribute that every entry has, and keeps, as ${kind}s.id`,
     );
   }
   reader.idRank ??= id.rank;

@@ -74,51 +74,38 @@ const tags = {
   dn: 0x84,
 } as const;
 
-function itemOf(text: string, start: number, end: number): Filter {
-  const [, name, sign = "", value = ""] = item.exec(text.slice(start, end)) ?? [];
-  const wrong = (): SyntaxError => expected("attribute=value", text, start);
-  if (name === undefined && !/^:.*:.+:$|^:[^:]+:$/.test(sign)) throw wrong();
-  if (value.includes("(")) throw expected(String.raw`\28 instead of (`, text, text.indexOf("(", start));
-  const type = name ?? "";
-  if (sign.startsWith(":")) return extensible(type, sign, bytesOf(value, text, end));
-  if (sign === "" && value === "*") return comparison("present", (writer) => raw(writer, Buffer.from(type)));
-  if (sign === "" && value.includes("*"))
-    return substrings(
-      type,
-      value.split("*").map((part) => bytesOf(part, text, end)),
-    );
-  const kinds = { "": "equalityMatch", "~": "approxMatch", ">": "greaterOrEqual", "<": "lessOrEqual" } as const;
-  const kind = sign === "~" || sign === ">" || sign === "<" ? kinds[sign] : kinds[""];
-  const bytes = bytesOf(value, text, end);
-  return comparison(kind, (writer) => {
-    writer.writeString(type);
-    writer.writeBuffer(bytes, tags.octets);
-  });
+/** One comparison of a filter. */
+export interface Item {
+  readonly kind: Exclude<keyof typeof SearchFilter, "and" | "or" | "not">;
+  /** The name of the attribute, with its options; empty for an extensible match of any. */
+  readonly type: string;
+  /** None for a presence, the parts around the asterisks of substrings, else one. */
+  readonly values: readonly Buffer[];
+  /** Of an extensible match: its matching rule, and whether the DN counts as well. */
+  readonly rule?: string | undefined;
+  readonly dn?: boolean | undefined;
 }
 
-function substrings(type: string, parts: readonly Buffer[]): Filter {
-  return comparison("substrings", (writer) => {
-    writer.writeString(type);
-    writer.startSequence();
-    for (const [index, part] of parts.entries()) {
-      const place = index === 0 ? tags.initial : index === parts.length - 1 ? tags.final : tags.any;
-      if (part.length > 0) writer.writeBuffer(part, place);
-    }
-    writer.endSequence();
-  });
+function itemOf(text: string, start: number, end: number): Filter {
+  const [, type = "", sign = "", value = ""] = item.exec(text.slice(start, end)) ?? [];
+  const wrong = (): SyntaxError => expected("attribute=value", text, start);
+  if (type === "" && !/^:.*:.+:$|^:[^:]+:$/.test(sign)) throw wrong();
+  if (value.includes("(")) throw expected(String.raw`\28 instead of (`, text, text.indexOf("(", start));
+  const bytes = (part: string): Buffer => bytesOf(part, text, end);
+  if (sign.startsWith(":")) return new Comparison(extensible(type, sign, bytes(value)));
+  if (sign === "" && value === "*") return new Comparison({ kind: "present", type, values: [] });
+  if (sign === "" && value.includes("*"))
+    return new Comparison({ kind: "substrings", type, values: value.split("*").map(bytes) });
+  const kinds = { "": "equalityMatch", "~": "approxMatch", ">": "greaterOrEqual", "<": "lessOrEqual" } as const;
+  const kind = sign === "~" || sign === ">" || sign === "<" ? kinds[sign] : kinds[""];
+  return new Comparison({ kind, type, values: [bytes(value)] });
 }
 
 /** @param sign `:=`, `:dn:=`, `:RULE:=` or `:dn:RULE:=`, without the equals sign */
-function extensible(type: string, sign: string, value: Buffer): Filter {
+function extensible(type: string, sign: string, value: Buffer): Item {
   const words = sign.split(":").filter((word) => word !== "");
   const dn = words[0]?.toLowerCase() === "dn";
-  const rule = words[dn ? 1 : 0];
-  return comparison("extensibleMatch", (writer) => {
-    if (rule !== undefined) writer.writeString(rule, tags.rule);
-    if (type !== "") writer.writeString(type, tags.type);
-    writer.writeBuffer(value, tags.value);
-    if (dn) writer.writeBoolean(true, tags.dn);
-  });
+  return { kind: "extensibleMatch", type, values: [value], rule: words[dn ? 1 : 0], dn };
 }
 
 /** The bytes of a value, unescaped. */
@@ -132,28 +119,45 @@ function bytesOf(value: string, text: string, place: number): Buffer {
   return Buffer.concat(bytes);
 }
 
-function comparison(kind: keyof typeof SearchFilter, write: (writer: BerWriter) => void): Filter {
-  return new Comparison(kind, write);
-}
-
 /** `ldapts` only encodes a `Filter`. */
-class Comparison extends Filter {
+export class Comparison extends Filter {
   override readonly type: Filter["type"];
-  readonly #write: (writer: BerWriter) => void;
+  readonly item: Item;
 
-  constructor(kind: keyof typeof SearchFilter, write: (writer: BerWriter) => void) {
+  constructor(item: Item) {
     super();
-    this.type = SearchFilter[kind];
-    this.#write = write;
+    this.type = SearchFilter[item.kind];
+    this.item = item;
   }
 
   protected override writeFilter(writer: BerWriter): void {
-    this.#write(writer);
+    const { kind, type, values, rule, dn } = this.item;
+    const [value = Buffer.alloc(0)] = values;
+    if (kind === "present") raw(writer, Buffer.from(type));
+    else if (kind === "extensibleMatch") {
+      if (rule !== undefined) writer.writeString(rule, tags.rule);
+      if (type !== "") writer.writeString(type, tags.type);
+      writer.writeBuffer(value, tags.value);
+      if (dn) writer.writeBoolean(true, tags.dn);
+    } else {
+      writer.writeString(type);
+      if (kind === "substrings") writeParts(writer, values);
+      else writer.writeBuffer(value, tags.octets);
+    }
   }
 
   override toString(): string {
     return `(${this.type})`;
   }
+}
+
+function writeParts(writer: BerWriter, parts: readonly Buffer[]): void {
+  writer.startSequence();
+  for (const [index, part] of parts.entries()) {
+    const place = index === 0 ? tags.initial : index === parts.length - 1 ? tags.final : tags.any;
+    if (part.length > 0) writer.writeBuffer(part, place);
+  }
+  writer.endSequence();
 }
 
 function raw(writer: BerWriter, bytes: Buffer): void {

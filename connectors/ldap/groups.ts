@@ -3,14 +3,14 @@ import type { Kind } from "#principals/principal.ts";
 import { dnKey, dnKeys } from "#principals/dn.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { revision as revisionName, selectionOf, sidInFilter } from "./attributes.ts";
+import { lookUp, search } from "./directory.ts";
+import type { Directory } from "./directory.ts";
 import { dnOf, isMembers, rangeIn, recordOf, referenceOf, referencesIn } from "./entries.ts";
 import type { ParsedEntry, Reader, RemainingValues } from "./entries.ts";
 import type { Warnings } from "./errors.ts";
 import { partOptions, placesOf } from "./options.ts";
 import type { Options } from "./options.ts";
-import { searchWithReferrals } from "./referrals.ts";
-import { anyAttribute, lookUp, queryOf } from "./search.ts";
-import type { Session } from "./session.ts";
+import { anyAttribute, queryOf } from "./search.ts";
 import { Yielder } from "#principals/yield.ts";
 
 const kind: Kind = "group";
@@ -19,8 +19,8 @@ const kind: Kind = "group";
  * Which groups are in which groups. Reads all groups twice, before anything else: only after the first time is it known
  * which members are groups. Holds the keys of groups and nothing about users.
  */
-export async function readNesting(session: Session, warn: (message: string) => void): Promise<Nesting> {
-  const { options } = session;
+export async function readNesting(directory: Directory, warn: (message: string) => void): Promise<Nesting> {
+  const { options } = directory;
   const dnKey = dnKeys();
   const nesting = new Nesting();
   const yielder = new Yielder();
@@ -28,7 +28,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
   let followed = new Set<string>();
   for (const { dn, inner } of places) {
     const query = queryOf(kind, options, dn, [anyAttribute]);
-    for await (const { entries } of searchWithReferrals(session, query, { inner, followed })) {
+    for await (const { entries } of search(directory, query, { inner, followed })) {
       for (const message of entries) nesting.group(dnKey(dnOf(message)));
     }
   }
@@ -37,7 +37,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
   followed = new Set();
   for (const { dn, inner } of places) {
     const query = queryOf(kind, options, dn, selection.request);
-    for await (const batch of searchWithReferrals(session, query, { inner, followed })) {
+    for await (const batch of search(directory, query, { inner, followed })) {
       for (const message of batch.entries) {
         const found = recordOf(message, reader);
         const { entry, lists, rest } = found;
@@ -51,7 +51,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
           }
         }
         for (const one of rest) {
-          for await (const values of remainingValues(batch.session, found, one, reader)) {
+          for await (const values of remainingValues(batch.directory, found, one, reader)) {
             for (const value of values) {
               if (isMembers(one.use)) nesting.add(referenceOf(one.use, value, dnKey).key, own);
               else nesting.add(own, dnKey(value));
@@ -64,7 +64,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
   const missed = nesting.unseen();
   if (missed !== undefined) {
     throw new IncompleteReadError(
-      `${session.place}: the group ${missed} disappeared before its members were read; try again`,
+      `${directory.place}: the group ${missed} disappeared before its members were read; try again`,
       { torn: true },
     );
   }
@@ -222,7 +222,7 @@ export class PrimaryGroups {
   readonly #options: Options;
   readonly #warn: (message: string) => void;
   readonly #known = new Map<string, string | undefined>();
-  readonly #missing = new Map<string, Session>();
+  readonly #missing = new Map<string, Directory>();
 
   constructor(options: Options, warn: (message: string) => void) {
     this.#options = options;
@@ -230,12 +230,12 @@ export class PrimaryGroups {
   }
 
   /** The key of the group; undefined when it is not among the source's groups. */
-  async keyOf(session: Session, sid: string): Promise<string | undefined> {
+  async keyOf(directory: Directory, sid: string): Promise<string | undefined> {
     if (this.#known.has(sid)) return this.#known.get(sid);
-    const found = await this.#find(session, sid);
+    const found = await this.#find(directory, sid);
     this.#known.set(sid, found);
     if (found === undefined) {
-      this.#missing.set(sid, session);
+      this.#missing.set(sid, directory);
       this.#warn(
         `the primary group ${sid} of users is not among the groups that are read; memberships in it are ignored`,
       );
@@ -243,11 +243,11 @@ export class PrimaryGroups {
     return found;
   }
 
-  async #find(session: Session, sid: string): Promise<string | undefined> {
+  async #find(directory: Directory, sid: string): Promise<string | undefined> {
     const { groups } = this.#options;
     if (groups === undefined) return undefined;
-    for (const { dn: base } of groups.base) {
-      const [message] = await lookUp(session, {
+    for (const { dn: base } of placesOf(groups)) {
+      const [message] = await lookUp(directory, {
         base,
         scope: groups.scope,
         filter: `(&${groups.filter}(objectSid=${sidInFilter(sid)}))`,
@@ -260,8 +260,8 @@ export class PrimaryGroups {
   }
 
   /** Whether it was looked for at this server, and not found. */
-  isMissing(session: Session, sid: string): boolean {
-    return this.#missing.get(sid) === session;
+  isMissing(directory: Directory, sid: string): boolean {
+    return this.#missing.get(sid) === directory;
   }
 }
 
@@ -270,7 +270,7 @@ const slice = 1_000;
 
 /** What completing a partial entry needs. */
 export interface Completion {
-  readonly session: Session;
+  readonly directory: Directory;
   readonly reader: Reader;
   readonly primaryGroups: PrimaryGroups;
   readonly placement: Placement;
@@ -280,11 +280,11 @@ export interface Completion {
 export async function* recordsOfPartialEntry(
   message: Buffer,
   found: ParsedEntry,
-  { session, reader, primaryGroups, placement }: Completion,
+  { directory, reader, primaryGroups, placement }: Completion,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const entry = await completed(found, session, reader, primaryGroups);
+  const entry = await completed(found, directory, reader, primaryGroups);
   let isPlaced = false;
-  for await (const members of membersOf(message, found, session, reader)) {
+  for await (const members of membersOf(message, found, directory, reader)) {
     yield isPlaced
       ? placement.add(entry, members)
       : placement.place({ ...entry, members: [...entry.members, ...members] });
@@ -296,14 +296,14 @@ export async function* recordsOfPartialEntry(
 async function* membersOf(
   message: Buffer,
   found: ParsedEntry,
-  session: Session,
+  directory: Directory,
   reader: Reader,
 ): AsyncGenerator<readonly MemberReference[]> {
   const { lists, rest } = found;
   for (const list of lists) yield* referencesIn(message, list, reader, slice);
   for (const one of rest) {
     if (!isMembers(one.use) || one.use.names.length > 0) continue;
-    for await (const values of remainingValues(session, found, one, reader)) {
+    for await (const values of remainingValues(directory, found, one, reader)) {
       yield values.map((value) => referenceOf(one.use, value, reader.dnKey));
     }
   }
@@ -312,7 +312,7 @@ async function* membersOf(
 /** The entry with all values of its attributes, and its primary group. */
 async function completed(
   found: ParsedEntry,
-  session: Session,
+  directory: Directory,
   reader: Reader,
   primaryGroups: PrimaryGroups,
 ): Promise<Entry> {
@@ -323,14 +323,14 @@ async function completed(
   for (const one of rest) {
     const { use } = one;
     if (isMembers(use) && use.names.length === 0) continue;
-    for await (const values of remainingValues(session, found, one, reader)) {
+    for await (const values of remainingValues(directory, found, one, reader)) {
       for (const name of use.names) attributes[name] = [attributes[name] ?? [], values].flat().map(String);
       if (isMembers(use)) members.push(...values.map((value) => referenceOf(use, value, reader.dnKey)));
       if (use.roles.includes("memberOf")) memberOf.push(...values.map(reader.dnKey));
     }
   }
   if (primaryGroup !== undefined) {
-    const key = await primaryGroups.keyOf(session, primaryGroup);
+    const key = await primaryGroups.keyOf(directory, primaryGroup);
     if (key !== undefined) memberOf.push(key);
   }
   return { ...entry, attributes, memberOf, members };
@@ -342,7 +342,7 @@ async function completed(
  * @throws {IncompleteReadError} the ranges have a gap, or the entry changes between them
  */
 async function* remainingValues(
-  session: Session,
+  directory: Directory,
   { entry, revision }: Pick<ParsedEntry, "entry" | "revision">,
   rest: RemainingValues,
   reader: Reader,
@@ -352,12 +352,12 @@ async function* remainingValues(
   for (let next: number | undefined = rest.next; next !== undefined;) {
     const what = `values of ${name} of ${dn} from number ${next}`;
     const attributes = [`${name};range=${next}-*`, revisionName];
-    const [message] = await lookUp(session, { base: dn, scope: "base", filter: "(objectClass=*)", attributes, what });
+    const [message] = await lookUp(directory, { base: dn, scope: "base", filter: "(objectClass=*)", attributes, what });
     const part = message === undefined ? undefined : rangeIn(message, name, reader);
     const range = part?.use.range;
     const follows = range?.from === next && (range.next === undefined || range.next > next);
     if (part === undefined || !follows || part.revision !== revision) {
-      throw new IncompleteReadError(`${session.place}: the ${what}: the entry changed while it was read; try again`, {
+      throw new IncompleteReadError(`${directory.place}: the ${what}: the entry changed while it was read; try again`, {
         torn: true,
       });
     }

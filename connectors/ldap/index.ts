@@ -1,5 +1,5 @@
 import { inBatches } from "#connector.ts";
-import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
+import type { Connector, OpenContext, ReadContext, Source, SourceRecord } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { describe, places, version } from "./describe.ts";
@@ -7,43 +7,59 @@ import { selectionOf } from "./attributes.ts";
 import { Checks, refuseEmptied } from "./counts.ts";
 import type { CountsOptions } from "./counts.ts";
 import { dnKeys, isWithin } from "#principals/dn.ts";
+import { openDirectory, search } from "./directory.ts";
+import type { Directory } from "./directory.ts";
 import { recordOf } from "./entries.ts";
 import type { ParsedEntry, Reader } from "./entries.ts";
 import { connectionError, Warnings } from "./errors.ts";
 import { find, isGivenByServer } from "./find.ts";
 import { placementOf, PrimaryGroups, readNesting, recordsOfPartialEntry } from "./groups.ts";
 import type { Nesting } from "./groups.ts";
+import { filterProblems, placeOf, version as versionOfFiles } from "./ldif-files.ts";
 import { MalformedError } from "./message.ts";
 import { options, partOptions, placesOf } from "./options.ts";
 import type { Options } from "./options.ts";
-import { searchWithReferrals } from "./referrals.ts";
 import { queryOf } from "./search.ts";
-import { openSession } from "./session.ts";
-import type { Session } from "./session.ts";
 import { Yielder } from "#principals/yield.ts";
 
-/** Users, groups and memberships from LDAP servers, including Active Directory. Its options: `README.md` in this folder. */
+/** Users, groups and memberships from LDAP servers, including Active Directory, and from LDIF files. Its options: `README.md` in this folder. */
 const ldap: Connector<Options> = {
   name: "ldap",
-  options,
-  open: (options, place) => ({
-    // A person may have given two entries one value of an attribute of their own choice.
-    uniqueIds: isGivenByServer(options) ? true : undefined,
+  options: options.superRefine((value, context) => {
+    for (const { path, message } of value.file.length > 0 ? filterProblems(value) : [])
+      context.addIssue({ code: "custom", path, message });
+  }),
+  open: (options, place) => {
+    const isFile = options.file.length > 0;
+    const where = isFile ? placeOf(place.name, options) : `source ${place.name}`;
+    const source: Source = {
+      // A person may have given two entries one value of an attribute of their own choice.
+      uniqueIds: isGivenByServer(options) ? true : undefined,
+      read: (context) => read(options, place, context),
+      recheck: ({ records }, context) => recheck(records, options, { place: where, context }),
+    };
+    return isFile
+      ? { ...source, version: (context) => versionOfFiles(options, place, context), versionIsDigest: true }
+      : { ...source, ...serverMethods(options, place) };
+  },
+};
+
+/** What only a server can do. */
+function serverMethods(options: Options, place: OpenContext): Partial<Source> {
+  return {
     paged: true,
-    read: (context) => read(options, place, context),
-    recheck: ({ records }, context) => recheck(records, options, { place: `source ${place.name}`, context }),
     find: (records, context) => find(records, options, place, context),
     describe: (context) => describe(options, place, context),
     places: (context) => places(options, place, context),
     version: (context) => version(options, place, context),
-  }),
-};
+  };
+}
 
 export default ldap;
 
 /** What reading users and reading groups share. */
 interface Reading extends CountsOptions {
-  readonly session: Session;
+  readonly directory: Directory;
   readonly warnings: Warnings;
   readonly nesting: Nesting | undefined;
   readonly groups: PrimaryGroups;
@@ -62,14 +78,14 @@ export async function* read(
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const session = await openSession(options, open, context);
+  const directory = await openDirectory(options, open, context);
   const warnings = new Warnings(context.warn);
-  const { place } = session;
+  const { place } = directory;
   try {
     const nesting =
-      options.flatten && options.groups !== undefined ? await readNesting(session, context.warn) : undefined;
+      options.flatten && options.groups !== undefined ? await readNesting(directory, context.warn) : undefined;
     const groups = new PrimaryGroups(options, context.warn);
-    const reading: Reading = { session, options, place, context, warnings, nesting, groups, dnKey: dnKeys() };
+    const reading: Reading = { directory, options, place, context, warnings, nesting, groups, dnKey: dnKeys() };
     let memberships = 0;
     for (const kind of kindsOf(options)) {
       for await (const batch of inBatches(readKind(kind, reading))) {
@@ -82,9 +98,9 @@ export async function* read(
     warnings.close();
   } catch (error) {
     context.signal.throwIfAborted();
-    throw error instanceof MalformedError ? connectionError(session.place, error, session.url) : error;
+    throw error instanceof MalformedError && "url" in directory ? connectionError(place, error, directory.url) : error;
   } finally {
-    await session.close();
+    await directory.close();
   }
 }
 
@@ -148,21 +164,21 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
   for (const { dn, minEntries, inner } of placesOf(part)) {
     const query = queryOf(kind, options, dn, selection.request);
     const below = checks.below(dn, minEntries);
-    for await (const { session, entries } of searchWithReferrals(reading.session, query, { inner, followed })) {
+    for await (const { directory, entries } of search(reading.directory, query, { inner, followed })) {
       let records: SourceRecord[] = [];
       for (const message of entries) {
         const found = recordOf(message, reader);
         const key = found.entry.keys[0] ?? "";
         if (inner.some((base) => isWithin(key, base))) continue;
         below.add(found.entry);
-        if (kind === "group" && groups.isMissing(session, found.sid ?? "")) {
+        if (kind === "group" && groups.isMissing(directory, found.sid ?? "")) {
           throw new IncompleteReadError(
             `${place}: the primary group ${found.entry.origin} appeared after its users were read; try again`,
             { torn: true },
           );
         }
         if (isWhole(found)) for (const record of placement.place(found.entry)) records.push(record);
-        else yield* recordsOfPartialEntry(message, found, { session, reader, primaryGroups: groups, placement });
+        else yield* recordsOfPartialEntry(message, found, { directory, reader, primaryGroups: groups, placement });
         if (!yielder.isDue()) continue;
         yield records;
         records = [];

@@ -26,7 +26,7 @@ export const tags = {
 export class MalformedError extends Error {}
 
 /** In bytes. A group with millions of members is one message. */
-const longestMessage = 256 * 2 ** 20;
+export const longestMessage = 256 * 2 ** 20;
 
 /**
  * Moves to the content of the element at the cursor.

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Kind } from "#principals/principal.ts";
 import { patience } from "#values.ts";
 import { dnKey, isWithin, parseDn } from "#principals/dn.ts";
+import { checks } from "#files/settle.ts";
 import { parseFilter } from "./filter.ts";
 
 /** The address of an LDAP server. */
@@ -64,6 +65,7 @@ export function parseReference(text: string): Reference | undefined {
 }
 
 const path = z.string().min(1, "expected a path");
+const ldifFile = z.string().min(1, "expected a path or a pattern");
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
 
 const listOf = <Item extends z.ZodType>(item: Item) =>
@@ -100,7 +102,7 @@ const bases = z
     z.array(z.union([dn.transform((name) => ({ dn: name, minEntries: 0 })), base])).min(1, "expected at least one"),
   ])
   .describe(
-    "Where to search: a distinguished name, {dn, minEntries}, or a list. A base inside another one is searched separately.",
+    "Where to search: a distinguished name, {dn, minEntries}, or a list. A base inside another one is searched separately. Default, of a file: all of it.",
   );
 
 const filter = text("a filter, such as (objectClass=person)").superRefine((value, context) => {
@@ -169,7 +171,7 @@ const limits = z
   .describe("Time limits.");
 
 const part = (defaults: { filter: string }) => ({
-  base: bases,
+  base: bases.default([]),
   filter: filter.default(defaults.filter).describe(`Which entries to read. Default ${defaults.filter}.`),
   scope: z
     .enum(["sub", "one", "base"], { error: "expected sub, one or base" })
@@ -190,7 +192,7 @@ const part = (defaults: { filter: string }) => ({
     .describe(
       "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
     ),
-  minEntries: minEntries.default(1).describe("Fewer entries in all bases together fail the read. Default 1."),
+  minEntries: minEntries.optional().describe("Fewer entries in all bases together fail the read. Default 1."),
 });
 
 const users = z
@@ -227,7 +229,15 @@ const referrals = z
 /** The options beside `connector: ldap`. */
 export const options = z
   .strictObject({
-    url: listOf(ldapUrl).describe("ldaps://HOST, ldap://HOST or ldapi://SOCKET; of several, the first that answers."),
+    url: listOf(ldapUrl)
+      .default([])
+      .describe("ldaps://HOST, ldap://HOST or ldapi://SOCKET; of several, the first that answers."),
+    file: listOf(ldifFile)
+      .default([])
+      .describe(
+        "Instead of url: a file in LDIF, relative to the configuration, or several: a pattern like people-*.ldif, or a list. Each may be compressed with gzip.",
+      ),
+    ...checks,
     tls: tls.prefault({}),
     proxy: z
       .never({
@@ -275,6 +285,8 @@ export const options = z
   })
   .superRefine((value, context) => {
     const problem = (path: string[], message: string): void => context.addIssue({ code: "custom", path, message });
+    if (value.file.length > 0) fileProblems(value, problem);
+    else serverProblems(value, problem);
     const plain = value.url.filter(({ scheme }) => scheme === "ldap");
     if (value.tls.starttls && plain.length < value.url.length) {
       problem(["tls", "starttls"], "is for ldap:// only; ldaps:// has TLS from the start");
@@ -291,6 +303,27 @@ export const options = z
   });
 
 export type Options = z.infer<typeof options>;
+
+type Problem = (path: string[], message: string) => void;
+
+function serverProblems({ url, users, groups, settled, checksum }: Options, problem: Problem): void {
+  if (url.length === 0) return problem([], "expected url (a server) or file (LDIF)");
+  if (settled !== undefined) problem(["settled"], "is for files");
+  if (checksum !== undefined) problem(["checksum"], "is for files");
+  for (const [kind, part] of [["users", users] as const, ["groups", groups] as const])
+    if (part?.base.length === 0)
+      problem([kind, "base"], "expected a distinguished name, such as ou=people,dc=example,dc=com");
+}
+
+function fileProblems(value: Options, problem: Problem): void {
+  if (value.url.length > 0) problem(["file"], "expected one of url and file, not both");
+  if (value.bind !== undefined) problem(["bind"], "is for servers; a file needs no login");
+  const { starttls, insecure, ...others } = value.tls;
+  if (starttls || insecure || Object.values(others).some((one) => one !== undefined))
+    problem(["tls"], "is for servers");
+  if (value.referrals.follow.length > 0) problem(["referrals", "follow"], "is for servers; export what they hold too");
+}
+
 export type PartOptions = Options["users"] | NonNullable<Options["groups"]>;
 
 /** Where to search, and the keys of the bases inside it that are searched by themselves. */
@@ -302,6 +335,7 @@ export interface Place {
 
 /** The bases of users or of groups: those inside others first, so that nothing there is taken for the outer one's. */
 export function placesOf({ base: all, scope }: PartOptions): readonly Place[] {
+  if (all.length === 0) return [{ dn: "", minEntries: 0, inner: [] }];
   const places = all.map((one) => {
     const own = dnKey(one.dn);
     const keys = scope === "sub" ? all.map(({ dn: name }) => dnKey(name)) : [];

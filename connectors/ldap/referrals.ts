@@ -1,7 +1,7 @@
 import { IncompleteReadError, UnavailableError } from "#errors.ts";
 import { dnKey, isWithin } from "#principals/dn.ts";
 import { parseReference } from "./options.ts";
-import type { LdapUrl, Reference } from "./options.ts";
+import type { LdapUrl, Options, Reference } from "./options.ts";
 import { locate, missingBase, search } from "./search.ts";
 import type { Alternatives, Query } from "./search.ts";
 import { openSessionTo } from "./session.ts";
@@ -79,7 +79,7 @@ interface Target {
 /** @returns none where the reference is ignored, or leads into a base that is searched by itself */
 function targetsOf(urls: Alternatives, session: Session, query: Query, { inner = [] }: Trail): readonly Target[] {
   const references = urls.map(parseReference);
-  const others = references.filter((reference) => reference === undefined || !isIgnored(reference, session));
+  const others = references.filter((reference) => reference === undefined || !isIgnored(reference, session.options));
   const targets = others.flatMap((reference): Target[] => {
     const server = reference === undefined ? undefined : serverToFollow(reference, session);
     if (reference === undefined || server === undefined) return [];
@@ -116,7 +116,8 @@ function scopeOf({ scope }: Reference): Partial<Pick<Query, "scope">> {
 /** Partitions of Active Directory that hold neither users nor groups. */
 const administrative = /^(?:cn=configuration|cn=schema,cn=configuration|dc=(?:domain|forest)dnszones),dc=/;
 
-function isIgnored({ server, base }: Reference, { options }: Session): boolean {
+/** Whether what a reference leads to is out of scope. */
+export function isIgnored({ server, base }: Reference, options: Options): boolean {
   const host = server.host.toLowerCase();
   return administrative.test(dnKey(base)) || options.referrals.ignore.some((one) => one.toLowerCase() === host);
 }

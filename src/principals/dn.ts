@@ -205,7 +205,7 @@ function decodedText(value: string): string | undefined {
 }
 
 /** Without what matching ignores: case, compatibility forms, spaces around and repeated spaces inside. */
-function comparable(value: string): string {
+export function comparable(value: string): string {
   const folded = isAscii(value) ? value.toLowerCase() : value.normalize("NFKC").toLowerCase().normalize("NFKC");
   return /\s\s|[^\S ]/.test(folded) ? folded.replaceAll(/\s+/g, " ").trim() : folded.trim();
 }

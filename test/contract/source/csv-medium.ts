@@ -94,7 +94,7 @@ function quoted(cell: string, delimiter: string): string {
   return cell.includes(delimiter) || /["\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 }
 
-async function openFilesIn(folder: string): Promise<number> {
+export async function openFilesIn(folder: string): Promise<number> {
   const numbers = await readdir("/proc/self/fd");
   const targets = await Promise.all(numbers.map((number) => readlink(`/proc/self/fd/${number}`).catch(() => "")));
   return targets.filter((target) => target.startsWith(folder)).length;

@@ -93,7 +93,7 @@ export function organizationalUnit(dn: string): string {
   return ldifEntry(dn, { objectClass: "organizationalUnit" });
 }
 
-function* companyLdif(company: Company, membership: LdapForm["membership"]): Generator<string> {
+export function* companyLdif(company: Company, membership: LdapForm["membership"]): Generator<string> {
   yield organizationalUnit(people);
   yield organizationalUnit(groups);
   const members = new Map<string, string[]>(company.groups.map(({ name }) => [name, []]));
