@@ -8,9 +8,13 @@ import type { TableReader } from "#principals/lookup.ts";
 
 /** The connectors that come with Rollcall. */
 export const connectors: readonly BuiltInConnector[] = [
-  { name: "csv", load: async () => (await import("./csv/index.ts")).default },
-  { name: "ldap", load: async () => (await import("./ldap/index.ts")).default },
-  { name: "scim", load: async () => (await import("./scim/index.ts")).default },
+  {
+    name: "ldap",
+    title: "LDAP: OpenLDAP, Active Directory and others",
+    load: async () => (await import("./ldap/index.ts")).default,
+  },
+  { name: "csv", title: "CSV files", load: async () => (await import("./csv/index.ts")).default },
+  { name: "scim", title: "SCIM 2.0: a server", load: async () => (await import("./scim/index.ts")).default },
 ];
 
 /** Reads a table that rules look values up in. */

@@ -107,6 +107,26 @@ export interface OpenContext {
   readonly placeOf?: ((text: string) => string | undefined) | undefined;
 }
 
+/** What `rollcall init` asks a person who sets a source up. Answers become options; secrets are stored beside the file, not in it. */
+export interface Question {
+  /** Where the answer goes in the options: `auth.basic.username`. With `isStep`, only the name of the answer. */
+  readonly option: string;
+  /** The answer is no option: it decides, through `when`, what is asked next. */
+  readonly isStep?: true | undefined;
+  readonly message: string;
+  /** What the answer is, in a list of all answers: `address`. */
+  readonly label: string;
+  /** Shown by nothing, and stored in a file of its own or in the environment. */
+  readonly isSecret?: true | undefined;
+  /** The answer may be empty; then the option is left out. */
+  readonly isOptional?: true | undefined;
+  readonly choices?: readonly { readonly name: string; readonly value: string }[] | undefined;
+  /** The answer unless the person gives another. */
+  readonly fallback?: string | undefined;
+  /** Whether to ask, after the answers so far, by `option`. Default: always. */
+  readonly when?: ((answers: Readonly<Record<string, string>>) => boolean) | undefined;
+}
+
 /** A kind of source: its options and how to open it. The default export of a connector's module. */
 export interface Connector<Options = unknown> {
   /** The word after `connector:` in the configuration. */
@@ -115,6 +135,8 @@ export interface Connector<Options = unknown> {
   readonly onlyTexts?: true | undefined;
   /** The options beside `connector:`, validated with the rest of the configuration. Unknown keys are errors. */
   readonly options: z.ZodType<Options>;
+  /** What `rollcall init` asks for a first configuration. Absent: it is written by hand. */
+  readonly questions?: readonly Question[] | undefined;
   /** Opens the source. Does no I/O: a wrong path or password shows in a read. */
   open(options: Options, context: OpenContext): Source;
 }
@@ -122,6 +144,8 @@ export interface Connector<Options = unknown> {
 /** A connector that comes with Rollcall. Loaded when it is used. */
 export interface BuiltInConnector {
   readonly name: string;
+  /** For a person who chooses: `SCIM 2.0: a server`. */
+  readonly title: string;
   readonly load: () => Promise<Connector>;
 }
 

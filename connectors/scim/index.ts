@@ -12,12 +12,14 @@ import type { FileOptions } from "./files.ts";
 import { pageOf } from "./list.ts";
 import { options } from "./options.ts";
 import type { Options } from "./options.ts";
+import { questions } from "./questions.ts";
 import { pagingOf, readServer } from "./server.ts";
 
 /** Users and groups from SCIM 2.0 servers and from files of SCIM resources. Its options: `README.md` in this folder. */
 const scim: Connector<Options> = {
   name: "scim",
   options,
+  questions,
   open: (options, place) => {
     const authorization = authorizationOf(options.auth, fileReader(place.folder));
     return {

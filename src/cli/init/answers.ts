@@ -133,14 +133,16 @@ async function askWhich(given: ReadonlyMap<string, Given>, error: unknown): Prom
 
 /** The answer that an error is probably about. */
 function likeliest(keys: readonly string[], error: unknown): string | undefined {
-  const among = (...wanted: readonly string[]): string | undefined => wanted.find((key) => keys.includes(key));
+  const among = (...wanted: readonly RegExp[]): string | undefined =>
+    wanted.map((each) => keys.find((key) => each.test(key))).find((key) => key !== undefined);
   const message = messageOf(error);
-  if (/certificate|authority/i.test(message)) return among("ca", "url");
-  if (error instanceof RefusedError) return among("password", "url");
-  if (error instanceof UnavailableError) return among("url");
+  if (/certificate|authority/i.test(message)) return among(/^ca$/, /^url$/);
+  if (error instanceof RefusedError) return among(/(?:password|token|bearer|secret|key)$/i, /^url$/);
+  if (error instanceof UnavailableError) return among(/^url$/);
   // An option that is not valid is named: `url: expected …`.
-  const named = error instanceof InputError ? /^(\w+)(?:\.\w+)*: /.exec(message)?.[1] : undefined;
-  return among(named ?? "") ?? keys.at(-1);
+  const named = error instanceof InputError ? /^[\w.]+(?=: )/.exec(message)?.[0] : undefined;
+  const nearest = keys.findLast((key) => key === named || named?.startsWith(`${key}.`) === true);
+  return nearest ?? keys.at(-1);
 }
 
 /** Returns true for a usable answer, and what is wrong with any other. */

@@ -1,11 +1,20 @@
-import type { BuiltInConnector } from "#connector.ts";
+import type { BuiltInConnector, Question } from "#connector.ts";
+import { InputError } from "#errors.ts";
 import { formatName, printable } from "#text.ts";
 
 import { Answers, must, optional, prompts, required } from "./answers.ts";
 import { columnsOf, describeDialect, separatorIn } from "./csv-file.ts";
 import type { Columns } from "./csv-file.ts";
 import type { Approval, Draft, DraftRule, DraftRules, DraftSource, Secret } from "./draft.ts";
-import { approvals, likelyLogin, likelyMemberOf, names, proposeRules, usualAttribute } from "./draft.ts";
+import {
+  approvals,
+  groupAttributes,
+  likelyLogin,
+  likelyMemberOf,
+  names,
+  proposeRules,
+  usualAttribute,
+} from "./draft.ts";
 import { openDraft, outcomesOf, problemsOf } from "./probe.ts";
 import type { Found } from "./probe.ts";
 
@@ -29,13 +38,12 @@ export async function askSource<Result>(
   const { select } = await prompts();
   const connector = await select({
     message: "Where do the users and groups come from?",
-    choices: [
-      { name: "LDAP: OpenLDAP, Active Directory and others", value: "ldap" },
-      { name: "CSV files", value: "csv" },
-      { name: "SCIM 2.0: a server", value: "scim" },
-    ],
+    choices: setting.connectors.map(({ name, title }) => ({ name: title, value: name })),
+    pageSize: 15,
+    loop: false,
   });
-  const asking = { csv: askCsv, ldap: askLdap, scim: askScim }[connector] ?? askCsv;
+  const own = { csv: askCsv, ldap: askLdap }[connector];
+  const asking = own ?? (await questionsOf(setting, connector));
   return Answers.until(setting.refuse, async (answers) => {
     const source = await asking(setting, answers);
     return { source, found: await read(source) };
@@ -193,27 +201,45 @@ async function askPlace(
   });
 }
 
-async function askScim(_setting: Setting, answers: Answers): Promise<DraftSource> {
-  const url = await answers.text("url", "address", { message: "The server's address (https://HOST/scim/v2):" });
-  const server = { url, ca: url.startsWith("https:") ? await askAuthority(answers) : undefined };
-  const kind = await answers.choice("auth", "way to log in", {
-    message: "How does Rollcall log in?",
-    choices: [
-      { name: "with a token", value: "bearer" },
-      { name: "with a user name and a password", value: "basic" },
-      { name: "without logging in", value: "none" },
-    ],
-  });
-  const file = `${names.source}.secret`;
-  if (kind === "none") return { connector: "scim", options: server, secrets: [] };
-  if (kind === "bearer") {
-    const secret = await askSecret(answers, "Token", file);
-    return { connector: "scim", options: { ...server, auth: { bearer: secret.reference } }, secrets: [secret] };
-  }
-  const username = await answers.text("username", "user", { message: "User:" });
-  const secret = await askSecret(answers, `Password of ${formatName(username)}`, file);
-  const basic = { username, password: secret.reference };
-  return { connector: "scim", options: { ...server, auth: { basic } }, secrets: [secret] };
+/** @returns what asks the questions that the connector names */
+async function questionsOf(
+  { connectors }: Setting,
+  connector: string,
+): Promise<(setting: Setting, answers: Answers) => Promise<DraftSource>> {
+  const { questions } = (await connectors.find(({ name }) => name === connector)?.load()) ?? {};
+  if (questions === undefined)
+    throw new InputError(`a source of the connector ${connector} is written by hand: see its README`);
+  return async (_, answers) => {
+    const given: Record<string, string> = {};
+    const options: Record<string, unknown> = {};
+    const secrets: Secret[] = [];
+    for (const question of questions) {
+      if (question.when?.(given) === false) continue;
+      const { option } = question;
+      const secret =
+        question.isSecret === true
+          ? await askSecret(answers, question.message, `${names.source}.secret`, option)
+          : undefined;
+      if (secret !== undefined) secrets.push(secret);
+      const answer = secret?.reference ?? (await askQuestion(answers, question));
+      given[option] = answer;
+      if (answer !== "" && question.isStep !== true) setOption(options, option.split("."), answer);
+    }
+    return { connector, options, secrets };
+  };
+}
+
+function askQuestion(
+  answers: Answers,
+  { option, label, message, choices, fallback, isOptional }: Question,
+): Promise<string> {
+  if (choices !== undefined) return answers.choice(option, label, { message, choices, fallback });
+  return answers.text(option, label, { message, fallback, check: isOptional === true ? optional : required });
+}
+
+function setOption(options: Record<string, unknown>, [first = "", ...rest]: readonly string[], value: string): void {
+  if (rest.length === 0) options[first] = value;
+  else setOption((options[first] ??= {}) as Record<string, unknown>, rest, value);
 }
 
 /** Asks for the login, shows what the rules make of the first records, and asks for changes until they are accepted. */
@@ -230,7 +256,8 @@ export async function askRules(setting: Setting, found: Found, hasGroups: boolea
           pageSize: 15,
           loop: false,
         });
-  for (let rules = proposeRules(found.seen, hasGroups, login); ;) {
+  const grouping = hasGroups ? "" : await askGrouping(found.seen.users);
+  for (let rules = proposeRules(found.seen, hasGroups, login, grouping); ;) {
     for (const [kind, expressions] of Object.entries(rules))
       for (const [rule, expression] of Object.entries<string>(expressions))
         setting.say(`  ${kind}.${rule}: ${expression}`);
@@ -250,6 +277,20 @@ export async function askRules(setting: Setting, found: Found, hasGroups: boolea
         : { groups: await changeRules("groups", groups, (rule) => problemsOf({ users, groups: rule })) }),
     };
   }
+}
+
+/** @returns the attribute whose values become groups; "" for none */
+async function askGrouping(users: Found["seen"]["users"]): Promise<string> {
+  const attributes = groupAttributes(users);
+  if (attributes.length === 0) return "";
+  const { select } = await prompts();
+  return select({
+    message: "The source has no groups. Which attribute makes them, one for each value?",
+    choices: [none, ...users.choices(attributes)],
+    default: "",
+    pageSize: 15,
+    loop: false,
+  });
 }
 
 async function changeRules(
@@ -329,8 +370,8 @@ async function askAuthority(answers: Answers): Promise<string | undefined> {
 }
 
 /** Asks for a secret and where to store it: never in the configuration itself. */
-function askSecret(answers: Answers, what: string, file: string): Promise<Secret> {
-  return answers.once("password", what, async () => {
+function askSecret(answers: Answers, what: string, file: string, key = "password"): Promise<Secret> {
+  return answers.once(key, what, async () => {
     const { select, password, input } = await prompts();
     const place = await select({
       message: `${what}: where should it be stored?`,

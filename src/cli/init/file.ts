@@ -39,9 +39,8 @@ syncs:
 ${schedule === undefined ? '    # schedule: "*/15 * * * *"               # until set, it runs on demand: rollcall apply' : `    schedule: ${JSON.stringify(schedule)}`}
     # CEL expressions over the attributes of a record.
     users:
-      # include: 'entry.status == "active"'    # true for the records to include (default: all)
-${block(rules.users, 6)}
-${rules.groups === undefined ? "    # groups:                                # without rules for groups, no group is changed\n" : `    groups:\n${block(rules.groups, 6)}\n`}    # \`owned\`: changes and deletes only what this sync created or adopted; \`everything\`: all that is not protected.
+${rules.users.include === undefined ? `      # include: 'entry.status == "active"'    # true for the records to include (default: all)\n` : ""}${block(rules.users, 6)}
+${rules.users.groups === undefined ? "" : "    groupsFromRules: create                  # what users.groups names is a group\n"}${rules.groups === undefined ? "    # groups:                                # without rules for groups, no group is changed\n" : `    groups:\n${block(rules.groups, 6)}\n`}    # \`owned\`: changes and deletes only what this sync created or adopted; \`everything\`: all that is not protected.
     manage: owned
     protect:
       users: []                              # ["svc-*"]

@@ -152,6 +152,12 @@ const unseen = "ctrl+t toggle visibility";
 
 describe("init at a terminal", () => {
   test("asks for CSV files, again where an answer is wrong, and shows what becomes of the records", async () => {
+    const rows = people.split("\n");
+    const cells = ["team", "Kernel", "Compilers", "Kernel", "Compilers"];
+    await writeFile(
+      join(folder, "people.csv"),
+      rows.map((row, at) => (row === "" ? "" : `${row},${cells[at]}`)).join("\n"),
+    );
     const terminal = atTerminal(["init"], { cwd: folder });
     await terminal.answer("Where do the users and groups come from?", keys.down + keys.enter);
     await terminal.answer("File of users", `people.txt${keys.enter}`);
@@ -159,16 +165,21 @@ describe("init at a terminal", () => {
     await terminal.answer("Which column identifies a person", keys.enter);
     await terminal.answer("File of groups", keys.enter);
     await terminal.answer("log in with?", keys.enter);
+    await terminal.answer("Which attribute makes them", "");
+    await terminal.answer("❯ (none)", keys.down + keys.down + keys.enter);
     await terminal.answer("Use these rules?", `y${keys.enter}`);
     expect(terminal.shown()).toContain("4 users, 0 groups");
     expect(terminal.shown()).toContain("❯ login    ada, grace, zoe");
-    expect(terminal.shown()).toMatch(/user +ada +Ada Lovelace +ada@example\.com +people\.csv:2/);
+    expect(terminal.shown()).toMatch(/user +ada +Ada Lovelace +ada@example\.com +Kernel +people\.csv:2/);
+    expect(terminal.shown()).toMatch(/user +excluded +people\.csv:5/);
     await terminal.answer("Which service", keys.enter);
     await terminal.answer("When should it run?", keys.enter);
     await terminal.answer("Who lets a plan be applied?", keys.enter);
     expect(await terminal.ended).toBe(0);
     expect(terminal.shown()).toContain("written: rollcall.yaml");
     expect(await readFile(join(folder, "rollcall.yaml"), "utf8")).toContain('schedule: "*/15 * * * *"');
+    const planned = await rollcall(["plan"], { cwd: folder });
+    expect(planned.stdout).toContain("3 users and 2 groups created");
     expect((await rollcall(["check"], { cwd: folder })).code).toBe(0);
   });
 
@@ -216,6 +227,7 @@ describe("init with servers", () => {
     await terminal.answer("❯ userName", keys.enter);
     await terminal.answer("  ada   ", "");
     await terminal.answer("Use these rules?", `n${keys.enter}`);
+    await terminal.answer("users.include:", keys.enter);
     await terminal.answer("users.name:", `${"\u007F".repeat(30)}lower(entry.userName${keys.enter}`);
     await terminal.answer("a ) is expected here", `) + "-x"${keys.enter}`);
     await terminal.answer("users.displayName:", keys.enter);

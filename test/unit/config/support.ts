@@ -106,5 +106,5 @@ export function withSync(lines: string): string {
 }
 
 export function builtIn(connector: Connector): BuiltInConnector {
-  return { name: connector.name, load: async () => connector };
+  return { name: connector.name, title: connector.name, load: async () => connector };
 }
