@@ -5,7 +5,7 @@ import type { ParsedElementInfo, ParsedTokenInfo } from "@streamparser/json";
 /** A piece of the JSON, in its order. Lines count from 1. */
 export type Item =
   | { readonly kind: "resource"; readonly value: unknown; readonly line: number }
-  /** The end of a ListResponse: all of it but its resources, which came before. */
+  /** The end of a list: all of the object around it but its resources, which came before. */
   | { readonly kind: "list"; readonly envelope: Readonly<Record<string, unknown>>; readonly line: number };
 
 /** The bytes are not JSON, or not all of it. */
@@ -31,13 +31,20 @@ const mostKeys = 10_000;
 const mostBeside = 100_000;
 /** In bytes: one text or number. */
 const longestValue = 16 * 1024 * 1024;
-const listNames = ["Resources", "resources"];
+/** Where the list is in a ListResponse of SCIM: by names, from the root. */
+const scimLists: Lists = [["Resources"], ["resources"]];
+type Lists = readonly (readonly string[])[];
 
 /**
- * The resources of one or several ListResponses, of an array, or one per line (NDJSON), in groups as the bytes arrive.
+ * The resources of one or several objects around a list, of an array, or one per line (NDJSON), in groups as the bytes
+ * arrive.
+ * @param lists where the list may be in an object: names from the root; several have the same length
  * @throws {JsonError} it is none of these, or ends early
  */
-export async function* itemsOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<readonly Item[]> {
+export async function* itemsOf(
+  bytes: AsyncIterable<Uint8Array>,
+  lists: Lists = scimLists,
+): AsyncGenerator<readonly Item[]> {
   let reader: Reader | undefined;
   let head: Uint8Array = new Uint8Array();
   for await (const chunk of bytes) {
@@ -49,7 +56,7 @@ export async function* itemsOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator
         if (head.length > longestGap) throw new JsonError("malformed", 1, "begins with more than 1 MiB of white space");
         continue;
       }
-      reader = new Reader(first === "[");
+      reader = new Reader(first === "[" ? [] : lists);
       piece = withoutMark(head);
     }
     const items = reader.take(piece);
@@ -62,7 +69,12 @@ export async function* itemsOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator
 
 /** Turns bytes into items: a tokenizer for their places and bounds, a parser for their values. */
 class Reader {
+  readonly #lists: Lists;
+  /** How deep the list is, in objects around it; 0: it is the whole of the JSON. */
+  readonly #deep: number;
   readonly #isArray: boolean;
+  /** The names that lead to where the reader is, as far as they matter. */
+  readonly #path: unknown[] = [];
   readonly #lines = new LineCounter();
   readonly #tokenizer = new ExactTokenizer({ separator: "" });
   readonly #parser: TokenParser;
@@ -76,12 +88,13 @@ class Reader {
   #beside = 0;
   #isInList = false;
   #isList = false;
-  #lastString: unknown;
   #lastOffset = 0;
 
-  constructor(isArray: boolean) {
-    this.#isArray = isArray;
-    const paths = isArray ? ["$.*"] : [...listNames.map((name) => `$.${name}.*`), "$"];
+  constructor(lists: Lists) {
+    this.#lists = lists;
+    this.#deep = lists[0]?.length ?? 0;
+    this.#isArray = this.#deep === 0;
+    const paths = this.#isArray ? ["$.*"] : [...lists.map((names) => `$.${names.join(".")}.*`), "$"];
     this.#parser = new TokenParser({ paths, keepStack: false, separator: "" });
     this.#parser.onValue = (found) => this.#onValue(found);
     this.#tokenizer.onToken = (token) => this.#onToken(token);
@@ -91,7 +104,7 @@ class Reader {
     this.#lines.next(chunk);
     const taken = this.#attempt(() => this.#tokenizer.write(chunk));
     const end = this.#lines.end();
-    const outside = this.#isArray ? 1 : 2;
+    const outside = this.#deep + 1;
     const open = this.#starts[Math.min(this.#depth, outside + 1) - 1];
     if (this.#depth > outside && open !== undefined && end - open.offset > longestResource) {
       throw new JsonError("malformed", open.line, "holds a resource of more than 256 MiB");
@@ -111,7 +124,7 @@ class Reader {
   #onValue({ value, stack, parent }: ParsedElementInfo): void {
     this.#values = 0;
     const line = this.#starts[stack.length]?.line ?? this.#lines.at(this.#lastOffset);
-    if (!this.#isArray && stack.length === 0 && (this.#isList || isEmptyList(value))) {
+    if (!this.#isArray && stack.length === 0 && (this.#isList || this.#isEmptyList(value))) {
       this.#items.push({ kind: "list", envelope: value as Record<string, unknown>, line });
       this.#isList = false;
       return;
@@ -129,16 +142,17 @@ class Reader {
     if (type === TokenType.LEFT_BRACE || type === TokenType.LEFT_BRACKET) {
       if (this.#depth >= deepest) this.#refuse(offset, tooDeep);
       this.#keys[this.#depth + 1] = 0;
-      if (this.#depth === 1) this.#isInList = type === TokenType.LEFT_BRACKET && isListName(this.#lastString);
+      if (this.#depth === this.#deep && this.#deep > 0)
+        this.#isInList = type === TokenType.LEFT_BRACKET && this.#isAtList();
       if (this.#depth === 0) this.#beside = 0;
-      if (this.#depth <= 2) this.#starts[this.#depth] = { line: this.#lines.at(offset), offset };
+      if (this.#depth <= this.#deep + 1) this.#starts[this.#depth] = { line: this.#lines.at(offset), offset };
       this.#depth++;
     } else if (type === TokenType.RIGHT_BRACE || type === TokenType.RIGHT_BRACKET) {
       this.#depth--;
-      if (this.#depth <= 1) this.#isInList = false;
-    } else if (type === TokenType.STRING && this.#depth === 1) this.#lastString = token.value;
+      if (this.#depth <= this.#deep) this.#isInList = false;
+    } else if (type === TokenType.STRING && this.#depth <= this.#deep) this.#path[this.#depth] = token.value;
     // An empty list has no resource to recognise it by.
-    else if (type === TokenType.COLON && this.#depth === 1 && isListName(this.#lastString)) this.#isList = true;
+    else if (type === TokenType.COLON && this.#depth === this.#deep && this.#isAtList()) this.#isList = true;
     this.#lastOffset = offset;
     this.#parser.write(token);
   }
@@ -155,6 +169,17 @@ class Reader {
       if (isBeside && ++this.#beside > mostBeside)
         this.#refuse(offset, "holds more than 100,000 values beside the resources");
     }
+  }
+
+  /** Whether the last names lead to the list. */
+  #isAtList(): boolean {
+    return this.#lists.some((names) => names.every((name, index) => this.#path[index + 1] === name));
+  }
+
+  /** A ListResponse without resources may leave out `Resources`. */
+  #isEmptyList(value: unknown): boolean {
+    const isObject = typeof value === "object" && value !== null;
+    return this.#lists === scimLists && isObject && "totalResults" in value && !("id" in value);
   }
 
   #refuse(offset: number, message: string): never {
@@ -184,15 +209,6 @@ class ExactTokenizer extends Tokenizer {
     // The parser passes on what it is given.
     return (isExact ? number : digits) as number;
   }
-}
-
-function isListName(value: unknown): boolean {
-  return typeof value === "string" && listNames.includes(value);
-}
-
-/** A list without resources may leave out `Resources`. */
-function isEmptyList(value: unknown): boolean {
-  return typeof value === "object" && value !== null && "totalResults" in value && !("id" in value);
 }
 
 /** Counts lines in bytes that arrive in pieces. */

@@ -31,9 +31,10 @@ export interface PagedList<Item> {
   readonly paging: Paging;
   /**
    * Asks for a page. A first page must have the field that paging needs, wherever the service always sends it: what lacks
-   * it is another kind of answer, and not the end.
+   * it is another kind of answer, and not the end. An answer that is not divided may come in pieces, the last of which
+   * says what it is part of.
    */
-  readonly get: (url: URL, isFirst: boolean) => Promise<Page<Item>>;
+  readonly get: (url: URL, isFirst: boolean) => Promise<Page<Item>> | AsyncIterable<Page<Item>>;
 }
 
 /** After so many pages without anything, or so many that came before, the service is going in circles. */
@@ -55,8 +56,13 @@ export async function* pagesOf<Item>(
   let idle = 0;
   for (let isFirst = true; ; isFirst = false) {
     if (!places.add(place.href)) return "a page leads to one that came before: the service goes in circles";
-    let page = await get(place, isFirst);
-    if (isFull(page, paging)) page = await again(api, page, () => get(place, isFirst));
+    const asked = get(place, isFirst);
+    if (Symbol.asyncIterator in asked) {
+      yield* asked;
+      return undefined;
+    }
+    let page = await asked;
+    if (isFull(page, paging)) page = await again(api, page, async () => (await get(place, isFirst)) as Page<Item>);
     yield page;
     skipped += page.items.length;
     idle = page.items.length === 0 ? idle + 1 : 0;
@@ -147,4 +153,42 @@ export async function* inParallel<In, Out>(
     if (first !== undefined) yield await first;
   }
   for (const result of running) yield await result;
+}
+
+/**
+ * Reads several streams at a time, in whatever order they come. Holds no more than one piece of each, however long they
+ * are.
+ * @param width how many
+ */
+export async function* merged<In, Out>(
+  inputs: Iterable<In> | AsyncIterable<In>,
+  width: number,
+  open: (input: In) => AsyncIterable<Out>,
+): AsyncGenerator<Out> {
+  type Step = { readonly stream: AsyncIterator<Out>; readonly result: IteratorResult<Out> };
+  const running = new Map<AsyncIterator<Out>, Promise<Step>>();
+  const advance = (stream: AsyncIterator<Out>): void => {
+    const step = stream.next().then((result) => ({ stream, result }));
+    // Another one may fail first.
+    step.catch(() => undefined);
+    running.set(stream, step);
+  };
+  async function* finished(): AsyncGenerator<Out> {
+    const { stream, result } = await Promise.race(running.values());
+    if (result.done === true) {
+      running.delete(stream);
+      return;
+    }
+    advance(stream);
+    yield result.value;
+  }
+  try {
+    for await (const input of inputs) {
+      advance(open(input)[Symbol.asyncIterator]());
+      while (running.size >= width) yield* finished();
+    }
+    while (running.size > 0) yield* finished();
+  } finally {
+    for (const stream of running.keys()) void stream.return?.();
+  }
 }

@@ -79,8 +79,14 @@ export function unseen<Item>(
   });
 }
 
+/** The items of the only answer, all of them. */
+function noting<Item>(items: readonly Item[], { seen }: Progress, idOf: (item: Item) => string): readonly Item[] {
+  for (const item of items) seen.add(idOf(item));
+  return items;
+}
+
 /**
- * Every item of a list, once, in pages. Memory grows by 32 bytes for each id.
+ * Every item of a list, in pages: once, but for those of a list that comes in one answer. Memory grows by 32 bytes for each id.
  * @throws {IncompleteReadError} it is not proven to be complete; a link leads to another server
  * @throws what `DirectoryApi.get` throws
  */
@@ -94,36 +100,43 @@ async function* passOf<Item>(api: DirectoryApi, list: ProvenList<Item>, title: s
   const before = proof.by === "count" ? await proof.count() : undefined;
   const ids = new IdDigest();
   let total: number | undefined;
-  let repeated = 0;
+  let received = 0;
+  // In one answer nothing moves: two records with one id are two.
+  const isWhole = list.paging.by === "none";
   const pages = pagesOf(api, list);
   let step = await pages.next();
   for (; step.done !== true; step = await pages.next()) {
     const { items, total: said } = step.value;
-    if (proof.by === "total" && said === undefined && total === undefined) throw noTotal(title, proof.name);
+    if (proof.by === "total" && said === undefined && total === undefined && !isWhole) throw noTotal(title, proof.name);
     if (proof.by === "total" && said !== undefined && total !== undefined && said !== total)
       return changed(proof.name, total, said);
     total = said ?? total;
     if (proof.by === "twoEqualReads") for (const item of items) ids.add(idOf(item));
     const known = progress.seen.size;
-    const news = unseen(items, progress, idOf);
+    const news =
+      isWhole && progress.seen === progress.delivered ? noting(items, progress, idOf) : unseen(items, progress, idOf);
+    received += items.length;
     const isLinked = list.paging.by === "link" || list.paging.by === "cursor";
     if (isLinked && items.length > 0 && progress.seen.size === known)
       return "a page holds only records that came before: the service goes in circles, or the list changed";
-    repeated += items.length - (progress.seen.size - known);
     if (news.length > 0) yield news;
   }
   if (step.value !== undefined) return step.value;
-  const found = progress.seen.size;
-  if (proof.by === "twoEqualReads") return secondRead(api, { ...list, url: proof.url ?? list.url }, ids);
+  const found = isWhole ? received : progress.seen.size;
   if (proof.by === "count") {
     const after = await proof.count();
     return before === after
       ? mismatch("the service counts", after, found)
       : changed("the service's count", before ?? 0, after);
   }
-  if (proof.by === "total") return mismatch(`${proof.name} is`, total ?? 0, found);
+  if (proof.by === "total") {
+    if (total === undefined) throw noTotal(title, proof.name);
+    return mismatch(`${proof.name} is`, total, found);
+  }
   if (proof.by === "expected") return mismatch(`${proof.name} is`, proof.count, found);
-  return repeated === 0 ? undefined : "a record came twice, and no total says that no other is missing for it";
+  if (found < received)
+    return "a record came twice: two have one id, or another one is missing for it since the list changed while it was read";
+  return proof.by === "end" ? undefined : secondRead(api, { ...list, url: proof.url ?? list.url }, ids);
 }
 
 /** @returns how the ids of a second read differ; undefined: they are the same */

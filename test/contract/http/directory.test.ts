@@ -18,7 +18,7 @@ import {
   subjectGrant,
   TokenAuthorization,
 } from "#http/directory/credentials.ts";
-import { inParallel, linkIn } from "#http/directory/pages.ts";
+import { inParallel, linkIn, merged } from "#http/directory/pages.ts";
 import { readList } from "#http/directory/proof.ts";
 import type { ProvenList } from "#http/directory/proof.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
@@ -219,6 +219,18 @@ describe("a list", () => {
     );
   });
 
+  test("that comes in one answer keeps two records with one id, and is told from one that moves", async () => {
+    const twice = [{ id: "1" }, { id: "2" }, { id: "1" }];
+    const { url } = await serve((_, response) => json(response, { items: twice, total: 3 }));
+    const { api } = apiOf(url);
+    for (const proof of [{ by: "total", name: "total" }, { by: "twoEqualReads" }] as const)
+      expect(await idsOf(api, listAt(api, url, { proof, paging: { by: "none" } }))).toEqual(["1", "2", "1"]);
+    const paging = { by: "link" } as const;
+    await expect(idsOf(api, listAt(api, url, { proof: { by: "twoEqualReads" }, paging }))).rejects.toThrow(
+      /a record came twice/,
+    );
+  });
+
   test("leads to no other server, which would get the token", async () => {
     const elsewhere = await serve((_, response) => json(response, { items: [] }));
     const { url } = await listServer(30, (answer) => ({
@@ -349,6 +361,34 @@ describe("a request", () => {
     expect(found).toEqual([1, 2, 3, 4, 5, 6, 7]);
     expect(most).toBe(3);
   });
+});
+
+test("streams are read several at a time, a piece of each, and all are ended with the reader", async () => {
+  const log: string[] = [];
+  const count = async function* count(name: string): AsyncGenerator<string> {
+    try {
+      for (let number = 1; number <= 3; number++) {
+        log.push(`${name}${number}`);
+        yield `${name}${number}`;
+      }
+    } finally {
+      log.push(`${name} ended`);
+    }
+  };
+  const found = await Array.fromAsync(merged(["a", "b", "c"], 2, count));
+  expect(found.sort()).toEqual(["a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3"]);
+  log.length = 0;
+  for await (const first of merged(["a", "b", "c"], 2, count)) {
+    expect(first).toBe("a1");
+    break;
+  }
+  await expect.poll(() => log.filter((each) => each.endsWith("ended")).length).toBe(2);
+  expect(log.length).toBeLessThan(6);
+  const failing = async function* failing(name: string): AsyncGenerator<string> {
+    yield name;
+    throw new Error(`${name} broke`);
+  };
+  await expect(Array.fromAsync(merged(["a", "b"], 2, failing))).rejects.toThrow("a broke");
 });
 
 /** A token endpoint, and what it was sent. @param accept says whether it gives a token */

@@ -141,3 +141,29 @@ describe("JSON beyond its bounds", () => {
     await expect(items(text, 65_536)).rejects.toMatchObject(failure);
   });
 });
+
+test("finds the list that a path leads to, in pieces of any size, and nothing else", async () => {
+  const text =
+    '{"a": "items", "data": {"total": 2, "items": [{"id": 1, "items": [3]}, {"id": "2"}], "x": {"items": 4}}, "items": [5]}';
+  for (let size = 1; size < text.length; size += 7) {
+    const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, index) =>
+      Buffer.from(text.slice(index * size, (index + 1) * size)),
+    );
+    const items = (await Array.fromAsync(itemsOf(inOrder(pieces), [["data", "items"]]))).flat();
+    expect(items.map(({ kind }) => kind)).toEqual(["resource", "resource", "list"]);
+    expect(items.map((item) => item.kind === "resource" && item.value)).toEqual([
+      { id: 1, items: [3] },
+      { id: "2" },
+      false,
+    ]);
+    expect(items.at(-1)).toMatchObject({ envelope: { data: { total: 2, items: [], x: { items: 4 } }, items: [5] } });
+  }
+  const none = (
+    await Array.fromAsync(itemsOf(inOrder([Buffer.from('{"data": [{"items": []}]}')]), [["data", "items"]]))
+  ).flat();
+  expect(none.map(({ kind }) => kind)).toEqual(["resource"]);
+});
+
+async function* inOrder(pieces: readonly Buffer[]): AsyncGenerator<Buffer> {
+  yield* pieces;
+}
