@@ -15,6 +15,11 @@ export const connectors: readonly BuiltInConnector[] = [
   },
   { name: "csv", title: "CSV files", load: async () => (await import("./csv/index.ts")).default },
   { name: "scim", title: "SCIM 2.0: a server", load: async () => (await import("./scim/index.ts")).default },
+  {
+    name: "sql",
+    title: "SQL: PostgreSQL, MySQL, MariaDB, SQLite",
+    load: async () => (await import("./sql/index.ts")).default,
+  },
 ];
 
 /** Reads a table that rules look values up in. */

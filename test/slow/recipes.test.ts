@@ -11,6 +11,8 @@ import type { ActiveDirectory } from "../support/ldap/active-directory.ts";
 import { ldifEntry } from "../support/ldap/ldif.ts";
 import { base, noOpenLdap, reader, startOpenLdap } from "../support/ldap/openldap.ts";
 import type { OpenLdap } from "../support/ldap/openldap.ts";
+import { startPostgres } from "../support/postgres.ts";
+import type { PostgresServer } from "../support/postgres.ts";
 import { rollcall } from "../support/rollcall/command.ts";
 import { startScim } from "../support/scim.ts";
 import type { ScimServer } from "../support/scim.ts";
@@ -26,6 +28,7 @@ let directory: ActiveDirectory;
 let openLdap: OpenLdap | undefined;
 let scim: ScimServer;
 let remote: TestService;
+let postgres: PostgresServer;
 
 beforeAll(async () => {
   const ada = adUser({ name: "Ada Lovelace", rid: 2_001, attributes: { mail: ["ada@example.com"] } });
@@ -47,16 +50,24 @@ beforeAll(async () => {
     { authorization: () => "Bearer token-of-the-recipe" },
   );
   remote = await startService();
+  postgres = await startPostgres();
 });
 
 afterAll(async () => {
-  await Promise.all([directory[Symbol.asyncDispose](), openLdap?.[Symbol.asyncDispose](), scim.close(), remote.stop()]);
+  await Promise.all([
+    directory[Symbol.asyncDispose](),
+    openLdap?.[Symbol.asyncDispose](),
+    scim.close(),
+    remote.stop(),
+    postgres.stop(),
+  ]);
 });
 
 const environment = {
   ROLLCALL_ADMIN_PASSWORD: "administrator-secret",
   AD_PASSWORD: adReader.password,
   LDAP_PASSWORD: reader.password,
+  HR_PASSWORD: "change-this-password",
   SCIM_TOKEN: "token-of-the-recipe",
   ANALYTICS_PASSWORD: administrator.password,
 };
@@ -97,9 +108,11 @@ describe.each(names)("%s", (name) => {
       .replaceAll("127.0.0.1:8442", "127.0.0.1:0")
       .replaceAll("ldaps://dc1.example.com", directory.url)
       .replaceAll("ldaps://ldap.example.com", openLdap?.ldapsUrl ?? "")
+      .replaceAll("hr.example.com:5432", `127.0.0.1:${postgres.port}`)
       .replaceAll("https://idp.example.com/scim/v2", scim.url)
       .replaceAll("https://analytics.example.com", remote.url);
     await writeFile(join(folder, "rollcall.yaml"), here);
+    if (text.includes("hr.example.com")) await fillDatabase(await readFile(join(folder, "account.sql"), "utf8"));
     const { syncs } = await loadConfiguration(join(folder, "rollcall.yaml"), { connectors, environment });
     for (const sync of Object.keys(syncs)) {
       const { code, stdout, stderr } = await rollcall(["plan", sync, "--json"], { cwd: folder, env: environment });
@@ -123,6 +136,22 @@ test("the configuration of the page Getting started is valid", async () => {
     syncs: { staff: { to: "analytics" } },
   });
 });
+
+/** What the recipe of a database reads. @param account the recipe's own statements */
+async function fillDatabase(account: string): Promise<void> {
+  await postgres.createDatabase("hr");
+  const client = await postgres.connect("hr");
+  await client.query(`
+    CREATE TABLE employees (number bigint, login text, full_name text, mail text, title text, leaves date);
+    CREATE TABLE teams (id int, name text, purpose text);
+    CREATE TABLE assignments (team int, employee bigint);
+    INSERT INTO employees VALUES (7, 'Ada', 'Ada Lovelace', 'ada@example.com', 'Countess', NULL),
+      (8, 'grace', 'Grace Hopper', 'grace@example.com', 'Admiral', '1986-08-14');
+    INSERT INTO teams VALUES (1, 'Engines', 'Those who build engines');
+    INSERT INTO assignments VALUES (1, 7);
+    ${account}`);
+  await client.end();
+}
 
 /** A folder with the files that a recipe shows: its blocks with a name. */
 async function folderOf(name: string): Promise<string> {

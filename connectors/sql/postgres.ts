@@ -1,0 +1,202 @@
+import type { Socket } from "node:net";
+import { Client, DatabaseError, types } from "pg";
+import type { ClientConfig, FieldDef, QueryArrayConfig } from "pg";
+import { destroyed, protectionOf, shortly, stopTime } from "./connection.ts";
+import { floatOf, numberOf, textOf, timestampOf, UnreadableText } from "./dialect.ts";
+import type { Cell, Dialect, Meaning, Place, Rows, Session } from "./dialect.ts";
+
+/** PostgreSQL, and what speaks its protocol and has its snapshots. */
+export const postgres: Dialect = {
+  name: "PostgreSQL",
+  session: (place) => new PostgresSession(place),
+  explain,
+};
+
+/** By PostgreSQL's codes (SQLSTATE). */
+const meanings: readonly (readonly [RegExp, Meaning["kind"]])[] = [
+  [/^(?:28|42501|3D000)/, "refused"],
+  [/^(?:08|53|58|57|55P03|40|25006|XX)/, "unavailable"],
+];
+
+function explain(error: unknown): Meaning | undefined {
+  if (error instanceof DatabaseError) {
+    const { code = "", message, hint } = error;
+    const kind = meanings.find(([pattern]) => pattern.test(code))?.[1] ?? "input";
+    if (code === "25006") return { kind: "input", message: `${message}: the query must only read` };
+    if (/row-level security/.test(message))
+      return {
+        kind: "incomplete",
+        message: `${message}: rows would be missing; give the account BYPASSRLS, or set rowSecurity: true if it is to see only these`,
+      };
+    return { kind, message: hint === undefined ? message : `${message}; ${hint}` };
+  }
+  const message = error instanceof Error ? error.message : "";
+  if (message === "The server does not support SSL connections")
+    return {
+      kind: "refused",
+      message: "the server does not encrypt: turn on its ssl, or write ?sslmode=disable if the network is trusted",
+    };
+  return /^Connection terminated|^timeout expired|^Client (?:has encountered|was closed)/.test(message)
+    ? { kind: "unavailable", message }
+    : undefined;
+}
+
+class PostgresSession implements Session {
+  readonly #config: ClientConfig;
+  readonly #client: Client;
+  readonly #place: Place;
+  #pid = 0;
+  /** Why the connection was lost between two statements. */
+  #lostBy: Error | undefined;
+
+  constructor(place: Place) {
+    const { server, options, tls } = place;
+    this.#place = place;
+    this.#config = {
+      host: server?.host,
+      port: server?.port,
+      database: server?.database,
+      user: server?.user,
+      password: server?.password,
+      application_name: "rollcall",
+      ssl: tls ?? false,
+      connectionTimeoutMillis: options.timeouts.connect,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+    };
+    this.#client = new Client(this.#config);
+    this.#client.on("error", (error) => {
+      this.#lostBy ??= error;
+    });
+  }
+
+  async begin(): Promise<void> {
+    const { options } = this.#place;
+    await this.#client.connect();
+    await this.#query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    const settings = {
+      statement_timeout: String(options.timeouts.statement),
+      row_security: options.rowSecurity ? "on" : "off",
+      TimeZone: "UTC",
+      DateStyle: "ISO",
+      IntervalStyle: "postgres",
+      bytea_output: "hex",
+      extra_float_digits: "1",
+      // All rows are fetched, not a tenth of them.
+      cursor_tuple_fraction: "1",
+    };
+    const set = Object.entries(settings).map(([name, value]) => `set_config('${name}', '${value}', true)`);
+    const [pid] = (await this.#query(`SELECT pg_backend_pid(), ${set.join(", ")}`)).rows[0] ?? [];
+    this.#pid = Number(pid);
+  }
+
+  async *rows(sql: string, size: number): AsyncGenerator<Rows> {
+    await this.#query(`DECLARE rollcall NO SCROLL CURSOR FOR ${sql}`);
+    let readers: readonly ((text: string) => Cell)[] | undefined;
+    for (;;) {
+      const { fields, rows } = await this.#query(`FETCH FORWARD ${size} FROM rollcall`);
+      readers ??= await this.#readersOf(fields);
+      yield page(fields, rows, readers);
+      if (rows.length < size) break;
+    }
+    await this.#query("CLOSE rollcall");
+  }
+
+  async describe(): Promise<readonly string[]> {
+    const [row = []] = (
+      await this.#query(
+        "SELECT current_setting('server_version'), current_user, pg_is_in_recovery(), (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user)",
+      )
+    ).rows;
+    const [version, user, isStandby, isAbove] = row;
+    const policies = this.#place.options.rowSecurity
+      ? "row-level security policies decide which rows are read"
+      : "a row-level security policy that may hide rows fails the read";
+    return [
+      `PostgreSQL ${version} at ${this.#place.server?.place}${isStandby === "t" ? ", a standby" : ""}, ${protectionOf(this.#stream)}`,
+      `as ${user}`,
+      isAbove === "t" ? "row-level security does not apply to this account" : policies,
+    ];
+  }
+
+  async stop(): Promise<void> {
+    await destroyed(this.#stream);
+    if (this.#pid === 0) return;
+    const other = new Client({ ...this.#config, connectionTimeoutMillis: stopTime });
+    other.on("error", () => undefined);
+    const told = async (): Promise<void> => {
+      await other.connect();
+      await other.query("SELECT pg_cancel_backend($1)", [this.#pid]);
+    };
+    await shortly(told());
+    await destroyed(streamOf(other));
+  }
+
+  async close(): Promise<void> {
+    await shortly(this.#client.end());
+    await destroyed(this.#stream);
+  }
+
+  get #stream(): Socket {
+    return streamOf(this.#client);
+  }
+
+  /** By the protocol that takes one statement, with values as PostgreSQL's texts. */
+  async #query(text: string): Promise<{ fields: FieldDef[]; rows: (string | null)[][] }> {
+    const query: QueryArrayConfig = { text, rowMode: "array", types: { getTypeParser: () => String } };
+    try {
+      return await this.#client.query<(string | null)[]>(Object.assign(query, { queryMode: "extended" }));
+    } catch (error) {
+      throw this.#lostBy ?? error;
+    }
+  }
+
+  /** The types that extensions and users make have no fixed numbers: arrays of them are found by their category. */
+  async #readersOf(fields: readonly FieldDef[]): Promise<readonly ((text: string) => Cell)[]> {
+    const oids = [...new Set(fields.map(({ dataTypeID }) => dataTypeID))];
+    const sql = `SELECT oid FROM pg_catalog.pg_type WHERE typcategory = 'A' AND oid IN (${oids.join(", ")})`;
+    const arrays = oids.length === 0 ? [] : (await this.#query(sql)).rows.map(([oid]) => Number(oid));
+    return fields.map(({ dataTypeID }) => (arrays.includes(dataTypeID) ? listOf : (readers[dataTypeID] ?? textOf)));
+  }
+}
+
+function page(
+  fields: readonly FieldDef[],
+  rows: (string | null)[][],
+  readers: readonly ((text: string) => Cell)[],
+): Rows {
+  return {
+    columns: fields.map(({ name }) => name),
+    rows: rows.map((row) => row.map((text, index) => (text === null ? null : (readers[index] ?? textOf)(text)))),
+  };
+}
+
+/** The driver's type does not have it. */
+function streamOf(client: Client): Socket {
+  return (client as unknown as { connection: { stream: Socket } }).connection.stream;
+}
+
+/** By the numbers of PostgreSQL's types; all others are texts as PostgreSQL writes them. */
+const readers: Readonly<Record<number, (text: string) => Cell>> = {
+  16: (text) => text === "t",
+  17: (text) => text.replace(/^\\x/, ""),
+  20: numberOf,
+  21: numberOf,
+  23: numberOf,
+  26: numberOf,
+  700: floatOf,
+  701: floatOf,
+  1042: (text) => textOf(text.trimEnd()),
+  1114: timestampOf,
+  1184: timestampOf,
+  1700: numberOf,
+};
+
+/** That of `text[]`. */
+const parseArray = (types.getTypeParser as (oid: number) => (text: string) => unknown[])(1009);
+
+function listOf(text: string): Cell {
+  const values = parseArray(text).filter((value) => value !== null && value !== "");
+  if (values.every((value) => typeof value === "string")) return values;
+  return new UnreadableText("is a list of lists", text);
+}
