@@ -4,7 +4,7 @@ import { SignJWT } from "jose";
 import { z } from "zod";
 import { InputError, messageOf } from "#errors.ts";
 import { formBody, jsonIn } from "#http/client.ts";
-import type { Authorization, Requester } from "./authorization.ts";
+import type { Authorization, Refusal, Requester } from "./authorization.ts";
 
 /** The same headers for every request. */
 export function fixedHeaders(
@@ -39,6 +39,8 @@ export interface Grant {
   readonly who: string;
   /** What is sent, made for every token anew. @throws {InputError} a key or a file cannot be used */
   form(): Promise<TokenForm>;
+  /** May have the request sent again at once: the refusal says what it must have (a nonce). */
+  readonly refused?: ((refusal: Refusal, sent: TokenForm) => "again" | undefined) | undefined;
   /** Never to appear in a message. */
   secrets(): readonly string[];
 }
@@ -307,10 +309,12 @@ export class TokenAuthorization implements Authorization {
   async #fetch(api: Requester): Promise<Token> {
     const { tokenUrl } = this.#grant;
     const title = `POST ${tokenUrl}`;
+    let sent: TokenForm = { fields: {} };
     const answer = await api.perform({
       title,
       request: async () => {
-        const { fields, headers } = await this.#grant.form();
+        sent = await this.#grant.form();
+        const { fields, headers } = sent;
         return {
           url: new URL(tokenUrl),
           method: "POST",
@@ -318,6 +322,7 @@ export class TokenAuthorization implements Authorization {
           body: formBody(fields),
         };
       },
+      refused: (refusal) => this.#grant.refused?.(refusal, sent),
       use: async (answer) => tokenAnswer.safeParse(await jsonIn(answer).catch(unlessBroken)),
     });
     const type = answer.data?.token_type;

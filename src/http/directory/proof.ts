@@ -7,12 +7,17 @@ import { IdDigest, Seen } from "./seen.ts";
 
 /** What proves that a list is complete, besides its end: "success and less" is the usual fault of these services. */
 export type Proof =
-  /** The service counts: it is asked before the first page and after the last. */
-  | { readonly by: "count"; readonly count: () => Promise<number> }
+  /** The service counts: it is asked before the first page and after the last. `name`: what counts, for messages. */
+  | { readonly by: "count"; readonly count: () => Promise<number>; readonly name?: string | undefined }
   /** Every page says how many there are, or the first one does. `name`: the field, for messages. */
   | { readonly by: "total"; readonly name: string }
-  /** Known from elsewhere: the members of a group that says how many it has. */
-  | { readonly by: "expected"; readonly count: number; readonly name: string }
+  /** Known from elsewhere: the members of a group that says how many it has. `again`: asks it once more, for a further pass. */
+  | {
+      readonly by: "expected";
+      readonly count: number;
+      readonly name: string;
+      readonly again?: (() => Promise<number>) | undefined;
+    }
   /** It is read again, for its ids alone. `url`: in another order, where the service can. */
   | { readonly by: "twoEqualReads"; readonly url?: URL | undefined }
   /** Only the end that the protocol defines: for services that cannot do better, and say so. */
@@ -25,6 +30,8 @@ export interface ProvenList<Item> extends PagedList<Item> {
   /** The id, which no other item of the list has. @throws {InputError} it has none */
   readonly idOf: (item: Item) => string;
   readonly proof: Proof;
+  /** What to do when it is not proven. */
+  readonly hint?: string | undefined;
   /** How often to read a list that does not add up. Default: 2. */
   readonly attempts?: number | undefined;
 }
@@ -92,7 +99,10 @@ function noting<Item>(items: readonly Item[], { seen }: Progress, idOf: (item: I
  */
 export function readList<Item>(api: DirectoryApi, list: ProvenList<Item>): AsyncGenerator<readonly Item[]> {
   const title = list.title ?? api.titleOf(list.url);
-  return untilProven(api, title, list.attempts ?? 2, (progress) => passOf(api, list, title, progress));
+  return untilProven(api, title, list.attempts ?? 2, async function* (progress) {
+    const problem = yield* passOf(api, list, title, progress);
+    return problem === undefined || list.hint === undefined ? problem : `${problem}; ${list.hint}`;
+  });
 }
 
 async function* passOf<Item>(api: DirectoryApi, list: ProvenList<Item>, title: string, progress: Progress): Pass<Item> {
@@ -126,14 +136,17 @@ async function* passOf<Item>(api: DirectoryApi, list: ProvenList<Item>, title: s
   if (proof.by === "count") {
     const after = await proof.count();
     return before === after
-      ? mismatch("the service counts", after, found)
-      : changed("the service's count", before ?? 0, after);
+      ? mismatch(`${proof.name ?? "the service"} counts`, after, found)
+      : changed(proof.name === undefined ? "the service's count" : `the count of ${proof.name}`, before ?? 0, after);
   }
   if (proof.by === "total") {
     if (total === undefined) throw noTotal(title, proof.name);
     return mismatch(`${proof.name} is`, total, found);
   }
-  if (proof.by === "expected") return mismatch(`${proof.name} is`, proof.count, found);
+  if (proof.by === "expected") {
+    const isFirst = progress.seen === progress.delivered;
+    return mismatch(`${proof.name} is`, isFirst ? proof.count : ((await proof.again?.()) ?? proof.count), found);
+  }
   if (found < received)
     return "a record came twice: two have one id, or another one is missing for it since the list changed while it was read";
   return proof.by === "end" ? undefined : secondRead(api, { ...list, url: proof.url ?? list.url }, ids);

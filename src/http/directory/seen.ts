@@ -89,6 +89,11 @@ export class IdDigest {
     this.#sum = BigInt.asUintN(128, this.#sum + ((digest.readBigUInt64LE(0) << 64n) | digest.readBigUInt64LE(8)));
   }
 
+  /** Equal texts for equal reads. */
+  toString(): string {
+    return `${this.#count}-${this.#sum.toString(16)}`;
+  }
+
   equals(other: IdDigest): boolean {
     return this.#count === other.#count && this.#sum === other.#sum;
   }

@@ -231,6 +231,18 @@ describe("a list", () => {
     );
   });
 
+  test("that another list counts asks for the count anew before it fails, and says what to do", async () => {
+    const { url } = await listServer(30);
+    const { api, warnings } = apiOf(url);
+    const proof = { by: "expected", count: 29, name: "usersCount", again: async () => 30 } as const;
+    expect(await idsOf(api, listAt(api, url, { proof }))).toEqual(all(30));
+    expect(warnings).toEqual([
+      expect.stringMatching(/usersCount is 29, and there are 30; reading it again \(2 of 2\)/),
+    ]);
+    const reading = idsOf(api, listAt(api, url, { proof: { ...proof, again: undefined }, hint: "grant more" }));
+    await expect(reading).rejects.toThrow(/usersCount is 29, and there are 30; grant more \(read 2 times\)/);
+  });
+
   test("leads to no other server, which would get the token", async () => {
     const elsewhere = await serve((_, response) => json(response, { items: [] }));
     const { url } = await listServer(30, (answer) => ({
