@@ -2,6 +2,7 @@ import { copyFile, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/pro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { exportJWK, exportPKCS8, generateKeyPair } from "jose";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { loadConfiguration } from "#config/load.ts";
 import { connectors } from "#connectors/index.ts";
@@ -14,8 +15,11 @@ import type { OpenLdap } from "../support/ldap/openldap.ts";
 import { startPostgres } from "../support/postgres.ts";
 import type { PostgresServer } from "../support/postgres.ts";
 import { rollcall } from "../support/rollcall/command.ts";
+import { OktaServer } from "../support/okta-directory.ts";
 import { startScim } from "../support/scim.ts";
 import type { ScimServer } from "../support/scim.ts";
+import { largeCompany } from "../contract/source/company.ts";
+import { oktaDirectoryOf } from "../contract/source/okta-medium.ts";
 import { administrator, startService } from "../support/rollcall/service.ts";
 import type { TestService } from "../support/rollcall/service.ts";
 
@@ -27,6 +31,8 @@ const withoutOpenLdap = await noOpenLdap();
 let directory: ActiveDirectory;
 let openLdap: OpenLdap | undefined;
 let scim: ScimServer;
+let oktaServer: OktaServer;
+let oktaKey: string;
 let remote: TestService;
 let postgres: PostgresServer;
 
@@ -49,6 +55,11 @@ beforeAll(async () => {
     },
     { authorization: () => "Bearer token-of-the-recipe" },
   );
+  const keys = await generateKeyPair("RS256", { extractable: true });
+  oktaKey = await exportPKCS8(keys.privateKey);
+  const key = await exportJWK(keys.publicKey);
+  const app = { clientId: "0oa1b2c3d4e5f6g7h8i9", key, scopes: ["okta.users.read", "okta.groups.read"], dpop: true };
+  oktaServer = await OktaServer.start(oktaDirectoryOf(largeCompany(10)), { app });
   remote = await startService();
   postgres = await startPostgres();
 });
@@ -58,6 +69,7 @@ afterAll(async () => {
     directory[Symbol.asyncDispose](),
     openLdap?.[Symbol.asyncDispose](),
     scim.close(),
+    oktaServer.close(),
     remote.stop(),
     postgres.stop(),
   ]);
@@ -103,6 +115,7 @@ describe.each(names)("%s", (name) => {
     const folder = await folderOf(name);
     const text = await readFile(join(folder, "rollcall.yaml"), "utf8");
     skip(openLdap === undefined && text.includes("ldap.example.com"), withoutOpenLdap);
+    await writeFile(join(folder, "okta-key.pem"), oktaKey);
     if (openLdap !== undefined) await copyFile(openLdap.caFile, join(folder, "company-ca.pem"));
     const here = text
       .replaceAll("127.0.0.1:8442", "127.0.0.1:0")
@@ -110,6 +123,7 @@ describe.each(names)("%s", (name) => {
       .replaceAll("ldaps://ldap.example.com", openLdap?.ldapsUrl ?? "")
       .replaceAll("hr.example.com:5432", `127.0.0.1:${postgres.port}`)
       .replaceAll("https://idp.example.com/scim/v2", scim.url)
+      .replaceAll("https://acme.okta.com", oktaServer.url)
       .replaceAll("https://analytics.example.com", remote.url);
     await writeFile(join(folder, "rollcall.yaml"), here);
     if (text.includes("hr.example.com")) await fillDatabase(await readFile(join(folder, "account.sql"), "utf8"));

@@ -64,7 +64,7 @@ export interface OktaFaults {
   /** `expand=stats` is ignored. */
   noStats?: boolean | undefined;
   /** Called before every page: the directory changes. */
-  churn?: ((path: string) => void) | undefined;
+  churn?: ((url: URL) => void) | undefined;
   /** The token is not accepted any more. */
   revoked?: boolean | undefined;
 }
@@ -116,6 +116,11 @@ export class OktaServer {
   /** Connections that are open now. */
   get open(): ReadonlySet<Socket> {
     return this.#open;
+  }
+
+  /** No token that was issued is accepted any more. */
+  forgetTokens(): void {
+    this.#tokens.clear();
   }
 
   async close(): Promise<void> {
@@ -223,7 +228,7 @@ export class OktaServer {
       throw new Refusal(403, errorBody("E0000006", summary), { "www-authenticate": challenge });
     }
     this.#fail(path, query);
-    this.faults.churn?.(path);
+    this.faults.churn?.(url);
     if (kind === "users" && id === undefined) this.#users(url, response);
     else if (kind === "users" && list === undefined)
       send(response, 200, this.#shown(this.#user(decodeURIComponent(id ?? "")).user, ""));

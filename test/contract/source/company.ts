@@ -65,6 +65,11 @@ export const company: Company = {
   ],
 };
 
+/** The company where groups hold users alone. */
+export function flat({ users, groups }: Company): Company {
+  return { users, groups: groups.map((group) => ({ ...group, groups: [] })) };
+}
+
 /** A company of any size, in which everybody is in two groups. */
 export function largeCompany(users: number): Company {
   const groups = Math.max(2, Math.ceil(users / 100));

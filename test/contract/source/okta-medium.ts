@@ -1,5 +1,18 @@
-import type { OktaDirectory, OktaGroup, OktaUser } from "../../support/okta-directory.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  type OktaDirectory,
+  type OktaGroup,
+  type OktaOptions,
+  OktaServer,
+  type OktaUser,
+} from "../../support/okta-directory.ts";
 import type { Company } from "./company.ts";
+import type { Medium, Provision } from "./suite.ts";
+
+/** A company at Okta. */
+export interface OktaProvision extends Provision {
+  readonly server: OktaServer;
+}
 
 /** In every user, to be sure that no error shows what a directory holds. */
 const secretQuestion = "hunter2-is-secret";
@@ -10,10 +23,7 @@ function idOf(number: string): string {
   return `00u${number.padStart(17, "0")}`;
 }
 
-/**
- * A company as Okta has it: groups in groups are not, so who is in the inner one is in the outer one, too. Two people who
- * left are still in Everyone, and in the groups that they were in.
- */
+/** A company as Okta has it, where groups hold users alone. Two people who left are still in Everyone and in their groups. */
 export function oktaDirectoryOf({
   users,
   groups,
@@ -49,5 +59,57 @@ export function oktaDirectoryOf({
         group(number, "OKTA_GROUP", name, members.get(name) ?? [], description),
       ),
     ],
+  };
+}
+
+const token = "00a-token-that-nobody-may-see";
+
+/** @param options beside the url and the token, or instead of it */
+export function oktaMedium(
+  name: string,
+  {
+    server: serverOptions = { token },
+    options = { token },
+    ...medium
+  }: { readonly server?: OktaOptions; readonly options?: object } & Pick<
+    Medium<OktaProvision>,
+    "faults" | "large" | "describes" | "many"
+  >,
+): Medium<OktaProvision> {
+  return {
+    name,
+    module: new URL("../../../connectors/okta/index.ts", import.meta.url).href,
+    attributes: { login: "login", displayName: "displayName", mail: "email", name: "name", description: "description" },
+    nests: false,
+    versions: true,
+    many: 1_500,
+    ...medium,
+    async provision(company) {
+      const directory = oktaDirectoryOf(company);
+      const server = await OktaServer.start(directory, serverOptions);
+      return {
+        options: { url: server.url, ...options },
+        folder: "/",
+        secrets: [token, secretQuestion],
+        server,
+        rename: async (number, login) => {
+          directory.users = directory.users.map((user) =>
+            user.id === idOf(number)
+              ? {
+                  ...user,
+                  lastUpdated: "2026-11-02T08:00:00.000Z",
+                  profile: { ...user.profile, login, displayName: login },
+                }
+              : user,
+          );
+        },
+        // The server learns a moment later what was closed.
+        held: async () => {
+          for (let moment = 0; moment < 100 && server.open.size > 0; moment++) await sleep(20);
+          return server.open.size;
+        },
+        dispose: () => server.close(),
+      };
+    },
   };
 }

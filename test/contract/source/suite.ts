@@ -4,7 +4,7 @@ import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import type { Connector, Entry, Source, SourceRecord } from "#connector.ts";
 import { messageOf, RollcallError } from "#errors.ts";
 import { spawnProgram } from "../../support/process.ts";
-import { type Company, company, largeCompany } from "./company.ts";
+import { type Company, company as nested, flat, largeCompany } from "./company.ts";
 import type { Counts, Reading } from "./reader.ts";
 import { type AttributeNames, type View, viewOfCompany, viewOfRecords } from "./view.ts";
 
@@ -26,6 +26,8 @@ export interface Medium<P extends Provision = Provision> {
   readonly describes?: readonly RegExp[];
   /** Whether the source tells its version. */
   readonly versions?: boolean;
+  /** Whether groups can be in groups. Default: true. */
+  readonly nests?: boolean;
   /** How many users are several batches, and more than arrives at once. Default: 5,000. */
   readonly many?: number;
   /** A size that cannot be held within a heap of so many MiB; left out where another form of the medium is read by the same code. */
@@ -62,6 +64,7 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
     onTestFinished(() => provision.dispose());
     return provision;
   };
+  const company = medium.nests === false ? flat(nested) : nested;
   const many = largeCompany(medium.many ?? 5_000);
   /** What the tests use that only read: each company is provided once for all of them. */
   const shared = new Map<Company, Promise<P>>();
