@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { common, help, withLimit, limitOf, parseCauses, repeated, listOfWords } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { aspects, openStored } from "#plan/stored.ts";
+import { openStored } from "#plan/stored.ts";
 import { planFormats } from "#plan/render/shared.ts";
 import type { Action, Plan } from "#plan/change.ts";
 import { randomUUID } from "node:crypto";
@@ -34,7 +34,7 @@ export function declare(command: Command, runner: Runner): void {
     .option("--name <pattern>", "only this name; * stands for any characters; may be repeated", repeated)
     .option("--source <source>", "only users and groups of this source; may be repeated", repeated)
     .option("--cause <causes>", "only what these causes explain, like c1", parseCauses)
-    .option("--attribute <names>", "only changes to these: displayName, description, mail, groups", parseAspects)
+    .option("--attribute <names>", "only changes to these attributes, like displayName, or to groups", parseAspects)
     .option("--quarantined", "list quarantined records instead of changes, as CSV, or as JSON with --json")
     .addOption(new Option("--format <format>", "the output format (default: text)").choices(planFormats))
     .option("-o, --output <file>", "write to this file, and replace it if it exists");
@@ -53,7 +53,9 @@ export function declare(command: Command, runner: Runner): void {
 }
 
 /** `mail,groups` */
-export const parseAspects = listOfWords(aspects);
+export function parseAspects(value: string, before: readonly string[] = []): string[] {
+  return [...before, ...value.split(",").map((each) => each.trim())];
+}
 
 /** `create,delete`, and `creates,deletes` as well. */
 function parseActions(value: string, before: readonly Action[] = []): Action[] {

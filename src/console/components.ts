@@ -1,4 +1,5 @@
-import type { Counts, KindCounts } from "#plan/change.ts";
+import { textsOf } from "#plan/change.ts";
+import type { AttributeChange, Counts, KindCounts } from "#plan/change.ts";
 import { expectationOf } from "#plan/limits.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { capitalized, limitName, losingWords, verdictOf } from "#plan/render/shared.ts";
@@ -379,7 +380,8 @@ export function timeline(steps: readonly Step[]): Html {
 }
 
 /** A value before → after; `undefined`: it is not there. Of whom a plan creates or deletes, a value alone. */
-export function diff(from: string | undefined, to: string | undefined, isUpdate: boolean): Html {
+export function diff(change: AttributeChange, isUpdate: boolean): Html {
+  const { from, to } = textsOf(change);
   if (!isUpdate) return name(to ?? from ?? "");
   const unset = html`<span class="quiet">unset</span>`;
   const before = from === undefined ? unset : html`<del>${name(from)}</del>`;

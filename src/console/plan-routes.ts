@@ -265,7 +265,7 @@ async function pageOf(found: Excerpts, whole: Counts, from: number): Promise<Non
     Object.assign(section, { changes: changes[nth] ?? [], offset: windows[nth]?.offset ?? 0, pageSize }),
   );
   const count = found.parts.reduce((sum, part) => sum + part.count, 0);
-  return { count, sections, sources: await found.sources() };
+  return { count, sections, sources: await found.sources(), aspects: await found.aspects() };
 }
 
 function reasonOf(form: URLSearchParams): string | undefined {

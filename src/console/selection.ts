@@ -62,7 +62,7 @@ export function toFilter({ kind, action, attribute, source, cause, name, group }
   return {
     kind: kind as Filter["kind"],
     actions: action.length === 0 ? undefined : (action as Filter["actions"]),
-    aspects: attribute.length === 0 ? undefined : (attribute as Filter["aspects"]),
+    aspects: attribute.length === 0 ? undefined : attribute,
     sources: source.length === 0 ? undefined : source,
     causes: cause.length === 0 ? undefined : cause,
     names: name === undefined ? undefined : [name.includes("*") ? name : `*${name}*`],

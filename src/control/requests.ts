@@ -3,7 +3,6 @@ import { stateNames } from "#state/record.ts";
 import { z } from "zod";
 import { someDigest } from "#plan/change.ts";
 import { isExpectation, overridable } from "#plan/limits.ts";
-import { aspects } from "#plan/stored.ts";
 import { InputError } from "#errors.ts";
 
 const digest = z
@@ -127,7 +126,8 @@ export const changesQuery = z.strictObject({
   cause: several(z.string()).exactOptional(),
   /** Groups, or whose memberships in them change. */
   group: several(z.string()).exactOptional(),
-  attribute: several(z.enum(aspects, { error: `expected one of ${aspects.join(", ")}` })).exactOptional(),
+  /** Attributes that change, or `groups`. */
+  attribute: several(z.string()).exactOptional(),
 });
 
 /** @throws {InputError} with a problem per wrong field */

@@ -1,5 +1,7 @@
 import { literal, onlyIf } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { columnOf, textOf } from "#principals/attributes.ts";
+import type { Attribute, Attributes } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
 import { groupAttributes as functionAttributes, scopeKeys } from "#principals/scope.ts";
 import { ownSource, ruleSource } from "#principals/tables.ts";
@@ -59,6 +61,7 @@ export interface Cause {
 }
 
 export interface CauseOptions {
+  readonly attributes: Attributes;
   /** What each rule reads, by kind: undefined for any attribute. */
   readonly reads: Readonly<Record<"users" | "groups", ReadonlyMap<string, readonly string[] | undefined>>>;
   /** False: no run was applied yet. */
@@ -86,7 +89,7 @@ const most = 30;
 export async function findCauses(connection: Connection, options: CauseOptions): Promise<Cause[]> {
   const [found] = await connection.rows<{ moves: number }>(`
     CREATE OR REPLACE TEMP TABLE explained AS
-    WITH ${items}${
+    WITH ${items(options.attributes)}${
       options.hasBaseline
         ? explanation(options)
         : `
@@ -132,22 +135,25 @@ function wholeOf({ was, became, whole_was, whole_became, differ }: CauseRow): Pi
 const isMove = "cause IN ('new', 'gone') AND aspect = 'existence'";
 
 /**
- * SQL of `item (action, kind, name, aspect, grp, was, wanted)`, for a WITH: a row for the creation or deletion of a principal
+ * SQL of `item (action, kind, name, aspect, grp, was, wanted)`, for a WITH, with values as texts: a row for the creation or deletion of a principal
  * (`existence`), for each attribute that is changed, and for each membership (`joined`, `left`).
  */
-const items = `
+function items({ all }: Attributes): string {
+  return `
     side AS (FROM change_pair),
     item AS (
       SELECT action, kind, name, 'existence' AS aspect, NULL::VARCHAR AS grp, NULL::VARCHAR AS was, NULL::VARCHAR AS wanted
       FROM side WHERE action <> 'update'
-      ${attributeItems("displayName", "display_name")} ${attributeItems("description", "description")} ${attributeItems("mail", "mail")}
+      ${all.map(attributeItems).join("")}
       ${membershipItems("joined", "after", "before")} ${membershipItems("left", "before", "after")})`;
+}
 
 /** SQL of the rows of `item` for one attribute. */
-function attributeItems(aspect: string, column: string): string {
+function attributeItems(attribute: Attribute): string {
+  const column = columnOf(attribute);
   return `
     UNION ALL
-    SELECT action, kind, name, '${aspect}', NULL, before.${column}, after.${column} FROM side
+    SELECT action, kind, name, ${literal(attribute.name)}, NULL, ${textOf(attribute, "before.")}, ${textOf(attribute, "after.")} FROM side
     WHERE action = 'update' AND before.${column} IS DISTINCT FROM after.${column}`;
 }
 
@@ -160,16 +166,13 @@ function membershipItems(aspect: "joined" | "left", of: string, without: string)
       FROM side WHERE action = 'update' AND before.group_names <> after.group_names)`;
 }
 
-/** The rules that decide about each aspect of a principal. */
-const rulesOf = {
-  displayName: ["displayName"],
-  description: ["description"],
-  mail: ["mail"],
+/** The rules that decide about each aspect of a principal, besides those for its attributes. */
+const rulesOf: Readonly<Record<string, readonly string[]>> = {
   joined: ["groups"],
   left: ["groups"],
   scope: ["include", "exclude", "join", "onlyMembersOf", "notMembersOf", "onlyBelow", "notBelow"],
   name: ["name", "join"],
-} as const;
+};
 
 /** What the groups of an entry are called beside its attributes, in `record`: their value is a list of names. */
 const groupAttributes: ReadonlySet<string> = new Set<string>([...Object.values(functionAttributes), ...scopeKeys]);
@@ -178,7 +181,8 @@ const groupAttributes: ReadonlySet<string> = new Set<string>([...Object.values(f
  * SQL of `(kind, aspect, attribute, pointer)`: what decides about each aspect, and its JSON pointer. A NULL attribute stands
  * for any. A list of groups that was changed itself says nothing about the groups of people, and neither do their new names.
  */
-function relevance({ reads, changedKeys }: CauseOptions): string {
+function relevance({ reads, changedKeys, attributes }: CauseOptions): string {
+  const deciding = { ...Object.fromEntries(attributes.all.map(({ name }) => [name, [name]])), ...rulesOf };
   const isKey = (...keys: readonly string[]): boolean =>
     changedKeys.some((changed) => keys.some((key) => changed.endsWith(`.${key}`)));
   const areRenamed = isKey("groups", "groups.name");
@@ -186,7 +190,7 @@ function relevance({ reads, changedKeys }: CauseOptions): string {
     !groupAttributes.has(name) ||
     !(areRenamed || (scopeKeys.has(name) && isKey(name)) || (name.startsWith("users.") && isKey("users.nested")));
   const rows = (["user", "group"] as const).flatMap((kind) =>
-    Object.entries(rulesOf).flatMap(([aspect, rules]) =>
+    Object.entries(deciding).flatMap(([aspect, rules]) =>
       rules.flatMap((rule) => {
         const of = reads[`${kind}s`];
         if (!of.has(rule)) return [];
@@ -194,7 +198,7 @@ function relevance({ reads, changedKeys }: CauseOptions): string {
           .get(rule)
           ?.filter(isComparable)
           .map((name) => `${literal(name)}, ${literal(pointerTo(name))}`) ?? ["NULL, NULL"];
-        return names.map((name) => `('${kind}', '${aspect}', ${name})`);
+        return names.map((name) => `('${kind}', ${literal(aspect)}, ${name})`);
       }),
     ),
   );
@@ -286,7 +290,7 @@ const concerned = `concerned AS (
       FROM concerned GROUP BY kind, name)`;
 
 /** SQL of the rows of `item` with a `guess`: their cause, as far as principals and their records tell. */
-function judged({ changedKeys, hasGrace }: CauseOptions): string {
+function judged({ changedKeys, hasGrace, attributes }: CauseOptions): string {
   const hasChanged = changedKeys.length > 0;
   const listsChanged = haveChanged(changedKeys, ["defaultGroups", "staticGroups", "groupsFromRules", "keepManual"]);
   return `judged AS (
@@ -323,7 +327,7 @@ function judged({ changedKeys, hasGrace }: CauseOptions): string {
             WHEN ${listsChanged} AND s.was_it THEN 'configuration'
             ELSE 'membership' END
           WHEN t.name IS NOT NULL AND i.wanted IS NOT DISTINCT FROM
-            CASE i.aspect WHEN 'displayName' THEN t.display_name WHEN 'description' THEN t.description ELSE t.mail END THEN 'drift'
+            CASE i.aspect ${attributes.all.map((each) => `WHEN ${literal(each.name)} THEN ${textOf(each, "t.")}`).join(" ")} END THEN 'drift'
           WHEN s.was_left THEN 'left out'
           WHEN t.name IS NULL AND s.is_new THEN 'new'
           WHEN t.name IS NULL AND s.was_out THEN 'into scope'

@@ -1,19 +1,20 @@
 import deepDiff from "deep-diff";
-import type { Kind, Principal } from "#principals/principal.ts";
+import { formatValue } from "#principals/attributes.ts";
+import type { Kind, Principal, PrincipalValue } from "#principals/principal.ts";
 
 /** The action on a principal. */
 export type Action = "create" | "update" | "delete";
 
 /** One attribute that differs. No `from`: it was unset, or the principal is created. No `to`: it is cleared or deleted. */
 export interface AttributeChange {
-  readonly attribute: "displayName" | "description" | "mail";
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
+  readonly attribute: string;
+  readonly from?: PrincipalValue | undefined;
+  readonly to?: PrincipalValue | undefined;
 }
 
 /**
  * What happens to one principal. A creation lists its attributes with `to` only and all its groups as added;
- * a deletion the reverse. Attributes come in the order of `AttributeChange`, groups sorted by code point.
+ * a deletion the reverse. Attributes come in the order of the principals', groups sorted by code point.
  */
 export interface Change {
   readonly action: Action;
@@ -76,7 +77,19 @@ export function changes(counts: Counts): number {
   return [counts.users, counts.groups].reduce((sum, kind) => sum + kind.create + kind.update + kind.delete, 0);
 }
 
-const attributes = ["displayName", "description", "mail"] as const satisfies readonly AttributeChange["attribute"][];
+/** The values of a change as texts; undefined where there is none. */
+export function textsOf({ from, to }: AttributeChange): {
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+} {
+  return {
+    from: from === undefined ? undefined : formatValue(from),
+    to: to === undefined ? undefined : formatValue(to),
+  };
+}
+
+/** What is no attribute of a principal. */
+const identity: ReadonlySet<string> = new Set(["kind", "name", "groupNames"]);
 
 /**
  * The change from `before` to `after`, the two sides of one principal. A creation has no `before`, a deletion no `after`.
@@ -86,33 +99,29 @@ export function changeOf(action: Action, before: Principal | undefined, after: P
   if (principal === undefined) throw new TypeError("a change needs a side that exists");
   const differences = deepDiff(comparable(before), comparable(after)) ?? [];
   const groups = differences.filter(({ path }) => path?.[0] === "groups");
+  const changed = new Set(differences.map(({ path }) => path?.[0]));
+  const attributes = Object.keys({ ...before, ...after }).filter((key) => !identity.has(key) && changed.has(`=${key}`));
   return {
     action,
     kind: principal.kind,
     name: principal.name,
-    attributes: attributes.flatMap((attribute) => {
-      const difference = differences.find(({ path }) => path?.[0] === attribute);
-      if (difference === undefined) return [];
-      return [{ attribute, from: before?.[attribute], to: after?.[attribute] }];
-    }),
+    attributes: attributes.map((attribute) => ({ attribute, from: before?.[attribute], to: after?.[attribute] })),
     groupsAdded: groups.filter(({ kind }) => kind === "N").map(groupOf),
     groupsRemoved: groups.filter(({ kind }) => kind === "D").map(groupOf),
   };
 }
 
 /**
- * A principal as deep-diff compares it. Unset attributes have no key, since deep-diff takes `undefined` for a value. The
- * groups are keys of an object, with a mark in front: deep-diff skips an empty key, and JavaScript moves keys that look
+ * A principal as deep-diff compares it. Unset attributes have no key, since deep-diff takes `undefined` for a value. Groups and
+ * attributes are keys of an object, with a mark in front: deep-diff skips an empty key, and JavaScript moves keys that look
  * like numbers to the front. An object without a prototype is a dictionary, not a new shape for each set of names.
  */
 function comparable(principal: Principal | undefined): object {
   const groups = Object.create(null) as Record<string, true>;
   for (const name of principal?.groupNames ?? []) groups[`=${name}`] = true;
   const result: Record<string, unknown> = { groups };
-  for (const attribute of attributes) {
-    const value = principal?.[attribute];
-    if (value !== undefined) result[attribute] = value;
-  }
+  for (const [key, value] of Object.entries(principal ?? {}))
+    if (value !== undefined && !identity.has(key)) result[`=${key}`] = value;
   return result;
 }
 

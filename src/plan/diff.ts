@@ -1,18 +1,17 @@
 import type { Connection } from "#duckdb/database.ts";
-import type { Kind, Principal } from "#principals/principal.ts";
-import { comparedColumns } from "#principals/tables.ts";
+import type { Kind, Principal, PrincipalValue } from "#principals/principal.ts";
+import { attributeOfColumn } from "#principals/attributes.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import { changeOf } from "./change.ts";
 import { tables } from "./tables.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
 
-/** A principal as the database returns it: `principalColumns` without the kind. */
+/** A principal as the database returns it, by column. */
 export interface PrincipalRow {
   readonly name: string;
-  readonly display_name: string;
-  readonly description: string | null;
-  readonly mail: string | null;
   readonly group_names: readonly string[];
+  readonly [column: string]: PrincipalValue | null;
 }
 
 /** A row of `change_sides`: an absent side is null. */
@@ -29,11 +28,13 @@ export interface ChangeRow {
  * Plans the difference between `actual` and `desired`: makes `changes` and `change_sides`. The plan reads the workbench for
  * as long as it is used.
  */
-export async function createPlan(connection: Connection): Promise<Plan> {
+export async function createPlan(connection: Connection, attributes: Attributes): Promise<Plan> {
+  const side = (alias: string): string =>
+    `struct_pack(${['"name"', ...attributes.compared].map((column) => `${column} := ${alias}.${column}`).join(", ")})`;
   const [found] = await connection.rows<Memberships & { digest: string; counts: readonly CountRow[] }>(`
     CREATE OR REPLACE TEMP TABLE change_pair AS
-    SELECT ${changeColumns}, CASE WHEN a.name IS NOT NULL THEN ${sideOf("a")} END AS before, CASE WHEN d.name IS NOT NULL THEN ${sideOf("d")} END AS after
-    FROM ${differing("actual", "desired")};
+    SELECT ${changeColumns}, CASE WHEN a.name IS NOT NULL THEN ${side("a")} END AS before, CASE WHEN d.name IS NOT NULL THEN ${side("d")} END AS after
+    FROM ${differing("actual", "desired", attributes)};
     CREATE OR REPLACE TEMP TABLE changes AS SELECT action, kind, name FROM change_pair;
     CREATE TEMP TABLE IF NOT EXISTS change_cause (${tables.change_cause});
     CREATE TEMP TABLE IF NOT EXISTS adoptable (${tables.adoptable});
@@ -104,16 +105,11 @@ export function changeOfRow({ action, kind, before, after, causes }: ChangeRow):
   return causes === null ? change : { ...change, causes };
 }
 
-/** The principal of a row. */
-export function principalOf(kind: Kind, row: PrincipalRow): Principal {
-  return {
-    kind,
-    name: row.name,
-    displayName: row.display_name,
-    description: row.description ?? undefined,
-    mail: row.mail ?? undefined,
-    groupNames: row.group_names,
-  };
+/** The principal of a row. Its attributes come in the order of the columns, unset ones as undefined. */
+export function principalOf(kind: Kind, { name, group_names: groupNames, ...columns }: PrincipalRow): Principal {
+  const attributes: Record<string, PrincipalValue | undefined> = {};
+  for (const [column, value] of Object.entries(columns)) attributes[attributeOfColumn(column)] = value ?? undefined;
+  return { kind, name, ...attributes, groupNames };
 }
 
 interface Memberships {
@@ -150,6 +146,7 @@ export async function countMemberships(
 /** Compares two relations as sets of principals: the one diff of the daemon and of the service. */
 export async function createChanges(
   connection: Connection,
+  attributes: Attributes,
   {
     actual,
     desired,
@@ -157,7 +154,7 @@ export async function createChanges(
   }: { readonly actual: PrincipalTable; readonly desired: PrincipalTable; readonly into: ChangeTable },
 ): Promise<void> {
   await connection.run(
-    `CREATE OR REPLACE TEMP TABLE ${into} AS SELECT ${changeColumns} FROM ${differing(actual, desired)}`,
+    `CREATE OR REPLACE TEMP TABLE ${into} AS SELECT ${changeColumns} FROM ${differing(actual, desired, attributes)}`,
   );
 }
 
@@ -166,14 +163,9 @@ const changeColumns = `
   CASE WHEN a.name IS NULL THEN 'create' WHEN d.name IS NULL THEN 'delete' ELSE 'update' END AS action,
   coalesce(d.kind, a.kind) AS kind, coalesce(d.name, a.name) AS name`;
 
-/** SQL of a principal as one side of a change. */
-function sideOf(alias: string): string {
-  return `struct_pack(${["name", ...comparedColumns].map((column) => `${column} := ${alias}.${column}`).join(", ")})`;
-}
-
 /** SQL of the principals that differ between two relations: `a` is how they are in the one, `d` in the other; NULL where there is none. */
-function differing(actual: PrincipalTable, desired: PrincipalTable): string {
-  const differs = comparedColumns.map((column) => `a.${column} IS DISTINCT FROM d.${column}`).join(" OR ");
+function differing(actual: PrincipalTable, desired: PrincipalTable, { compared }: Attributes): string {
+  const differs = compared.map((column) => `a.${column} IS DISTINCT FROM d.${column}`).join(" OR ");
   return `${actual} a FULL JOIN ${desired} d ON a.kind = d.kind AND a.name = d.name
     WHERE a.name IS NULL OR d.name IS NULL OR ${differs}`;
 }

@@ -1,5 +1,7 @@
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
+import { columnOf } from "#principals/attributes.ts";
+import type { Attribute, Attributes } from "#principals/attributes.ts";
 import { driftPattern } from "./limit-options.ts";
 import type { DriftRules } from "./limits.ts";
 import { matches } from "./patterns.ts";
@@ -15,16 +17,20 @@ export interface DriftLeft {
  * Takes drift that stays out of `desired`: makes `drift_left` of `drift_item`, and `drift_wanted`, the principals as the
  * sources want them. Runs after `findCauses`; plan again afterwards.
  */
-export async function leaveDrift(connection: Connection, { policy, ignore }: DriftRules): Promise<DriftLeft> {
+export async function leaveDrift(
+  connection: Connection,
+  attributes: Attributes,
+  { policy, ignore }: DriftRules,
+): Promise<DriftLeft> {
   const isIgnored = ignore.length === 0 ? "false" : `(${ignore.map(matching).join(" OR ")})`;
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE drift_left AS
     SELECT *, ${isIgnored} AS is_ignored FROM drift_item WHERE ${policy === "leave" ? "true" : isIgnored};
     CREATE OR REPLACE TEMP TABLE drift_wanted AS
-    SELECT kind, name, display_name, description, mail, group_names FROM desired SEMI JOIN drift_left USING (kind, name);
+    FROM desired SEMI JOIN drift_left USING (kind, name);
     ${uncreate("(kind, name) IN (SELECT (kind, name) FROM drift_left WHERE action = 'create')")};
     ${restore("(kind, name) IN (SELECT (kind, name) FROM drift_left WHERE action = 'delete')")};
-    ${attribute("displayName", "display_name")}; ${attribute("description", "description")}; ${attribute("mail", "mail")};
+    ${attributes.all.map((each) => `${leave(each)};`).join("")}
     UPDATE desired SET group_names = list_filter(desired.group_names, lambda g: NOT list_contains(l.names, g))
     FROM (SELECT kind, name, list(grp) AS names FROM drift_left WHERE aspect = 'joined' GROUP BY kind, name) l
     WHERE l.kind = desired.kind AND l.name = desired.name;
@@ -40,9 +46,11 @@ export async function leaveDrift(connection: Connection, { policy, ignore }: Dri
   return { left: Number(row?.remaining ?? 0), ignored: Number(row?.ignored ?? 0) };
 }
 
-function attribute(aspect: string, column: string): string {
+/** SQL: the attribute becomes what the target has, where somebody changed it. */
+function leave(attribute: Attribute): string {
+  const column = columnOf(attribute);
   return `
-    UPDATE desired SET ${column} = a.${column} FROM actual a SEMI JOIN (FROM drift_left WHERE aspect = '${aspect}') USING (kind, name)
+    UPDATE desired SET ${column} = a.${column} FROM actual a SEMI JOIN (FROM drift_left WHERE aspect = ${literal(attribute.name)}) USING (kind, name)
     WHERE a.kind = desired.kind AND a.name = desired.name`;
 }
 

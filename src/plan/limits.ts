@@ -1,3 +1,5 @@
+import { columnOf } from "#principals/attributes.ts";
+import type { Attribute, Attributes } from "#principals/attributes.ts";
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Action } from "./change.ts";
@@ -187,17 +189,25 @@ interface KindRow extends Record<Action, number> {
   readonly emptied: number;
 }
 
+/** The limit `blanked` counts attributes that principals may lack. */
+export function mayBeBlank({ required }: Attribute): boolean {
+  return required !== true;
+}
+
 /**
  * Measures the plan: users and groups separately; memberships and attributes of those that stay. The base is what the
  * sync manages in the target, that is everything except what is protected or unmanaged. Makes `group_loss`. Runs after
  * `createPlan`.
  */
-export async function measure(connection: Connection, limits: Limits): Promise<Measured> {
+export async function measure(connection: Connection, attributes: Attributes, limits: Limits): Promise<Measured> {
+  const blankable = attributes.all.filter(mayBeBlank).map(columnOf);
+  const sum = (condition: (column: string) => string): string =>
+    ["0", ...blankable.map((column) => `(${condition(column)})::INT`)].join(" + ");
   const rows = await connection.rows<KindRow>(`
     ${groupLosses(limits)};
     WITH base AS (
       SELECT kind, count(*) FILTER (counts) AS base, sum(len(group_names)) FILTER (counts) AS memberships,
-        sum((description IS NOT NULL)::INT + (mail IS NOT NULL)::INT) FILTER (counts) AS attributes,
+        sum(${sum((column) => `${column} IS NOT NULL`)}) FILTER (counts) AS attributes,
         count(*) FILTER (reason IN ('renamed', 'reused')) AS held
       FROM (
         SELECT a.*, f.reason, f.reason IS NULL OR f.reason NOT IN ('protected', 'unmanaged') AS counts
@@ -207,7 +217,7 @@ export async function measure(connection: Connection, limits: Limits): Promise<M
       SELECT kind, count(*) FILTER (action = 'create') AS "create", count(*) FILTER (action = 'update') AS "update",
         count(*) FILTER (action = 'delete') AS "delete",
         sum(len(before.group_names) - len(list_intersect(before.group_names, after.group_names))) FILTER (action = 'update') AS memberships_lost,
-        sum((before.description IS NOT NULL AND after.description IS NULL)::INT + (before.mail IS NOT NULL AND after.mail IS NULL)::INT)
+        sum(${sum((column) => `before.${column} IS NOT NULL AND after.${column} IS NULL`)})
           FILTER (action = 'update') AS blanked
       FROM change_pair GROUP BY kind)
     SELECT k.kind, b.kind IS NOT NULL AS is_there,
@@ -218,7 +228,7 @@ export async function measure(connection: Connection, limits: Limits): Promise<M
       (SELECT count(*) FROM group_loss WHERE remaining = 0)::DOUBLE AS emptied
     FROM (VALUES ('user'), ('group')) k(kind) LEFT JOIN base b USING (kind) LEFT JOIN changed c USING (kind)
     ORDER BY k.kind DESC`);
-  const sum = (of: (row: KindRow) => number): number => rows.reduce((all, row) => all + of(row), 0);
+  const total = (of: (row: KindRow) => number): number => rows.reduce((all, row) => all + of(row), 0);
   const [{ beyond, emptied } = { beyond: 0, emptied: 0 }] = rows;
   const actions = [
     ["deletes", "delete"],
@@ -232,11 +242,11 @@ export async function measure(connection: Connection, limits: Limits): Promise<M
     {
       measure: "membershipsLost",
       of: "memberships",
-      amount: sum((row) => row.memberships_lost),
-      base: sum((row) => row.memberships),
+      amount: total((row) => row.memberships_lost),
+      base: total((row) => row.memberships),
     },
     { measure: "emptied", of: "groups", amount: emptied, base: rows.find(({ kind }) => kind === "group")?.base ?? 0 },
-    { measure: "blanked", of: "attributes", amount: sum((row) => row.blanked), base: sum((row) => row.attributes) },
+    { measure: "blanked", of: "attributes", amount: total((row) => row.blanked), base: total((row) => row.attributes) },
   ];
   return {
     amounts,

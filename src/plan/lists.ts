@@ -195,7 +195,7 @@ const isTyped = `(
   AND CASE WHEN keys = [] THEN json_type(json) = 'OBJECT' ELSE true END)`;
 
 /**
- * A list as principals, as a query: `principalColumns`, `password`, `visibility` as JSON, and `index`, which counts from 0.
+ * A list as principals, as a query: `Attributes.relation`, `password`, `visibility` as JSON, and `index`, which counts from 0.
  * What is absent, null or of another type is empty where it is required and NULL where it is optional; `kind` is empty when
  * `principalTypeEnum` is neither of its two values.
  *

@@ -1,5 +1,7 @@
 import { InputError } from "#errors.ts";
-import { keptBits, ownSource, ruleSource } from "#principals/tables.ts";
+import { columnOf, textOf } from "#principals/attributes.ts";
+import type { Attribute, Attributes } from "#principals/attributes.ts";
+import { ownSource, ruleSource } from "#principals/tables.ts";
 import { withoutHidden } from "#principals/quarantine.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -91,10 +93,11 @@ export async function freeze(
  *
  * Memberships in frozen groups, and in groups of other types, stay; a renamed principal takes its own along. The rules may add members to a frozen group
  * unless it is protected or held back. Frozen principals lose only their memberships in groups that are deleted. The
- * attributes that the rules keep (`assembled.kept`) come from the target.
+ * attributes that the rules keep (`assembled.kept`) come from the target, and so do those that are given at creation alone, or
+ * that differ in case alone where case does not matter: the plan that is shown knows no attribute's nature.
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
-export async function combine(connection: Connection): Promise<Frozen> {
+export async function combine(connection: Connection, attributes: Attributes): Promise<Frozen> {
   const [made] = await connection.rows(`
     CREATE OR REPLACE TEMP VIEW wanted AS
     SELECT s.* FROM assembled s ANTI JOIN frozen f USING (kind, name) ANTI JOIN held_back h USING (kind, name)
@@ -113,7 +116,7 @@ export async function combine(connection: Connection): Promise<Frozen> {
     FROM (SELECT kind, name, unnest(group_names) AS g FROM wanted)
     ANTI JOIN (SELECT name AS g FROM remaining_group ANTI JOIN protected_group USING (name)) ordinary USING (g);
     ${keptByHandOf("wanted")};
-    ${desired};
+    ${desiredOf(attributes)};
     CREATE OR REPLACE TEMP TABLE managed AS SELECT kind, name FROM desired ANTI JOIN frozen USING (kind, name);
     SELECT
       count(*) FILTER (reason = 'protected')::INTEGER AS protected,
@@ -142,9 +145,13 @@ const holdEmptyBack = `
  * SQL that makes `desired` of `wanted` and of what is frozen: with the attributes of the target that stay, memberships that
  * somebody added by hand and those in frozen groups, without new ones in protected groups.
  */
-const desired = `
+function desiredOf(attributes: Attributes): string {
+  const mayStay = attributes.all.some(
+    ({ onlyAtCreation, ignoresCase }) => onlyAtCreation === true || ignoresCase === true,
+  );
+  return `
     CREATE OR REPLACE TABLE desired AS
-    WITH in_target AS (FROM actual SEMI JOIN (FROM assembled WHERE kept > 0) USING (kind, name)),
+    WITH in_target AS (FROM actual SEMI JOIN (FROM assembled WHERE ${mayStay ? "true" : "kept > 0"}) USING (kind, name)),
     membership AS (
       SELECT kind, name, list(g) FILTER (is_dropped) AS dropped, list(g) FILTER (NOT is_dropped) AS added
       FROM (
@@ -165,17 +172,37 @@ const desired = `
       FROM (SELECT kind, name, unnest(group_names) AS g FROM carried)
       SEMI JOIN (SELECT name AS g FROM remaining_group) USING (g) GROUP BY kind, name)
     SELECT s.kind, s.name,
-      CASE WHEN ${isKept("displayName")} THEN coalesce(nullif(a.display_name, ''), s.display_name) ELSE s.display_name END AS display_name,
-      CASE WHEN a.name IS NOT NULL AND ${isKept("description")} THEN a.description ELSE s.description END AS description,
-      CASE WHEN a.name IS NOT NULL AND ${isKept("mail")} THEN a.mail ELSE s.mail END AS mail,
+      ${attributes.all.map((attribute) => `${desiredValue(attribute, attributes.bitOf(attribute.name))},`).join("\n      ")}
       CASE WHEN m.name IS NULL THEN s.group_names
         ELSE list_sort(list_distinct(
           list_filter(s.group_names, lambda g: NOT list_contains(coalesce(m.dropped, []), g)) || coalesce(m.added, []))) END AS group_names
     FROM wanted s
     LEFT JOIN in_target a ON a.kind = s.kind AND a.name = s.name LEFT JOIN membership m ON m.kind = s.kind AND m.name = s.name
     UNION ALL
-    SELECT c.kind, c.name, c.display_name, c.description, c.mail, coalesce(m.names, [])
-    FROM carried c LEFT JOIN carried_membership m USING (kind, name)`;
+    SELECT c.* REPLACE (coalesce(m.names, []) AS group_names)
+    FROM carried c LEFT JOIN carried_membership m ON m.kind = c.kind AND m.name = c.name`;
+}
+
+/**
+ * SQL of the value of an attribute: of the assembled principal `s`, or of the one in the target, `a`.
+ * @param bit of the attribute in `kept`
+ */
+function desiredValue(attribute: Attribute, bit: number): string {
+  const { type, required, onlyAtCreation, ignoresCase } = attribute;
+  const column = columnOf(attribute);
+  const isKept = `(s.kept & ${bit}) > 0`;
+  // A required one that the target lacks is given even so.
+  if (required === true)
+    return `CASE WHEN ${onlyAtCreation === true ? "true" : isKept} THEN coalesce(nullif(a.${column}, ''), s.${column}) ELSE s.${column} END AS ${column}`;
+  const folded = (side: string): string =>
+    type === "texts"
+      ? `list_sort(list_transform(${side}.${column}, lambda each: lower(each)))`
+      : `lower(${textOf(attribute, `${side}.`)})`;
+  const isSame = `${folded("a")} = ${folded("s")}`;
+  const stays =
+    onlyAtCreation === true ? "true" : ignoresCase === true ? `(${isKept} OR coalesce(${isSame}, false))` : isKept;
+  return `CASE WHEN a.name IS NOT NULL AND ${stays} THEN a.${column} ELSE s.${column} END AS ${column}`;
+}
 
 /**
  * An SQL condition: the principal `a`, which is in the target and not in the sources, is not for the sync to delete.
@@ -185,11 +212,6 @@ function unmanaged({ manage, makesGroups }: Protection): string {
   const notOwned = manage === "owned" ? "NOT a.is_owned" : "false";
   const own = `SELECT name FROM ledger WHERE kind = 'group' AND source IN (${literal(ownSource)}, ${literal(ruleSource)})`;
   return makesGroups ? notOwned : `(CASE a.kind WHEN 'group' THEN a.name NOT IN (${own}) ELSE ${notOwned} END)`;
-}
-
-/** An SQL condition: of the assembled principal `s`, the target's value of the attribute stays. */
-function isKept(attribute: keyof typeof keptBits): string {
-  return `(s.kept & ${keptBits[attribute]}) > 0`;
 }
 
 /** The rules put somebody into groups that neither the sources nor the target have. */

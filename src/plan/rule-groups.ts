@@ -27,8 +27,8 @@ export async function addRuleGroups(
   await connection.run(`
     DELETE FROM assembled WHERE ${isRuleGroup};
     DELETE FROM record WHERE ${isRuleGroup};
-    INSERT INTO assembled
-    SELECT 'group', name, display_name, description, NULL, [], ${literal(ruleSource)}, name, origin, 0
+    INSERT INTO assembled BY NAME
+    SELECT 'group' AS kind, *, [] AS group_names, ${literal(ruleSource)} AS source, name AS source_id, 0 AS kept
     FROM rule_group WHERE name NOT IN (${notOwned});
     INSERT INTO record (kind, name, source, source_id, scope, attributes)
     SELECT kind, name, source, source_id, 'in', '{}' FROM assembled WHERE ${isRuleGroup} AND ${keepAttributes}`);
@@ -56,9 +56,7 @@ export async function keepOccupied(connection: Connection): Promise<void> {
         SEMI JOIN assembled s ON s.kind = m.kind AND s.name = m.name
       UNION SELECT m.g FROM member m JOIN reached r ON m.kind = 'group' AND m.name = r.name)
     SELECT a.* FROM actual a SEMI JOIN reached USING (name) WHERE a.kind = 'group';
-    INSERT INTO assembled
-    SELECT kind, name, display_name, description, mail, group_names, ${literal(ruleSource)}, name, 'somebody is still in it', 0
-    FROM occupied;
+    INSERT INTO assembled SELECT *, ${literal(ruleSource)}, name, 'somebody is still in it', 0 FROM occupied;
     DELETE FROM doomed WHERE kind = 'group' AND name IN (SELECT name FROM occupied);
     DELETE FROM gone WHERE kind = 'group' AND name IN (SELECT name FROM occupied)`);
 }

@@ -1,10 +1,12 @@
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
+import { columnOf } from "#principals/attributes.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Action } from "./change.ts";
 import { foreignGroups } from "./carried.ts";
-import { isExpectation, measures } from "./limits.ts";
+import { isExpectation, mayBeBlank, measures } from "./limits.ts";
 import type { LimitCheck, Measure } from "./limits.ts";
 
 /** A principal by its name. */
@@ -71,8 +73,7 @@ export async function narrow(connection: Connection, selection: Selection): Prom
     ${uncreate(isExcluded)};
     ${restore(isExcluded)};
     DELETE FROM adoptable WHERE ${isExcluded} ${named.length === 0 ? "" : `OR (kind, name) IN (${named.join(", ")})`};
-    UPDATE desired SET display_name = a.display_name, description = a.description, mail = a.mail, group_names = a.group_names
-    FROM actual a SEMI JOIN excluded USING (kind, name) WHERE a.kind = desired.kind AND a.name = desired.name`);
+    ${leaveUnchanged(isExcluded)}`);
 }
 
 /** Memberships that a part of a plan leaves out, since it does not create their groups. */
@@ -109,13 +110,13 @@ export async function narrowTo(connection: Connection, subjects: readonly Subjec
     CREATE OR REPLACE TEMP TABLE narrowed AS
     WITH lost AS (SELECT coalesce(list(name), []) AS names FROM lost_group),
     followed AS (SELECT coalesce(list(name), []) AS names FROM chosen WHERE kind = 'group')
-    SELECT d.kind, d.name, d.display_name, d.description, d.mail, list_filter(d.group_names, lambda g: NOT list_contains(lost.names, g)) AS group_names
+    SELECT d.* REPLACE (list_filter(d.group_names, lambda g: NOT list_contains(lost.names, g)) AS group_names)
     FROM desired d SEMI JOIN chosen USING (kind, name), lost
     UNION ALL
-    SELECT a.kind, a.name, a.display_name, a.description, a.mail,
+    SELECT a.* REPLACE (
       CASE WHEN list_has_any(a.group_names, f.names) OR list_has_any(d.group_names, f.names)
       THEN list_sort(list_filter(a.group_names, lambda g: NOT list_contains(f.names, g))
-        || list_filter(coalesce(d.group_names, []), lambda g: list_contains(f.names, g))) ELSE a.group_names END
+        || list_filter(coalesce(d.group_names, []), lambda g: list_contains(f.names, g))) ELSE a.group_names END AS group_names)
     FROM actual a ANTI JOIN chosen USING (kind, name) LEFT JOIN desired d ON d.kind = a.kind AND d.name = a.name, followed f;
     CREATE OR REPLACE TABLE desired AS FROM narrowed;
     DROP TABLE narrowed;
@@ -172,14 +173,18 @@ export function waitingFor(checks: readonly LimitCheck[]): ReadonlySet<Measure> 
  * deleted either, since that would take memberships away. Members that an emptied group gets back come with the groups they
  * were in: without those they would be changed, which other limits may forbid. What is not created leaves `managed` too.
  */
-export async function withhold(connection: Connection, waiting: ReadonlySet<Measure>): Promise<void> {
+export async function withhold(
+  connection: Connection,
+  attributes: Attributes,
+  waiting: ReadonlySet<Measure>,
+): Promise<void> {
+  const blankable = attributes.all.filter(mayBeBlank).map(columnOf);
   const steps: Record<Measure, string> = {
     creates: uncreate("true"),
     deletes: restore("true"),
     updates: `
       ${restore("kind = 'group'")};
-      UPDATE desired SET display_name = a.display_name, description = a.description, mail = a.mail, group_names = a.group_names
-      FROM actual a WHERE a.kind = desired.kind AND a.name = desired.name`,
+      ${leaveUnchanged("true")}`,
     membershipsLost: `
       ${restore("kind = 'group'")};
       UPDATE desired SET group_names = list_sort(list_distinct(desired.group_names || a.group_names))
@@ -199,7 +204,7 @@ export async function withhold(connection: Connection, waiting: ReadonlySet<Meas
       ${restore("(kind, name) IN (FROM returned)")};
       ${rejoin("remaining = 0")}`,
     blanked: `
-      UPDATE desired SET description = coalesce(desired.description, a.description), mail = coalesce(desired.mail, a.mail)
+      UPDATE desired SET ${blankable.map((column) => `${column} = coalesce(desired.${column}, a.${column})`).join(", ")}
       FROM actual a WHERE a.kind = desired.kind AND a.name = desired.name`,
   };
   for (const measure of order) if (waiting.has(measure)) await connection.run(steps[measure]);
@@ -227,6 +232,18 @@ function rejoin(which: string): string {
 }
 
 /**
+ * SQL that leaves principals as they are in the target, where they are in both.
+ * @param which an SQL condition on a row of `actual`
+ */
+function leaveUnchanged(which: string): string {
+  return `
+    CREATE OR REPLACE TEMP TABLE unchanged AS FROM actual SEMI JOIN desired USING (kind, name) WHERE ${which};
+    DELETE FROM desired WHERE (kind, name) IN (SELECT (kind, name) FROM unchanged);
+    INSERT INTO desired FROM unchanged;
+    DROP TABLE unchanged;`;
+}
+
+/**
  * SQL that leaves out principals that would be created, and the memberships of others in such groups.
  * @param which an SQL condition on a row of `desired`
  */
@@ -249,7 +266,7 @@ export function restore(which: string): string {
   return `
     CREATE OR REPLACE TEMP TABLE restored AS
     SELECT * FROM (SELECT * FROM actual WHERE ${which}) ANTI JOIN desired USING (kind, name);
-    INSERT INTO desired SELECT kind, name, display_name, description, mail, group_names FROM restored;
+    INSERT INTO desired FROM restored;
     UPDATE desired SET group_names = list_sort(list_distinct(desired.group_names || k.kept))
     FROM (
       SELECT a.kind, a.name, list(a.g) AS kept FROM (SELECT kind, name, unnest(group_names) AS g FROM actual) a

@@ -1,19 +1,14 @@
-import { literal, openDatabase } from "#duckdb/database.ts";
+import { identifier, literal, openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
+import { attributeOfColumn, columnOfAttribute } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Action, AttributeChange, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
+import { quote } from "#text.ts";
+import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
 import { changeOfRow, countMemberships, readChanges } from "./diff.ts";
 import type { ChangeRow } from "./diff.ts";
 import { matches } from "./patterns.ts";
 import type { Selection, Subject } from "./selection.ts";
-
-/** The parts of a principal that a filter can name. */
-export const aspects = ["displayName", "description", "mail", "groups"] as const satisfies readonly (
-  | AttributeChange["attribute"]
-  | "groups"
-)[];
-export type Aspect = (typeof aspects)[number];
 
 /** Selects changes of a plan: those that meet every condition. */
 export interface Filter {
@@ -25,8 +20,8 @@ export interface Filter {
   readonly sources?: readonly string[] | undefined;
   /** At least one of these causes explains a part of it. */
   readonly causes?: readonly string[] | undefined;
-  /** At least one of them changes. A creation changes everything that it sets. */
-  readonly aspects?: readonly Aspect[] | undefined;
+  /** At least one of these attributes changes, or `groups`. A creation changes everything that it sets. */
+  readonly aspects?: readonly string[] | undefined;
   /** One of these groups itself, or somebody whose membership in one of them changes. */
   readonly groups?: readonly string[] | undefined;
   /** What a part of the plan has of it, before groups are spared for their members. */
@@ -44,8 +39,7 @@ export async function openStored(
   whole: Pick<Plan, "digest" | "counts">,
   filter: Filter = {},
 ): Promise<Plan> {
-  const which = conditionOf(filter);
-  await readFrom(connection, file, filter);
+  const which = conditionOf(await readFrom(connection, file, filter));
   return {
     ...whole,
     shown: which === "true" ? undefined : await countShown(connection, which, whole.counts),
@@ -55,9 +49,12 @@ export async function openStored(
 
 /**
  * Makes the view `change_sides` of a file of changes; `place` is the row there.
- * @throws {InputError} when the filter asks for sources, and the plan was stored before they were
+ * @returns the filter, with the attributes as the plan spells them
+ * @throws {InputError} when the filter asks for sources, and the plan was stored before they were; or for an attribute that
+ *   the principals of this plan do not have
  */
-async function readFrom(connection: Connection, file: string, { sources }: Filter): Promise<void> {
+async function readFrom(connection: Connection, file: string, filter: Filter): Promise<Filter> {
+  const { sources, aspects } = filter;
   if (sources !== undefined && !(await hasSources(connection, file)))
     throw new InputError(
       "this plan was stored without the sources of its changes, by an older version of Rollcall: leave out the filter by source, or plan again",
@@ -66,6 +63,26 @@ async function readFrom(connection: Connection, file: string, { sources }: Filte
     CREATE OR REPLACE TEMP VIEW change_sides AS
     SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes, sources, file_row_number AS place
     FROM ${changesIn([file])}`);
+  if (aspects === undefined) return filter;
+  const known = await aspectsIn(connection);
+  // A plan without changes has nothing to select.
+  if (known.length === 0) return { ...filter, aspects: undefined };
+  const spelled = aspects.map((aspect) => {
+    const found = known.find((each) => each.toLowerCase() === aspect.toLowerCase());
+    if (found !== undefined) return found;
+    throw new InputError(`this plan has no attribute ${quote(aspect)}: expected one of ${known.join(", ")}`);
+  });
+  return { ...filter, aspects: spelled };
+}
+
+/** What a filter can name: the attributes of the principals in `change_sides`, and `groups`. None where it is empty. */
+async function aspectsIn(connection: Connection): Promise<string[]> {
+  const [row] = await connection.rows<{ columns: string[] }>(
+    "SELECT json_keys(to_json(coalesce(after, before))) AS columns FROM change_sides LIMIT 1",
+  );
+  return (row?.columns ?? []).flatMap((column) =>
+    column === "name" ? [] : column === "group_names" ? ["groups"] : [attributeOfColumn(column)],
+  );
 }
 
 /** Some changes of a part, by name. */
@@ -92,9 +109,9 @@ export class Excerpts {
 
   /** Finds the changes of a file that match a filter. What they change is read only of those on a page. */
   static async open(connection: Connection, file: string, filter: Filter): Promise<Excerpts> {
-    await readFrom(connection, file, filter);
+    const spelled = await readFrom(connection, file, filter);
     await connection.run(`
-      CREATE OR REPLACE TEMP TABLE shown AS SELECT kind, action, name, place FROM change_sides WHERE ${conditionOf(filter)}`);
+      CREATE OR REPLACE TEMP TABLE shown AS SELECT kind, action, name, place FROM change_sides WHERE ${conditionOf(spelled)}`);
     return new Excerpts(connection, await countParts(connection, "shown"));
   }
 
@@ -120,6 +137,11 @@ export class Excerpts {
         return change === undefined ? [] : [change];
       }),
     );
+  }
+
+  /** The attributes that the filter can name, and `groups`. */
+  aspects(): Promise<string[]> {
+    return aspectsIn(this.#connection);
   }
 
   /** The sources that the filter can name, by name; none in plans of 0.1.0. */
@@ -299,7 +321,7 @@ function conditionOf({ kind, actions, names, sources, causes, aspects, groups, s
     ...(causes === undefined ? [] : [`list_has_any(causes, [${causes.map(literal).join(", ")}])`]),
     ...(groups === undefined ? [] : [touches(groups)]),
     ...selectedBy(selection),
-    ...(aspects === undefined ? [] : [`(${aspects.map((aspect) => differs[aspect]).join(" OR ")})`]),
+    ...(aspects === undefined ? [] : [`(${aspects.map(differs).join(" OR ")})`]),
   ];
   return conditions.length === 0 ? "true" : conditions.join(" AND ");
 }
@@ -336,13 +358,12 @@ function selectedBy({ only, except = [], these, onlyCauses, exceptCauses = [] }:
   ];
 }
 
-/** SQL conditions: the two sides differ. Groups are sorted, and no groups count as much as no principal. */
-const differs: Record<Aspect, string> = {
-  displayName: "before.display_name IS DISTINCT FROM after.display_name",
-  description: "before.description IS DISTINCT FROM after.description",
-  mail: "before.mail IS DISTINCT FROM after.mail",
-  groups: "coalesce(before.group_names, []) <> coalesce(after.group_names, [])",
-};
+/** An SQL condition: the two sides differ. Groups are sorted, and no groups count as much as no principal. */
+function differs(aspect: string): string {
+  if (aspect === "groups") return "coalesce(before.group_names, []) <> coalesce(after.group_names, [])";
+  const column = identifier(columnOfAttribute(aspect));
+  return `before.${column} IS DISTINCT FROM after.${column}`;
+}
 
 async function countShown(connection: Connection, which: string, whole: Counts): Promise<Counts> {
   const parts = await countParts(connection, `change_sides WHERE ${which}`);

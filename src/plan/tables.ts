@@ -1,14 +1,14 @@
-import { assembledTables, principalDdl } from "#principals/tables.ts";
+import type { Attributes } from "#principals/attributes.ts";
+import { assembledOf, assembledTables } from "#principals/tables.ts";
 
 const identity = "kind VARCHAR, name VARCHAR";
 const origin = `${identity}, source VARCHAR, source_id VARCHAR`;
 const change = `action VARCHAR, ${identity}`;
 const foreign = `${identity}, type VARCHAR, group_names VARCHAR[], json VARCHAR`;
-const side = `STRUCT("name" VARCHAR, display_name VARCHAR, description VARCHAR, mail VARCHAR, group_names VARCHAR[])`;
 
 /**
- * Every relation that a plan is made of in the workbench, in the order they are made; the tables inside `assemble` are in
- * principals/tables.ts. A test holds them to these columns.
+ * The relations that a plan is made of in the workbench, in the order they are made, but for those of principals, which are
+ * in `tablesOf`; the tables inside `assemble` are in principals/tables.ts. A test holds them to these columns.
  */
 export const tables = {
   /** What the sync owns in the target, by the records' ids. Made by `Ledger.open`, read by every step of planning. */
@@ -23,9 +23,6 @@ export const tables = {
 
   // Made by `assemble`, read by every step of planning and by the ledger.
   ...assembledTables,
-
-  /** The target as it is. Made by `readPrincipals`, read by every step of planning. */
-  actual: principalDdl,
 
   /**
    * Principals of other types in the target, as it lists them: `kind` is what their type ends with, NULL where that is
@@ -65,8 +62,6 @@ export const tables = {
   rename: "kind VARCHAR, was VARCHAR, becomes VARCHAR, source VARCHAR, source_id VARCHAR",
   /** Everyone whose name depends on one that is held. `holdRenames` only. */
   held_name: `${identity}, reason VARCHAR`,
-  /** Groups that rules make no more and somebody is still in. `keepOccupied` only. */
-  occupied: principalDdl,
   /** Who is not in the sources, since when (epoch milliseconds). Made by `depart`, read by notes and the ledger. */
   gone: `${identity}, since BIGINT`,
 
@@ -77,25 +72,17 @@ export const tables = {
   /** Those that stay. Made by `combine`, read by notes, `explain` and the ledger. */
   kept_by_hand: `${identity}, grp VARCHAR`,
 
-  /** What the sources want of users and groups that are neither frozen nor held back. A view. `combine` only. */
-  wanted: assembledTables.assembled,
   /** The names of the groups that there will be. `combine` only. */
   remaining_group: "name VARCHAR",
   /** The groups that nobody joins. `combine` only. */
   protected_group: "name VARCHAR",
   /** Memberships in `wanted` that nobody gets, because the group is protected or there is none. `combine` only. */
   odd_membership: `${identity}, g VARCHAR, is_protected BOOLEAN`,
-  /** The target as it will be: the list that is sent. Made by `combine`, narrowed by `withhold` and `narrow`. */
-  desired: principalDdl,
   /** What of it the sync decides on. Made by `combine`, narrowed with `desired`, read by the ledger. */
   managed: identity,
 
-  /** Who differs between `actual` and `desired`, with both sides; NULL where there is none. `createPlan` only. */
-  change_pair: `${change}, before ${side}, after ${side}`,
   /** Who differs. Made by `createPlan`, read by limits and selection. */
   changes: change,
-  /** The same with both sides and causes. A view, made by `createPlan` or `openStored`, read by `Plan.changes`. */
-  change_sides: `${change}, before ${side}, after ${side}, causes VARCHAR[]`,
   /** The ids of the causes of each change. Made by `createPlan`, filled by `findCauses`. */
   change_cause: `${identity}, causes VARCHAR[]`,
 
@@ -112,8 +99,6 @@ export const tables = {
   uncreated: identity,
   /** Members that emptied groups get back, and the groups that these were in. `withhold` only. */
   returned: identity,
-  /** Principals that are not deleted after all. Made by SQL of `restore`, for `withhold` and `narrow`. */
-  restored: principalDdl,
 
   /** Who alone a run is about. `narrowTo` only. */
   chosen: identity,
@@ -126,23 +111,17 @@ export const tables = {
   drift_item: `${change}, aspect VARCHAR, grp VARCHAR`,
   /** Those that stay. Made by `leaveDrift`, read by `storeBaseline`. */
   drift_left: `${change}, aspect VARCHAR, grp VARCHAR, is_ignored BOOLEAN`,
-  /** Their principals as the sources want them. Made by `leaveDrift`, read by `storeBaseline`. */
-  drift_wanted: principalDdl,
   /** The records that the last applied run read, as in `record`; `scope` may be `left out`. Made by `loadBaseline`, read by `findCauses`. */
   baseline_record: assembledTables.record,
   /** The memberships that rules made then. Made by `loadBaseline`, read by `findCauses`. */
   baseline_membership: "kind VARCHAR, name VARCHAR, grp VARCHAR",
-  /** The target as that run left it. Made by `loadBaseline`, read by `findCauses`. */
-  baseline_target: principalDdl,
 
   /** Records whose absence from a read is looked into. `refuseTorn` only. */
   suspect: `source VARCHAR, kind VARCHAR, source_id VARCHAR, name VARCHAR, leaves BOOLEAN`,
 
   /** The service's answer to the list that was sent. Made by `readSyncAnswer`, read by `compareOpinions`. */
   opinion: change,
-  /** The target after applying. Made by `readPrincipals`, read by the verification. */
-  arrived: principalDdl,
-  /** Principals of other types in it. Made by `readPrincipals`, read by the verification. */
+  /** Principals of other types in `arrived`. Made by `readPrincipals`, read by the verification. */
   arrived_foreign: foreign,
   /** Its fields of its own. Made by `readPrincipals`, read by `storeLastList`. */
   arrived_extra: `${identity}, fields VARCHAR`,
@@ -150,7 +129,36 @@ export const tables = {
   missing: change,
 } as const satisfies Record<string, string>;
 
-/** A relation with `principalColumns`. `principals` is the one of an export. */
+/** Every relation of the workbench, with the attributes that the target declares. */
+export function tablesOf(attributes: Attributes) {
+  const assembled = assembledOf(attributes);
+  return {
+    ...tables,
+    ...assembled,
+    /** The target as it is. Made by `readPrincipals`, read by every step of planning. */
+    actual: attributes.ddl,
+    /** Groups that rules make no more and somebody is still in. `keepOccupied` only. */
+    occupied: attributes.ddl,
+    /** What the sources want of users and groups that are neither frozen nor held back. A view. `combine` only. */
+    wanted: assembled.assembled,
+    /** The target as it will be: the list that is sent. Made by `combine`, narrowed by `withhold` and `narrow`. */
+    desired: attributes.ddl,
+    /** Who differs between `actual` and `desired`, with both sides; NULL where there is none. `createPlan` only. */
+    change_pair: `${change}, before ${attributes.side}, after ${attributes.side}`,
+    /** The same with both sides and causes. A view, made by `createPlan` or `openStored`, read by `Plan.changes`. */
+    change_sides: `${change}, before ${attributes.side}, after ${attributes.side}, causes VARCHAR[]`,
+    /** Principals that are not deleted after all. Made by SQL of `restore`, for `withhold` and `narrow`. */
+    restored: attributes.ddl,
+    /** The principals of `drift_left` as the sources want them. Made by `leaveDrift`, read by `storeBaseline`. */
+    drift_wanted: attributes.ddl,
+    /** The target as the last applied run left it. Made by `loadBaseline`, read by `findCauses`. */
+    baseline_target: attributes.ddl,
+    /** The target after applying. Made by `readPrincipals`, read by the verification. */
+    arrived: attributes.ddl,
+  } as const satisfies Record<string, string>;
+}
+
+/** A relation with `Attributes.relation`. `principals` is the one of an export. */
 export type PrincipalTable = "actual" | "desired" | "arrived" | "principals";
 
 /** A relation `(action, kind, name)`. */

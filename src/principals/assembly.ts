@@ -2,6 +2,7 @@ import { interruptible, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
+import { columnOf, sqlOf } from "./attributes.ts";
 import type { CompiledRules } from "./compile.ts";
 import { giveNames } from "./names.ts";
 import type { KnownNames, Numbered } from "./names.ts";
@@ -13,7 +14,7 @@ import { addMissedMembers, collectSaid, countUnlisted } from "./scope.ts";
 import type { Unlisted } from "./scope.ts";
 import { stage } from "./stage.ts";
 import type { OpenSource, Staged, StageOptions } from "./stage.ts";
-import { assembledTables, assemblyTables, ownSource, ruleSource, stagedTables } from "./tables.ts";
+import { assembledOf, assemblyTables, ownSource, ruleSource, stagedTables } from "./tables.ts";
 import { Yielder } from "./yield.ts";
 
 export interface AssemblyOptions extends StageOptions {
@@ -96,7 +97,7 @@ export async function readRecords(
   try {
     return await interruptible(connection, options.signal, () => stage(connection, sources, rules, options));
   } catch (error) {
-    await drop(connection, { ...stagedTables, ...assembledTables });
+    await drop(connection, { ...stagedTables, ...assembledOf(rules.declared) });
     throw error;
   } finally {
     await connection.returnMemory();
@@ -104,7 +105,7 @@ export async function readRecords(
 }
 
 /**
- * Makes principals of the records that were read: the tables of `assembledTables`, and a summary. The staged tables are gone
+ * Makes principals of the records that were read: the tables of `assembledOf`, and a summary. The staged tables are gone
  * then; after an error, all of them.
  *
  * Keys mean something only within their source. Entries that the rules exclude count as absent: they make no id, name or
@@ -138,7 +139,7 @@ export async function assembleRecords(
       return { ...staged, ...resolution, ...(numbered === undefined ? {} : { numbered }) };
     });
   } catch (error) {
-    await drop(connection, assembledTables);
+    await drop(connection, assembledOf(rules.declared));
     throw error;
   } finally {
     await drop(connection, { ...stagedTables, ...assemblyTables });
@@ -181,7 +182,7 @@ const shown = { reasons: 10, records: 3 };
 /** How many entries' groups are gathered at a time: DuckDB cannot spill the lists that it is making. */
 const slice = 100_000;
 
-/** Makes the tables of `assembledTables` from the staged ones. */
+/** Makes the tables of `assembledOf` from the staged ones. */
 async function resolve(
   connection: Connection,
   rules: CompiledRules,
@@ -212,7 +213,7 @@ async function resolve(
     CREATE OR REPLACE TEMP TABLE default_group AS
     SELECT unnest([${defaults}]::VARCHAR[]) AS name EXCEPT SELECT name FROM held_group`);
   await createRuleGroups(connection, rules, signal);
-  await createPrincipals(connection);
+  await createPrincipals(connection, rules);
   await connection.run(`
     CREATE OR REPLACE TABLE contributor AS
     SELECT e.kind, e.name, s.name AS source, j.source_id
@@ -277,8 +278,12 @@ async function createRecords(
 }
 
 /** Makes `assembled`. */
-async function createPrincipals(connection: Connection): Promise<void> {
-  await connection.run(`CREATE OR REPLACE TABLE assembled (${assembledTables.assembled})`);
+async function createPrincipals(connection: Connection, { declared: attributes }: CompiledRules): Promise<void> {
+  const values = attributes.all.map(({ type }, index) => {
+    const column = `e.${attributes.columns[index]}`;
+    return type === "texts" ? `list_sort(list_distinct(from_json(${column}, '["VARCHAR"]')))` : column;
+  });
+  await connection.run(`CREATE OR REPLACE TABLE assembled (${assembledOf(attributes).assembled})`);
   const [last] = await connection.rows<{ seq: number | null; named: boolean }>(
     "SELECT max(seq) AS seq, EXISTS (FROM staged_group_name) OR EXISTS (FROM default_group) AS named FROM staged_entry",
   );
@@ -297,8 +302,7 @@ async function createPrincipals(connection: Connection): Promise<void> {
         SELECT e.seq, d.name FROM staged_entry e, default_group d WHERE ${within("e.seq")} AND e.kind = 'user'),
       gathered AS (
         SELECT member, list(${distinct}name ORDER BY name) AS names FROM group_name GROUP BY member)
-      SELECT e.kind, e.name, e.display_name, e.description, e.mail, coalesce(g.names, []), s.name, e.source_id, e.origin,
-        e.kept
+      SELECT ${["e.kind", "e.name", ...values].join(", ")}, coalesce(g.names, []), s.name, e.source_id, e.origin, e.kept
       FROM staged_entry e JOIN staged_source s USING (source) LEFT JOIN gathered g ON g.member = e.seq
       WHERE ${within("e.seq")} AND e.seq NOT IN (SELECT seq FROM held)`);
   }
@@ -350,45 +354,49 @@ const describedTogether = 1000;
  */
 async function createRuleGroups(
   connection: Connection,
-  { groupOfRule }: CompiledRules,
+  { groupOfRule, declared: attributes }: CompiledRules,
   signal: AbortSignal,
 ): Promise<void> {
   const yielder = new Yielder(signal);
   await connection.run(`
-    CREATE OR REPLACE TABLE rule_group (${assembledTables.rule_group});
+    CREATE OR REPLACE TABLE rule_group (${assembledOf(attributes).rule_group});
     CREATE OR REPLACE TEMP TABLE held_rule_group (name VARCHAR, origin VARCHAR, reason VARCHAR)`);
   if (groupOfRule === undefined) return;
+  const all = attributes.of("group");
+  const columns = all.map(columnOf);
+  // What every group has is its name, unless a rule says something else.
+  const named = all.filter(({ required }) => required === true).map(columnOf);
   await connection.run(`
-    INSERT INTO rule_group
+    INSERT INTO rule_group BY NAME
     WITH named AS (
       SELECT n.name, min_by({'kind': e.kind, 'name': e.name, 'origin': e.origin}, e.seq) AS first, count(*) AS times
       FROM staged_group_name n JOIN staged_entry e ON e.seq = n.member JOIN staged_source s USING (source)
       WHERE s.name <> ${literal(ownSource)} AND e.seq NOT IN (SELECT seq FROM held)
       GROUP BY n.name)
-    SELECT name, name, NULL,
+    SELECT name, ${named.map((column) => `name AS ${column}, `).join("")}
       'the rule ' || first.kind || 's.groups of ' || first.name || ', ' || first.origin
-        || CASE WHEN times > 1 THEN ', and of ' || (times - 1) || ' more' ELSE '' END
+        || CASE WHEN times > 1 THEN ', and of ' || (times - 1) || ' more' ELSE '' END AS origin
     FROM named ANTI JOIN (SELECT name FROM staged_entry WHERE kind = 'group' AND name IS NOT NULL) g USING (name)`);
   for (let from = 0; ; from += describedTogether) {
     const some = await connection.rows<{ name: string }>(
       `SELECT name FROM rule_group ORDER BY name LIMIT ${describedTogether} OFFSET ${from}`,
     );
-    const described = [];
+    const described: { name: string; made: ReturnType<typeof groupOfRule> }[] = [];
     for (const { name } of some) {
-      described.push({ name, ...groupOfRule(name) });
+      described.push({ name, made: groupOfRule(name) });
       if (yielder.isDue()) await yielder.yield();
     }
-    const values = described.flatMap((each) =>
-      "reason" in each || (each.displayName === each.name && each.description === undefined)
+    const values = described.flatMap(({ name, made }) =>
+      "reason" in made || Object.values(made.attributes).every((value) => value === undefined)
         ? []
-        : `(${[each.name, each.displayName, each.description].map(orNull).join(", ")})`,
+        : `(${[literal(name), ...all.map((each) => sqlOf(each, made.attributes[each.name]))].join(", ")})`,
     );
     if (values.length > 0)
       await connection.run(`
-        UPDATE rule_group SET display_name = v.display_name, description = v.description
-        FROM (VALUES ${values.join(", ")}) v(name, display_name, description) WHERE v.name = rule_group.name`);
-    const held = described.flatMap((each) =>
-      "reason" in each ? `(${[each.name, each.reason].map(orNull).join(", ")})` : [],
+        UPDATE rule_group SET ${columns.map((column) => `${column} = coalesce(v.${column}, rule_group.${column})`).join(", ")}
+        FROM (VALUES ${values.join(", ")}) v(${["name", ...columns].join(", ")}) WHERE v.name = rule_group.name`);
+    const held = described.flatMap(({ name, made }) =>
+      "reason" in made ? `(${[name, made.reason].map(literal).join(", ")})` : [],
     );
     if (held.length > 0)
       await connection.run(`
@@ -399,8 +407,4 @@ async function createRuleGroups(
   await connection.run(`
     DELETE FROM rule_group WHERE name IN (SELECT name FROM held_rule_group);
     INSERT INTO held_group SELECT name FROM held_rule_group`);
-}
-
-function orNull(text: string | undefined): string {
-  return text === undefined ? "NULL" : literal(text);
 }

@@ -1,25 +1,29 @@
 import { InputError } from "#errors.ts";
 import { nfc } from "#text.ts";
+import { serviceAttributes } from "./attributes.ts";
+import type { Attribute, Attributes } from "./attributes.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
 import { attributeOf, compileExpression, compileNaming } from "./expression.ts";
 import type { CompileOptions, Expression, GroupFunction } from "./expression.ts";
 import {
   accepted,
+  acceptedBy,
   describeGroup,
   groupAttributeOf,
-  isKeepable,
   joinKeyOf,
   judge,
   sourceNameOf,
   traceOf,
   usualNames,
+  usualRules,
 } from "./judge.ts";
-import type { JoinKey, KindJudge, RuleGroup, RuleName, RuleTrace, Verdict } from "./judge.ts";
+import type { Accepted, JoinKey, KindJudge, RuleGroup, RuleTrace, Verdict } from "./judge.ts";
 import { KeptAttributes } from "./kept-attributes.ts";
 import type { LookupTables } from "./lookup.ts";
 import type { Naming } from "./names.ts";
-import type { Kind } from "./principal.ts";
-import type { AttributeRule, KindRules, RuleGroups, Rules, StaticGroup, UniqueName } from "./rules.ts";
+import type { Kind, PrincipalValue } from "./principal.ts";
+import { ruleOf } from "./rules.ts";
+import type { Absence, KindRules, Rules, StaticGroup } from "./rules.ts";
 import { scopeListsOf } from "./scope.ts";
 import type { GroupQuestions, ScopeList } from "./scope.ts";
 
@@ -35,17 +39,16 @@ interface Compiled {
   readonly problems: RuleProblem[];
   readonly users: KindJudge;
   readonly groups?: KindJudge | undefined;
-  readonly groupsFromRules?: Partial<Record<keyof RuleGroups, Expression>> | undefined;
+  readonly groupsFromRules?: readonly (readonly [Attribute, Expression])[] | undefined;
   readonly join: { readonly users?: Expression; readonly groups?: Expression };
 }
 
 type ByKind<Value> = Readonly<Record<"users" | "groups", Value>>;
 
-const identifyingRules = new Set(["name", "mail", "join"]);
-const ruleNames = Object.keys(accepted) as RuleName[];
-
 /** The rules of a sync, ready for every entry. */
 export class CompiledRules {
+  /** What they can give: the attributes that the target declares. */
+  readonly declared: Attributes;
   /** False: the sources' groups do not become groups, and memberships in them do not count. */
   readonly makesGroups: boolean;
   readonly staticGroups: readonly StaticGroup[];
@@ -72,8 +75,9 @@ export class CompiledRules {
   /** What these read. */
   readonly #read: ByKind<readonly string[] | undefined>;
 
-  constructor(rules: Rules, compiled: Compiled, others: ByKind<readonly Expression[]>) {
+  constructor(rules: Rules, compiled: Compiled, others: ByKind<readonly Expression[]>, declared: Attributes) {
     const { users, groups, groupsFromRules, join } = compiled;
+    this.declared = declared;
     this.#compiled = compiled;
     this.#rules = { users: withJoin(users, join.users), groups: withJoin(groups, join.groups) };
     this.#lists = scopeListsOf(rules);
@@ -90,7 +94,7 @@ export class CompiledRules {
       ...(users.naming === undefined ? {} : { user: users.naming }),
       ...(groups?.naming === undefined ? {} : { group: groups.naming }),
     };
-    const all = [...this.#rules.users, ...this.#rules.groups, ...Object.entries(groupsFromRules ?? {})];
+    const all = [...this.#rules.users, ...this.#rules.groups, ...(groupsFromRules ?? [])];
     this.asksTime = all.some(([, { asksTime }]) => asksTime);
     this.joins = { user: join.users !== undefined, group: join.groups !== undefined };
     const questions = { lists: this.#lists, direct: this.#asking("memberOf"), nested: this.#asking("nestedMemberOf") };
@@ -137,10 +141,11 @@ export class CompiledRules {
     return sourceNameOf(group, this.#compiled.groups);
   }
 
-  /** The attributes that the rules `name`, `mail` and `join` read: what people know an entry by. */
+  /** What the rules `name`, `join` and those for identifying attributes read: what people know an entry by. */
   identifying({ kind, attributes }: Entry): AttributeValue[] {
+    const known = this.declared.all.flatMap(({ name, identifies }) => (identifies === true ? [name] : []));
     const names = this.#rules[`${kind}s`].flatMap(([rule, { attributes = [] }]) =>
-      identifyingRules.has(rule) ? attributes : [],
+      ["name", "join", ...known].includes(rule) ? attributes : [],
     );
     return names.flatMap((name) => attributeOf(attributes, name) ?? []);
   }
@@ -195,18 +200,24 @@ function withJoin(rules: KindJudge | undefined, join: Expression | undefined): (
  * Finds everything that is wrong with the rules before any entry is read.
  * @param onlyTexts every attribute of an entry is one text, or missing
  */
-export function checkRules(rules: Rules, tables?: LookupTables, onlyTexts?: boolean): RuleProblem[] {
-  return compile(rules, { now: new Date(), tables, onlyTexts }).problems;
+export function checkRules(
+  rules: Rules,
+  tables?: LookupTables,
+  onlyTexts?: boolean,
+  attributes = serviceAttributes,
+): RuleProblem[] {
+  return compile(rules, attributes, { now: new Date(), tables, onlyTexts }).problems;
 }
 
 /** The files that rules look values up in. */
-export function tablesOf(rules: Rules): string[] {
+export function tablesOf(rules: Rules, attributes = serviceAttributes): string[] {
   // Most have none, and need not be compiled to know it.
   if (!JSON.stringify(rules).includes("lookup")) return [];
-  const { users, groups, groupsFromRules, join } = compile(rules, { now: new Date() });
-  const all = [users.expressions, groups?.expressions ?? {}, groupsFromRules ?? {}, join].flatMap((each) =>
-    Object.values<Expression>(each),
-  );
+  const { users, groups, groupsFromRules, join } = compile(rules, attributes, { now: new Date() });
+  const all = [
+    ...[users.expressions, groups?.expressions ?? {}, join].flatMap((each) => Object.values<Expression>(each)),
+    ...(groupsFromRules ?? []).map(([, expression]) => expression),
+  ];
   return [...new Set(all.flatMap(({ tables }) => tables))];
 }
 
@@ -216,6 +227,7 @@ export function tablesOf(rules: Rules): string[] {
  * @param tables what `lookup` reads, see `tablesOf`
  * @param others expressions that read entries, too, once they are principals: what they read is kept for them
  * @param place where a rule is written, by the keys that lead to it: for the error that ends a run
+ * @param attributes what the target declares. Absent: what the service does
  * @throws {InputError} with what `checkRules` finds
  */
 export function compileRules(
@@ -224,8 +236,9 @@ export function compileRules(
   tables?: LookupTables,
   others: ByKind<readonly Expression[]> = { users: [], groups: [] },
   place?: RulePlace,
+  attributes = serviceAttributes,
 ): CompiledRules {
-  const compiled = compile(rules, { now, tables }, place);
+  const compiled = compile(rules, attributes, { now, tables }, place);
   const { problems } = compiled;
   if (problems.length > 0) {
     throw new InputError("the rules are not valid", {
@@ -235,51 +248,22 @@ export function compileRules(
       ),
     });
   }
-  return new CompiledRules(rules, compiled, others);
+  return new CompiledRules(rules, compiled, others, attributes);
 }
 
 /** Where a rule is written. */
 export type RulePlace = (path: readonly string[]) => string;
 
-function compile(rules: Rules, options: CompileOptions, place: RulePlace = (path) => path.join(".")): Compiled {
+function compile(
+  rules: Rules,
+  attributes: Attributes,
+  options: CompileOptions,
+  place: RulePlace = (path) => path.join("."),
+): Compiled {
   const problems: RuleProblem[] = [];
+  const compiling = { attributes, options, problems, place };
   const renames = new Map(Object.entries(rules.groups?.rename ?? {}).map(([from, to]) => [nfc(from), nfc(to)]));
-  const kind = (key: "users" | "groups", rules: KindRules): KindJudge => {
-    const expressions: Partial<Record<RuleName, Expression>> = {};
-    const absence: KindJudge["absence"] = {};
-    for (const name of ruleNames) {
-      const rule: AttributeRule | UniqueName | undefined = rules[name];
-      if (rule === undefined) continue;
-      const source = typeof rule === "string" ? rule : rule.value;
-      const path = typeof rule === "string" ? [key, name] : [key, name, "value"];
-      if (typeof rule === "object" && "absent" in rule && isKeepable(name)) {
-        absence[name] = typeof rule.absent === "string" ? rule.absent : { default: nfc(rule.absent.default) };
-      }
-      if (source === undefined) continue;
-      const result = compileExpression(source, { ...options, place: () => place(path) });
-      const { types, wanted } = accepted[name];
-      const fits = (type: string): boolean =>
-        type === "dyn" || types.includes(type) || (type === "null" && isKeepable(name) && absence[name] !== undefined);
-      if (!("evaluate" in result)) problems.push({ path, ...result });
-      else if (key === "groups" && name === "mail") problems.push({ path, message: "a group has no mail" });
-      else if (!fits(result.type)) problems.push({ path, message: `gives ${result.type}, but ${wanted} is needed` });
-      else if (key === "groups" && name === "name" && result.asksGroups.length > 0)
-        problems.push({
-          path,
-          message: `${result.asksGroups[0]}(entry) needs the names of groups, which this rule gives`,
-        });
-      else expressions[name] = result;
-    }
-    const unique = typeof rules.name === "object" ? rules.name.unique : undefined;
-    const naming = unique === undefined ? undefined : compileNaming(unique, () => place([key, "name", "unique"]));
-    if (naming !== undefined && "message" in naming) problems.push({ path: [key, "name", "unique"], ...naming });
-    return {
-      expressions,
-      absence,
-      groupName: (name) => renames.get(name) ?? name,
-      naming: naming !== undefined && "evaluate" in naming ? naming : undefined,
-    };
-  };
+  const kind = (key: "users" | "groups", rules: KindRules): KindJudge => compileKind(key, rules, renames, compiling);
   const users = kind("users", rules.users);
   const groups = rules.groups === undefined ? {} : { groups: kind("groups", rules.groups) };
   const join: { users?: Expression; groups?: Expression } = {};
@@ -289,8 +273,8 @@ function compile(rules: Rules, options: CompileOptions, place: RulePlace = (path
     const path = ["join", key];
     const result = compileExpression(source, { ...options, place: () => place(path) });
     if (!("evaluate" in result)) problems.push({ path, ...result });
-    else if (!["dyn", ...accepted.mail.types].includes(result.type))
-      problems.push({ path, message: `gives ${result.type}, but ${accepted.mail.wanted} is needed` });
+    else if (!["dyn", ...accepted.text.types].includes(result.type))
+      problems.push({ path, message: `gives ${result.type}, but ${accepted.text.wanted} is needed` });
     else if (result.asksGroups.length > 0)
       problems.push({ path, message: `${result.asksGroups[0]}(entry) is not known before entries are joined` });
     // Without rules for groups there are none to join.
@@ -300,32 +284,98 @@ function compile(rules: Rules, options: CompileOptions, place: RulePlace = (path
     problems,
     users,
     ...groups,
-    groupsFromRules: compileRuleGroups(rules, problems, options, place),
+    groupsFromRules: compileRuleGroups(rules, compiling),
     join,
   };
 }
 
-/** Adds what is wrong with the rules over `value` to `problems`. */
+interface Compiling {
+  readonly attributes: Attributes;
+  readonly options: CompileOptions;
+  /** What is wrong is added here. */
+  readonly problems: RuleProblem[];
+  readonly place: RulePlace;
+}
+
+function compileKind(
+  key: "users" | "groups",
+  rules: KindRules,
+  renames: ReadonlyMap<string, string>,
+  { attributes, options, problems, place }: Compiling,
+): KindJudge {
+  const expressions: Record<string, Expression> = {};
+  const absence: Record<string, Absence> = {};
+  const kind = key === "users" ? "user" : "group";
+  const own = attributes.of(kind);
+  const add = (rule: string, source: string, { path, types, wanted }: Accepted & Pick<RuleProblem, "path">): void => {
+    const result = compileExpression(source, { ...options, place: () => place(path) });
+    const fits = (type: string): boolean =>
+      type === "dyn" || types.includes(type) || (type === "null" && absence[rule] !== undefined);
+    if (!("evaluate" in result)) problems.push({ path, ...result });
+    else if (!fits(result.type)) problems.push({ path, message: `gives ${result.type}, but ${wanted} is needed` });
+    else if (key === "groups" && rule === "name" && result.asksGroups.length > 0)
+      problems.push({
+        path,
+        message: `${result.asksGroups[0]}(entry) needs the names of groups, which this rule gives`,
+      });
+    else expressions[rule] = result;
+  };
+  for (const rule of ["include", "exclude"] as const)
+    if (rules[rule] !== undefined) add(rule, rules[rule], { path: [key, rule], ...usualRules[rule] });
+  const { name } = rules;
+  if (typeof name === "string") add("name", name, { path: [key, "name"], ...usualRules.name });
+  else add("name", name.value, { path: [key, "name", "value"], ...usualRules.name });
+  for (const attribute of own) {
+    const rule = ruleOf(rules, attribute);
+    if (typeof rule === "object") absence[attribute.name] = normalAbsence(rule.absent);
+    const [source, path] = typeof rule === "object" ? [rule.value, ["value"]] : [rule, []];
+    if (source !== undefined)
+      add(attribute.name, source, { path: [key, attribute.name, ...path], ...acceptedBy(attribute) });
+  }
+  if (rules.groups !== undefined) add("groups", rules.groups, { path: [key, "groups"], ...usualRules.groups });
+  for (const other of attributes.all)
+    if (!own.includes(other) && rules[other.name] !== undefined)
+      problems.push({ path: [key, other.name], message: `a ${kind} has no ${other.name}` });
+  const unique = typeof name === "object" ? name.unique : undefined;
+  const naming = unique === undefined ? undefined : compileNaming(unique, () => place([key, "name", "unique"]));
+  if (naming !== undefined && "message" in naming) problems.push({ path: [key, "name", "unique"], ...naming });
+  return {
+    expressions,
+    absence,
+    attributes: own,
+    groupName: (name) => renames.get(name) ?? name,
+    naming: naming !== undefined && "evaluate" in naming ? naming : undefined,
+  };
+}
+
+function normalAbsence(absent: Absence): Absence {
+  return typeof absent === "string" ? absent : { default: normalValue(absent.default) };
+}
+
+function normalValue(value: PrincipalValue): PrincipalValue {
+  return typeof value === "string" ? nfc(value) : typeof value === "boolean" ? value : value.map(nfc);
+}
+
+/** Compiles the rules over `value`. */
 function compileRuleGroups(
   { groupsFromRules }: Rules,
-  problems: RuleProblem[],
-  options: CompileOptions,
-  place: RulePlace,
+  { attributes, options, problems, place }: Compiling,
 ): Compiled["groupsFromRules"] {
   if (groupsFromRules === undefined) return undefined;
-  const expressions: NonNullable<Compiled["groupsFromRules"]> = {};
-  for (const name of ["displayName", "description"] as const) {
-    const source = groupsFromRules[name];
-    if (source === undefined) continue;
-    const path = ["groupsFromRules", name];
+  return attributes.of("group").flatMap((attribute) => {
+    const source = groupsFromRules[attribute.name];
+    if (source === undefined) return [];
+    const path = ["groupsFromRules", attribute.name];
     const result = compileExpression(source, { ...options, over: "value", place: () => place(path) });
-    const { types, wanted } = accepted.description;
-    if (!("evaluate" in result)) problems.push({ path, ...result });
-    else if (result.type !== "dyn" && !types.includes(result.type))
-      problems.push({ path, message: `gives ${result.type}, but ${wanted} is needed` });
-    else expressions[name] = result;
-  }
-  return expressions;
+    const { types, wanted } = attribute.required === true ? accepted.text : acceptedBy(attribute);
+    if ("evaluate" in result && (result.type === "dyn" || types.includes(result.type)))
+      return [[attribute, result] as const];
+    problems.push({
+      path,
+      ...("evaluate" in result ? { message: `gives ${result.type}, but ${wanted} is needed` } : result),
+    });
+    return [];
+  });
 }
 
 function requiredOf(rules: readonly Expression[]): readonly string[] {
@@ -342,13 +392,11 @@ function attributesOf(rules: readonly Expression[]): string[] | undefined {
   return [...found];
 }
 
-function normalGroup({ name, displayName, description, groups }: StaticGroup): StaticGroup {
-  return {
-    name: nfc(name),
-    displayName: nfc(displayName),
-    description: description ? nfc(description) : undefined,
-    groups: groups.map(nfc),
-  };
+function normalGroup({ name, groups, ...attributes }: StaticGroup): StaticGroup {
+  const values = Object.entries(attributes).flatMap(([attribute, value]) =>
+    value === undefined || value === "" ? [] : [[attribute, normalValue(value)] as const],
+  );
+  return { ...Object.fromEntries(values), name: nfc(name), groups: groups.map(nfc) };
 }
 
 function readsOf(

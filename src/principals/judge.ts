@@ -1,12 +1,14 @@
 import { messageOf } from "#errors.ts";
 import { describeValue, nfc, objectionToKey, quote, visible } from "#text.ts";
+import type { PrincipalValue, PrincipalValues } from "./principal.ts";
+import type { Attribute } from "./attributes.ts";
 import { RunBudgetError } from "./budget.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
 import { attributeOf } from "./expression.ts";
 import type { Expression, GroupFunction } from "./expression.ts";
 import type { Naming } from "./names.ts";
 import { objectionToName } from "./principal.ts";
-import type { Absence, KeepableAttribute, KindRules, RuleGroups } from "./rules.ts";
+import type { Absence } from "./rules.ts";
 import { groupAttributes } from "./scope.ts";
 
 /** `quarantined`: in scope, but it is unknown what it becomes; with `name` when that much is known. */
@@ -16,18 +18,18 @@ export type Verdict =
   | {
       readonly verdict: "included";
       readonly name: string;
-      readonly displayName: string;
-      readonly description?: string | undefined;
-      readonly mail?: string | undefined;
+      /** What the rules give, by attribute of the target. */
+      readonly attributes: PrincipalValues;
       /** Names of groups, from the rule. */
       readonly groups: readonly string[];
       /** Attributes of which the target's value stays; the values here are for a principal that is created. */
-      readonly kept?: readonly KeepableAttribute[] | undefined;
+      readonly kept?: readonly string[] | undefined;
     };
 
+/** A group that rules make. */
 export interface RuleGroup {
-  readonly displayName: string;
-  readonly description?: string | undefined;
+  /** What the rules give; of a required attribute without a value the name takes the place. */
+  readonly attributes: PrincipalValues;
 }
 
 /** No `key`: the entry stands alone. `reason`: the rule failed, so whether it does is unknown. */
@@ -49,30 +51,48 @@ export interface RuleTrace {
   readonly error?: string | undefined;
 }
 
-export type RuleName = keyof KindRules;
-
 /** The rules for one kind, compiled. */
 export interface KindJudge {
-  readonly expressions: Partial<Record<RuleName, Expression>>;
-  readonly absence: Partial<Record<KeepableAttribute, Absence>>;
+  /** By rule: `name`, or an attribute of the target. */
+  readonly expressions: Readonly<Record<string, Expression>>;
+  readonly absence: Readonly<Record<string, Absence>>;
+  /** The attributes of the kind. */
+  readonly attributes: readonly Attribute[];
   /** The name of a group after `rename`. */
   readonly groupName: (name: string) => string;
   readonly naming?: Naming | undefined;
 }
 
-/** What each rule has to return, in words and as the types that CEL may infer. */
-export const accepted: Readonly<Record<RuleName, { types: readonly string[]; wanted: string }>> = {
-  include: { types: ["bool"], wanted: "true or false" },
-  exclude: { types: ["bool"], wanted: "true or false" },
+/** What a rule has to return, in words and as the types that CEL may infer. */
+export interface Accepted {
+  readonly types: readonly string[];
+  readonly wanted: string;
+}
+
+export const accepted = {
+  boolean: { types: ["bool"], wanted: "true or false" },
+  optionalBoolean: { types: ["bool", "null"], wanted: "true, false or null" },
   name: { types: ["string", "int"], wanted: "a text" },
-  displayName: { types: ["string", "int"], wanted: "a text" },
-  description: { types: ["string", "int", "null"], wanted: "a text or null" },
-  mail: { types: ["string", "int", "null"], wanted: "a text or null" },
-  groups: {
+  text: { types: ["string", "int", "null"], wanted: "a text or null" },
+  texts: {
     types: ["string", "int", "null", "list", "list<string>", "list<int>", "list<T>"],
     wanted: "a text, a list of texts or null",
   },
-};
+} as const satisfies Record<string, Accepted>;
+
+/** The rules that every target has. */
+export const usualRules = {
+  include: accepted.boolean,
+  exclude: accepted.boolean,
+  name: accepted.name,
+  groups: accepted.texts,
+} as const;
+
+/** What the rule for an attribute has to return. */
+export function acceptedBy({ type, required }: Attribute): Accepted {
+  if (required === true) return accepted.name;
+  return type === "boolean" ? accepted.optionalBoolean : accepted[type];
+}
 
 /** An entry that is being judged. One object: closures for each entry are a tenth of what a read allocates. */
 interface Judging {
@@ -82,7 +102,7 @@ interface Judging {
   readonly known: SourceGroups | undefined;
   /** Why rules failed. */
   readonly reasons: string[];
-  kept?: KeepableAttribute[];
+  kept?: string[];
 }
 
 /** What becomes of one entry by the rules for its kind. What fails is a reason for quarantine. */
@@ -92,32 +112,34 @@ export function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, k
   if (evaluate(judging, "exclude", asBoolean) === true) return { verdict: "excluded" };
   const given = evaluate(judging, "name", asName);
   const name = seen(judging, "name", given === undefined || key === "users" ? given : rules.groupName(given));
-  const displayName =
-    rules.absence.displayName === undefined
-      ? evaluate(judging, "displayName", asName)
-      : orAbsence(judging, "displayName", evaluate(judging, "displayName", asOptionalName), name);
-  const description = orAbsence(judging, "description", evaluate(judging, "description", asOptionalText));
-  const mail = orAbsence(judging, "mail", evaluate(judging, "mail", asOptionalText));
+  const attributes: Record<string, PrincipalValue> = {};
+  let isComplete = name !== undefined;
+  for (const attribute of rules.attributes) {
+    const value = valueOf(judging, attribute, name);
+    if (value !== undefined) attributes[attribute.name] = value;
+    else if (attribute.required === true) isComplete = false;
+  }
   const groups = (evaluate(judging, "groups", asGroups) ?? []).map(rules.groupName);
   for (const group of groups) seen(judging, "groups", group);
-  if (judging.reasons.length > 0 || name === undefined || displayName === undefined) {
+  if (judging.reasons.length > 0 || name === undefined || !isComplete) {
     return { verdict: "quarantined", name, reason: judging.reasons.join("; ") };
   }
-  return {
-    verdict: "included",
-    name,
-    displayName,
-    description: description || undefined,
-    mail: mail || undefined,
-    groups,
-    kept: judging.kept,
-  };
+  return { verdict: "included", name, attributes, groups, kept: judging.kept };
+}
+
+/** What an attribute becomes; undefined where it is unset, or its rule fails. */
+function valueOf(judging: Judging, attribute: Attribute, name: string | undefined): PrincipalValue | undefined {
+  const { name: rule, type, required } = attribute;
+  if (required === true && judging.rules.absence[rule] === undefined) return evaluate(judging, rule, asName);
+  const read: (value: unknown) => PrincipalValue | null = required === true ? asOptionalName : readers[type];
+  const value = orAbsence(judging, rule, evaluate(judging, rule, read), required === true ? name : undefined);
+  return value === "" || (typeof value === "object" && value.length === 0) ? undefined : value;
 }
 
 /** What a rule gives; undefined where there is none, or it fails: then the reason is noted. */
 function evaluate<Result>(
   { entry: { attributes }, key, rules, known, reasons }: Judging,
-  rule: RuleName,
+  rule: string,
   read: (value: unknown) => Result,
 ): Result | undefined {
   const expression = rules.expressions[rule];
@@ -136,7 +158,7 @@ function evaluate<Result>(
 }
 
 /** The name; undefined where nobody could see what it is: it would be another principal beside one that looks the same. */
-function seen({ key, reasons }: Judging, rule: RuleName, name: string | undefined): string | undefined {
+function seen({ key, reasons }: Judging, rule: string, name: string | undefined): string | undefined {
   const objection = name === undefined ? undefined : objectionToKey(name);
   if (objection === undefined) return name;
   reasons.push(`${key}.${rule}: ${hiddenIn(name ?? "", objection)}`);
@@ -154,10 +176,10 @@ function hiddenIn(text: string, objection: string): string {
  */
 function orAbsence(
   judging: Judging,
-  rule: KeepableAttribute,
-  value: string | null | undefined,
+  rule: string,
+  value: PrincipalValue | null | undefined,
   unset?: string,
-): string | undefined {
+): PrincipalValue | undefined {
   if (value !== null && value !== undefined) return value;
   const absence = judging.rules.absence[rule];
   if (absence === "keep") (judging.kept ??= []).push(rule);
@@ -166,12 +188,12 @@ function orAbsence(
 
 function asBoolean(value: unknown): boolean {
   if (typeof value === "boolean") return value;
-  throw unexpected(value, "include");
+  throw unexpected(value, accepted.boolean);
 }
 
 function asName(value: unknown): string {
   const text = asText(value);
-  if (text === undefined) throw unexpected(value, "name");
+  if (text === undefined) throw unexpected(value, accepted.name);
   const objection = objectionToName(text);
   if (objection !== undefined) throw new Error(`${quote(text)} ${objection}`);
   return text;
@@ -185,15 +207,33 @@ function asOptionalName(value: unknown): string | null {
 function asOptionalText(value: unknown): string | null {
   if (value === null) return null;
   const text = asText(value);
-  if (text === undefined) throw unexpected(value, "mail");
+  if (text === undefined) throw unexpected(value, accepted.text);
   return text;
 }
+
+function asOptionalBoolean(value: unknown): boolean | null {
+  if (value === null || typeof value === "boolean") return value;
+  throw unexpected(value, accepted.optionalBoolean);
+}
+
+/** Null is missing. Empty texts do not count. */
+function asTexts(value: unknown): readonly string[] | null {
+  if (value === null) return null;
+  return (Array.isArray(value) ? value : [value]).flatMap((each: unknown) => {
+    const text = each === null ? "" : asText(each);
+    if (text === undefined) throw unexpected(each, accepted.texts);
+    return text === "" ? [] : text;
+  });
+}
+
+/** How a rule's value is read, by the type of its attribute. */
+const readers = { text: asOptionalText, boolean: asOptionalBoolean, texts: asTexts } as const;
 
 /** Nulls and empty texts are no groups. */
 function asGroups(value: unknown): string[] {
   return (Array.isArray(value) ? value : [value]).flatMap((each: unknown) => {
     if (each === null || each === "") return [];
-    if (asText(each) === undefined) throw unexpected(each, "groups");
+    if (asText(each) === undefined) throw unexpected(each, accepted.texts);
     return asName(each);
   });
 }
@@ -206,13 +246,9 @@ function asText(value: unknown): string | undefined {
   return nfc(value);
 }
 
-function unexpected(value: unknown, rule: RuleName): Error {
+function unexpected(value: unknown, { wanted }: Pick<Accepted, "wanted">): Error {
   const hint = Array.isArray(value) ? "; first(…) takes the first of them" : "";
-  return new Error(`gives ${describeValue(value)}, but ${accepted[rule].wanted} is needed${hint}`);
-}
-
-export function isKeepable(name: RuleName): name is KeepableAttribute {
-  return name === "displayName" || name === "description" || name === "mail";
+  return new Error(`gives ${describeValue(value)}, but ${wanted} is needed${hint}`);
 }
 
 /** The attributes that name a group in most sources. */
@@ -222,7 +258,7 @@ export function sourceNameOf(group: Entry, rules: KindJudge | undefined): string
   const { attributes } = group;
   if (rules !== undefined) {
     try {
-      return known(asName(rules.expressions.name?.evaluate(attributes)));
+      return known(asName(rules.expressions["name"]?.evaluate(attributes)));
     } catch (error) {
       reasonOf(error);
       const { include, exclude } = rules.expressions;
@@ -247,17 +283,19 @@ function known(name: string): string | undefined {
 }
 
 export function describeGroup(
-  rules: Partial<Record<keyof RuleGroups, Expression>>,
+  rules: readonly (readonly [Attribute, Expression])[],
   value: string,
 ): RuleGroup | { readonly reason: string } {
-  let rule = "displayName";
-  try {
-    const displayName = asOptionalName(rules.displayName?.evaluate({ value }) ?? null) ?? value;
-    rule = "description";
-    return { displayName, description: asOptionalText(rules.description?.evaluate({ value }) ?? null) || undefined };
-  } catch (error) {
-    return { reason: `groupsFromRules.${rule}: ${reasonOf(error)}` };
+  const attributes: Record<string, PrincipalValue> = {};
+  for (const [{ name, type, required }, expression] of rules) {
+    try {
+      const given = (required === true ? asOptionalName : readers[type])(expression.evaluate({ value }));
+      if (given !== null && given !== "") attributes[name] = given;
+    } catch (error) {
+      return { reason: `groupsFromRules.${name}: ${reasonOf(error)}` };
+    }
   }
+  return { attributes };
 }
 
 export function traceOf(

@@ -1,17 +1,20 @@
 export type Kind = "user" | "group";
 
+/** What a principal has of an attribute: a text, true or false, or several texts, sorted by code point and each once. */
+export type PrincipalValue = string | boolean | readonly string[];
+
+/** The attributes of a principal by their names. Undefined: it is unset. */
+export type PrincipalValues = Readonly<Record<string, PrincipalValue | undefined>>;
+
 /**
- * A user or a group as the interface knows it (2.7). `name` identifies it together with `kind`; names are compared
- * exactly (B.5). Without `description` or `mail` the attribute is unset; groups never have a `mail` (B.5). `groupNames`
- * is a set, sorted by code point (B.6).
+ * A user or a group as a target knows it. `name` identifies it together with `kind`; names are compared exactly (B.5).
+ * `groupNames` is a set, sorted by code point (B.6). All else are its attributes (decision 8); undefined or absent: unset.
  */
 export interface Principal {
   readonly kind: Kind;
   readonly name: string;
-  readonly displayName: string;
-  readonly description?: string | undefined;
-  readonly mail?: string | undefined;
   readonly groupNames: readonly string[];
+  readonly [attribute: string]: PrincipalValue | undefined;
 }
 
 /** The longest name or display name, in code points (B.5). */

@@ -1,3 +1,6 @@
+import type { PrincipalValue } from "./principal.ts";
+import type { Attribute } from "./attributes.ts";
+
 /** The rules of one sync as they stand in the configuration: what becomes of an entry. Expressions are CEL's, over `entry`. */
 export interface Rules {
   readonly users: UserRules;
@@ -16,7 +19,7 @@ export interface Rules {
   readonly join?: { readonly users?: string; readonly groups?: string } | undefined;
 }
 
-/** Expressions for one kind of principal. */
+/** Expressions for one kind of principal: a rule for each attribute of the target that it gives, by its name, beside these. */
 export interface KindRules {
   /** A boolean; absent: every entry is included. */
   readonly include?: string | undefined;
@@ -24,14 +27,24 @@ export interface KindRules {
   readonly exclude?: string | undefined;
   /** A string: the principal's name. */
   readonly name: string | UniqueName;
-  /** A string. */
-  readonly displayName: AttributeRule;
-  /** A string or null. */
-  readonly description?: AttributeRule | undefined;
-  /** A string or null; only for users. */
-  readonly mail?: AttributeRule | undefined;
   /** A string or a list of strings: names of further groups the principal is directly in. */
   readonly groups?: string | undefined;
+  /** What `Attribute.type` says, or null: an `AttributeRule`. The rest is what `UserRules` and `GroupRules` add. */
+  readonly [attribute: string]:
+    | AttributeRule
+    | UniqueName
+    | readonly string[]
+    | Readonly<Record<string, string>>
+    | boolean
+    | undefined;
+}
+
+/** The rule for an attribute of the target; undefined where there is none. */
+export function ruleOf(rules: KindRules, { name }: Attribute): AttributeRule | undefined {
+  const rule = rules[name];
+  return typeof rule === "string" || (typeof rule === "object" && "absent" in rule)
+    ? (rule as AttributeRule)
+    : undefined;
 }
 
 export interface UserRules extends KindRules {
@@ -69,24 +82,18 @@ export interface UniqueName {
  * it is unset (a display name is the name then). `clear`: unset. Only null is missing: an empty text is a value, and
  * clears.
  */
-export type Absence = "keep" | "clear" | { readonly default: string };
+export type Absence = "keep" | "clear" | { readonly default: PrincipalValue };
 
-/** Expressions over `value`, the group's name. */
-export interface RuleGroups {
-  /** A text or null; absent or null: the name. */
-  readonly displayName?: string | undefined;
-  /** A text or null. */
-  readonly description?: string | undefined;
-}
+/**
+ * Expressions over `value`, the group's name, by the attributes of a group. A required one that is absent or null is the
+ * name.
+ */
+export type RuleGroups = Readonly<Record<string, string | undefined>>;
 
-/** A group of the configuration. */
+/** A group of the configuration, with its attributes. */
 export interface StaticGroup {
   readonly name: string;
-  readonly displayName: string;
-  readonly description?: string | undefined;
   /** Names of groups that it is directly in. */
   readonly groups: readonly string[];
+  readonly [attribute: string]: PrincipalValue | undefined;
 }
-
-/** The attributes of a principal that may be kept. */
-export type KeepableAttribute = "displayName" | "description" | "mail";

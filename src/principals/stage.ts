@@ -5,11 +5,11 @@ import { nfc, objectionToKey, quote, visible } from "#text.ts";
 import type { CompiledRules } from "./compile.ts";
 import type { JoinKey, Verdict } from "./judge.ts";
 import type { Entry, MembershipLines, SourceGroups, SourceRecord } from "./entry.ts";
-import type { Kind } from "./principal.ts";
+import type { Kind, PrincipalValues } from "./principal.ts";
 import { judgeRaw } from "./join.ts";
 import type { AddVerdict } from "./join.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { keptBits, ownSource, stagedTables } from "./tables.ts";
+import { ownSource, stagedTables } from "./tables.ts";
 import type { StagedTable } from "./tables.ts";
 import { Yielder } from "./yield.ts";
 
@@ -65,7 +65,11 @@ export async function stage(
   rules: CompiledRules,
   options: StageOptions,
 ): Promise<Staged> {
-  const tables = { ...stagedTables, staged_attributes: stagedTables.staged_attributes + rules.kept.ddl };
+  const tables = {
+    ...stagedTables,
+    staged_entry: stagedTables.staged_entry + rules.declared.staged,
+    staged_attributes: stagedTables.staged_attributes + rules.kept.ddl,
+  };
   for (const table of stagedNames) await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${tables[table]})`);
   // In one transaction; otherwise every insert would be one.
   return connection.transaction(async () => {
@@ -258,11 +262,10 @@ class Stager {
     if (staticGroups.length === 0) return;
     this.#source += 1;
     this.rows.append("staged_source", this.#source, ownSource);
-    for (const { name, displayName, description = null, groups } of staticGroups) {
+    for (const { name, groups, ...values } of staticGroups) {
       const seq = ++this.#seq;
       const origin = `the configuration, staticGroups ${quote(name)}`;
-      const values = [name, displayName, description, null, 0, null] as const;
-      this.rows.append("staged_entry", seq, this.#source, "group", name, 0, origin, ...values);
+      this.#addAttributes([seq, this.#source, "group", name, 0, origin, name, 0, null], values);
       for (const group of groups) this.rows.append("staged_group_name", seq, group);
     }
   }
@@ -278,14 +281,24 @@ class Stager {
     const origin = nfc(entry.origin);
     if (verdict.verdict === "quarantined") {
       const { name = null, reason } = verdict;
-      this.rows.append("staged_entry", seq, source, entry.kind, id, idIsKey, origin, name, null, null, null, 0, reason);
+      this.#addAttributes([seq, source, entry.kind, id, idIsKey, origin, name, 0, reason], {});
       return;
     }
-    const { name, displayName, description = null, mail = null, kept = [] } = verdict;
-    const bits = kept.reduce((sum, attribute) => sum + keptBits[attribute], 0);
-    const values = [name, displayName, description, mail, bits, null] as const;
-    this.rows.append("staged_entry", seq, source, entry.kind, id, idIsKey, origin, ...values);
+    const { name, attributes, kept = [] } = verdict;
+    const bits = kept.reduce((sum, attribute) => sum + this.#rules.declared.bitOf(attribute), 0);
+    this.#addAttributes([seq, source, entry.kind, id, idIsKey, origin, name, bits, null], attributes);
     for (const group of verdict.groups) this.rows.append("staged_group_name", seq, group);
+  }
+
+  /** Adds a row of `staged_entry`. @param row what it has besides attributes */
+  #addAttributes(row: (string | number | null)[], attributes: PrincipalValues): void {
+    for (const { name } of this.#rules.declared.all) {
+      const value = attributes[name] ?? null;
+      row.push(
+        typeof value === "object" ? value && JSON.stringify(value) : typeof value === "boolean" ? String(value) : value,
+      );
+    }
+    this.rows.append("staged_entry", ...row);
   }
 
   staged(): Omit<Staged, "unread"> {

@@ -1,23 +1,5 @@
-/** A principal as a row: the one shape of every relation of principals, in the workbench and in the service. */
-export const principalColumns = ["kind", "name", "display_name", "description", "mail", "group_names"] as const;
-
-/**
- * `principalColumns` as DDL, for `CREATE TABLE t (${principalDdl}, …)`. `kind` is `user` or `group`; an unset
- * `description` or `mail` is NULL, never empty; `group_names` is sorted by code point and names no group twice.
- */
-export const principalDdl = `
-  kind VARCHAR NOT NULL,
-  name VARCHAR NOT NULL,
-  display_name VARCHAR NOT NULL,
-  description VARCHAR,
-  mail VARCHAR,
-  group_names VARCHAR[] NOT NULL`;
-
-/** The columns that decide whether a principal differs: all but its identity. */
-export const comparedColumns = ["display_name", "description", "mail", "group_names"] as const;
-
-/** The bits of `assembled.kept`: the attributes of which the target's value stays. */
-export const keptBits = { displayName: 1, description: 2, mail: 4 } as const;
+import { ddlOf } from "./attributes.ts";
+import type { Attributes } from "./attributes.ts";
 
 /** The source, in rows, of the groups that the configuration itself defines. No real source has this name. */
 export const ownSource = "(configuration)";
@@ -39,10 +21,10 @@ export const stagedTables = {
   staged_source: "source INTEGER, name VARCHAR",
   /**
    * The entries that are in scope; those with a `reason` are quarantined. `id_is_key`: 1 where the id is the one key of the
-   * record. Made by `stage`, read by everything after it.
+   * record. Further columns are its attributes (`Attributes.staged`). Made by `stage`, read by everything after it.
    */
   staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, id_is_key INTEGER, origin VARCHAR, name VARCHAR,
-    display_name VARCHAR, description VARCHAR, mail VARCHAR, kept INTEGER, reason VARCHAR`,
+    kept INTEGER, reason VARCHAR`,
   /** Entries that cannot be judged before everything is read: they may be joined, or rules ask for their groups. Made by `stage`, read by `judgeRaw`. */
   staged_raw: person,
   /** Raw entries that share their source and join key, and whether the rules exclude each by itself. `judgeRaw` only. */
@@ -166,12 +148,6 @@ export const assemblyTables = {
 /** What `assemble` makes of the sources' records, and planning reads. */
 export const assembledTables = {
   /**
-   * The principals that the sources and the rules make, and where each is from. `kept` is a sum of `keptBits`: the
-   * target's value takes the place of the one here, which is for a principal that is created.
-   */
-  assembled: `${principalDdl}, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL, origin VARCHAR NOT NULL,
-    kept UTINYINT NOT NULL`,
-  /**
    * The entries in scope of which it is unknown what they become: a rule fails; another entry has the same id or name; a
    * reference may mean this one or another. `name` is NULL when not even that is known.
    */
@@ -186,8 +162,21 @@ export const assembledTables = {
   record: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR, container VARCHAR, attributes VARCHAR`,
   /** The memberships that rules make of an entry's own attributes. Empty without causes. */
   rule_membership: "kind VARCHAR, name VARCHAR, grp VARCHAR",
-  /** Groups that rules put somebody into and no source has. Made by `createRuleGroups`, read by `addRuleGroups`. */
-  rule_group: "name VARCHAR, display_name VARCHAR, description VARCHAR, origin VARCHAR",
   /** Keys that nothing in their source has, and the principal whose entry refers to them. */
   lost_reference: "source VARCHAR, key VARCHAR, kind VARCHAR, name VARCHAR",
 } as const;
+
+/** The same with the attributes that a target declares. */
+export function assembledOf(attributes: Attributes) {
+  return {
+    /**
+     * The principals that the sources and the rules make, and where each is from. `kept` is a sum of `Attributes.bitOf`: the
+     * target's value takes the place of the one here, which is for a principal that is created.
+     */
+    assembled: `${attributes.ddl}, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL, origin VARCHAR NOT NULL,
+      kept INTEGER NOT NULL`,
+    /** Groups that rules put somebody into and no source has. Made by `createRuleGroups`, read by `addRuleGroups`. */
+    rule_group: ["name VARCHAR", ...attributes.of("group").map(ddlOf), "origin VARCHAR"].join(", "),
+    ...assembledTables,
+  };
+}

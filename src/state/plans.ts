@@ -9,7 +9,8 @@ import { exists, makeFolder } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
 import type { Amount, Facts, LimitCheck, Measure } from "#plan/limits.ts";
 import { changesIn } from "#plan/stored.ts";
-import { tables as planTables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import { paths } from "./store.ts";
 import type { StateFiles } from "./store.ts";
 
@@ -130,7 +131,7 @@ export class Plans {
    * `carryOver`.
    * @throws {InputError} when it cannot be read
    */
-  async load(id: string, connection: Connection): Promise<StoredPlan> {
+  async load(id: string, connection: Connection, attributes: Attributes): Promise<StoredPlan> {
     await this.fetch([id]);
     try {
       const kept = JSON.parse(await readFile(join(this.#folderOf(id), "plan.json"), "utf8")) as StoredPlan;
@@ -141,7 +142,7 @@ export class Plans {
         await connection.run(
           isStored
             ? `CREATE OR REPLACE TEMP TABLE ${table} AS FROM ${read(table)}`
-            : `CREATE OR REPLACE TEMP TABLE ${table} (${planTables[table]})`,
+            : `CREATE OR REPLACE TEMP TABLE ${table} (${tablesOf(attributes)[table]})`,
         );
       }
       await connection.run(`

@@ -91,7 +91,7 @@ export async function verify(
   const { connection } = workbench;
   await workbench.makeRoom();
   const tag = await listTarget(target, workbench, "arrived", watching.signal());
-  await createChanges(connection, { actual: "arrived", desired: "desired", into: "missing" });
+  await createChanges(connection, sync.rules.declared, { actual: "arrived", desired: "desired", into: "missing" });
   const missing = await connection.rows<{ action: string; kind: string; name: string }>(
     "SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT 20",
   );

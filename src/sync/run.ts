@@ -82,7 +82,9 @@ async function repeatAfterReading(
 /** What planning needs. */
 async function prepare({ sync, options, ...run }: Run): Promise<PlanningOptions> {
   const { warn, now, unchanged, ledger } = run;
-  const baseline = sync.causes ? await loadBaseline(run.connection, options.files, sync.name) : undefined;
+  const baseline = sync.causes
+    ? await loadBaseline(run.connection, options.files, sync.name, sync.rules.declared)
+    : undefined;
   return { ...options, warn, now, unchanged, baseline, history: ledger.history, signal: run.watching.signal() };
 }
 

@@ -34,6 +34,11 @@ export interface Sync {
   readonly defaultPassword?: string;
 }
 
+/** A sync, as far as it matters what its target declares. */
+export interface Declaring {
+  readonly rules: Pick<CompiledRules, "declared">;
+}
+
 export interface SyncSource {
   readonly name: string;
   /** True: when it cannot be read, everything that came from it stays as it is. */

@@ -5,7 +5,7 @@ import type { Connection } from "#duckdb/database.ts";
 import type { Plan } from "#plan/change.ts";
 import type { SourceCounts } from "#plan/limits.ts";
 import type { Assembly } from "#principals/assembly.ts";
-import { assembledTables } from "#principals/tables.ts";
+import { assembledOf } from "#principals/tables.ts";
 import type { Planned } from "#sync/planning/limits.ts";
 import { findSnapshot, replaceDocument, storeSnapshot } from "#sync/planning/snapshot.ts";
 import type { Snapshot } from "#sync/planning/snapshot.ts";
@@ -84,7 +84,6 @@ export interface UnchangedOptions {
   readonly stores: boolean;
 }
 
-const readTables = Object.fromEntries(Object.keys(assembledTables).map((table) => [table, `FROM ${table}`]));
 const listTables = ["actual", "actual_foreign", "actual_extra"] as const;
 
 /**
@@ -162,7 +161,7 @@ export class Unchanged {
     const { digest, versions, readAt, assembly, counts = [] } = snapshot.document;
     const isSame =
       digest === this.#sync.digest && this.#areSame(versions) && this.#isWithin(readAt, this.#trust.unread);
-    if (!isSame || !(await loadAll(snapshot, connection, Object.keys(readTables)))) return undefined;
+    if (!isSame || !(await loadAll(snapshot, connection, this.#readTables))) return undefined;
     return { assembly: { ...assembly, unread: [] }, counts, since: new Date(readAt) };
   }
 
@@ -179,7 +178,12 @@ export class Unchanged {
     const readAt = new Date(now).toISOString();
     const document: LastRead = { digest, readAt, versions, assembly, counts };
     const place = { folder: join(folder, "reads"), name, what: "the folder of what was read" };
-    await storeSnapshot(connection, place, readTables, document);
+    await storeSnapshot(
+      connection,
+      place,
+      Object.fromEntries(this.#readTables.map((table) => [table, `FROM ${table}`])),
+      document,
+    );
   }
 
   /**
@@ -248,6 +252,10 @@ export class Unchanged {
     const readAt = new Date(this.#options.now).toISOString();
     const versions = this.#trust.unplanned > 0 ? this.#versions : undefined;
     return JSON.stringify({ ...this.#last, versions, readAt, warnings });
+  }
+
+  get #readTables(): string[] {
+    return Object.keys(assembledOf(this.#sync.rules.declared));
   }
 
   get #lists(): string {

@@ -1,3 +1,4 @@
+import { textsOf } from "#plan/change.ts";
 import type { BuiltInConnector, Entry, ReadContext, Source } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { formatName } from "#text.ts";
@@ -77,21 +78,21 @@ export function problemsOf(rules: DraftRules): readonly string[] {
   );
 }
 
-const columns = ["", "name", "displayName", "mail", "description", "groups", "from"] as const;
-
 /** What the rules make of the first records, as the lines of a table. */
 export function outcomesOf(rules: DraftRules, samples: readonly Entry[]): readonly string[] {
   const compiled = compileRules({ staticGroups: [], defaultGroups: [], ...rules });
+  const attributes = compiled.declared.all.map(({ name }) => name);
+  const columns = ["", "name", ...attributes, "groups", "from"];
   const rows = samples.flatMap((entry) => {
     if (entry.kind === "group" && rules.groups === undefined) return [];
     const judged = compiled.judge(entry);
     if (judged.verdict !== "included") {
       const reason = judged.verdict === "quarantined" ? `quarantined: ${judged.reason}` : "excluded";
-      return [[entry.kind, "", reason, "", "", "", entry.origin]];
+      return [[entry.kind, "", reason, ...attributes.map(() => ""), entry.origin]];
     }
-    const { name, displayName, mail = "", description = "" } = judged;
+    const values = attributes.map((attribute) => textsOf({ attribute, to: judged.attributes[attribute] }).to ?? "");
     const groups = [...entry.memberOf, ...judged.groups].join(", ");
-    return [[entry.kind, name, displayName, mail, description, groups, entry.origin]];
+    return [[entry.kind, judged.name, ...values, groups, entry.origin]];
   });
   // A column that is always empty says nothing.
   const used = columns.map((_, index) => rows.some((row) => row[index] !== ""));

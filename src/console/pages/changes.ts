@@ -1,3 +1,4 @@
+import { textsOf } from "#plan/change.ts";
 import type { AttributeChange, Change } from "#plan/change.ts";
 import type { Section } from "#plan/render/shared.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -109,10 +110,10 @@ function whatIsDone(change: Change, unfolded: number | undefined): Html {
       attributes.length > 0 &&
       html`<dl class="facts">
         ${attributes.map(
-          ({ attribute, from, to }) =>
+          (each) =>
             html`<div>
-              <dt>${wordsOf(attribute)}</dt>
-              <dd>${diff(from, to, action === "update")}</dd>
+              <dt>${wordsOf(each.attribute)}</dt>
+              <dd>${diff(each, action === "update")}</dd>
             </div>`,
         )}
       </dl>`
@@ -121,26 +122,25 @@ function whatIsDone(change: Change, unfolded: number | undefined): Html {
   </details>`;
 }
 
-function isShort({ from = "", to = "" }: AttributeChange): boolean {
+function isShort(change: AttributeChange): boolean {
+  const { from = "", to = "" } = textsOf(change);
   return from.length + to.length <= inLine.characters;
 }
 
-/** What happens to its values: the only one in full, of several their names; who is created or deleted by its display name. */
+/** What happens to its values: the only one in full, of several their names; the first of who is created or deleted. */
 function summaryOf({ action, attributes }: Change): Part {
   const [first, ...more] = attributes;
   if (first === undefined) return "";
-  if (action !== "update") {
-    const { from, to } = attributes.find(({ attribute }) => attribute === "displayName") ?? first;
-    return name(to ?? from ?? "");
-  }
+  if (action !== "update") return diff(first, false);
   if (more.length === 0 && isShort(first))
-    return html`<span class="quiet">${wordsOf(first.attribute)}</span> ${diff(first.from, first.to, true)}`;
+    return html`<span class="quiet">${wordsOf(first.attribute)}</span> ${diff(first, true)}`;
   return attributes.map(({ attribute }) => wordsOf(attribute)).join(", ");
 }
 
-/** An attribute as a person calls it: `display name`. */
+/** An attribute as a person calls it: `display name`, `given name` of `name.givenName`. */
 export function wordsOf(attribute: string): string {
-  return attribute.replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  const own = attribute.slice(attribute.lastIndexOf(".") + 1);
+  return own.replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
 /** The first groups that a principal leaves and joins, and how many more there are. */

@@ -10,7 +10,7 @@ import type { Tone } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import type { IconName } from "#console/icons.ts";
-import { membershipChanges } from "#console/pages/changes.ts";
+import { membershipChanges, wordsOf } from "#console/pages/changes.ts";
 import { addressOf } from "#console/pages/people.ts";
 
 /* What `rollcall explain` says. */
@@ -121,7 +121,7 @@ function outcome(each: Outcome, sync: string): Html {
         ${ownedFrom.length === 0 ? "not owned by this sync" : html`owned by this sync, from ${name(owned)}`}.</span
       >
     </p>
-    ${action === "update" && (change?.attributes ?? []).map(({ attribute, from, to }) => html`<p><span class="quiet">${labels[attribute] ?? attribute}</span> ${diff(from, to, true)}</p>`)}
+    ${action === "update" && (change?.attributes ?? []).map((each) => html`<p><span class="quiet">${wordsOf(each.attribute)}</span> ${diff(each, true)}</p>`)}
     ${change !== undefined && membershipChanges(change)}
     ${
       byHand.length > 0 &&
@@ -175,8 +175,6 @@ const verdicts = { included: ["good", "ok"], excluded: ["quiet", "none"], quaran
 const labels: Readonly<Record<string, string>> = {
   include: "included",
   exclude: "excluded",
-  displayName: "display name",
-  name: "name",
 };
 
 /** A record of a source: where each value comes from. */
@@ -251,7 +249,7 @@ function record({
 /** `users.displayName` → `Display name`. */
 function labelOf(rule: string): string {
   const key = rule.replace(/^(?:users|groups)\./, "");
-  return capitalized(labels[key] ?? key);
+  return capitalized(labels[key] ?? wordsOf(key));
 }
 
 /** A value of a record, or of a rule. */

@@ -4,7 +4,6 @@ import { changes, shortDigest } from "#plan/change.ts";
 import type { Change, Counts, KindCounts } from "#plan/change.ts";
 import { capitalized, isEmpty, leavingWords, noChange, planFormats, share, worthShowing } from "#plan/render/shared.ts";
 import type { Section } from "#plan/render/shared.ts";
-import { aspects } from "#plan/stored.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
@@ -46,6 +45,8 @@ export interface PlanPage {
         readonly sections: readonly PlanSection[];
         /** The sources that a filter can name; none in an old plan. */
         readonly sources: readonly string[];
+        /** The attributes that it can name, and `groups`. */
+        readonly aspects: readonly string[];
       }
     | undefined;
 }
@@ -77,7 +78,7 @@ export function plan(page: PlanPage): Html {
           section(
             "changes",
             "Changes",
-            shown === undefined ? notStored : html`${filters(run, filter, shown.sources)} ${sections(page)}`,
+            shown === undefined ? notStored : html`${filters(run, filter, shown)} ${sections(page)}`,
           )
         }
         ${downloads(page)}
@@ -269,7 +270,11 @@ function option(value: string, label: string, given: readonly string[] | string 
   return html`<option value="${value}" ${chosen === value && html`selected`}>${label}</option>`;
 }
 
-function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter, sources: readonly string[]): Html {
+function filters(
+  { id, causes: all = [] }: RunRecord,
+  filter: PlanFilter,
+  { sources, aspects }: NonNullable<PlanPage["shown"]>,
+): Html {
   const known = all.filter(({ kind }) => kind !== "first");
   return html`<form method="get" action="${at("/runs", id, "plan")}#changes" class="filters" data-auto>
     <label

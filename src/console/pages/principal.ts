@@ -17,7 +17,7 @@ import { icon } from "#console/icons.ts";
 import type { Frame } from "#console/layout.ts";
 import { explanation } from "#console/pages/explanation.ts";
 import { membershipList, membershipPicture } from "#console/pages/memberships.ts";
-import { membershipChanges } from "#console/pages/changes.ts";
+import { membershipChanges, wordsOf } from "#console/pages/changes.ts";
 import {
   addressOf,
   listed,
@@ -290,7 +290,6 @@ export function history({ now, target, kind, name: called, history: known }: His
 }
 
 const past = { create: "created", update: "updated", delete: "deleted" } as const;
-const attributeNames = { displayName: "display name", description: "description", mail: "mail" } as const;
 
 function happened({ run, changes, notes }: HistoryEntry): Html {
   const doubt =
@@ -299,7 +298,7 @@ function happened({ run, changes, notes }: HistoryEntry): Html {
     ${changes.map(
       ({ action, attributes, ...groups }) =>
         html`<p><b class="${action}">${doubt}${past[action]}</b></p>
-          ${(action === "update" ? attributes : []).map(({ attribute, from, to }) => html`<p><span class="quiet">${attributeNames[attribute]}</span> ${diff(from, to, true)}</p>`)}
+          ${(action === "update" ? attributes : []).map((each) => html`<p><span class="quiet">${wordsOf(each.attribute)}</span> ${diff(each, true)}</p>`)}
           ${membershipChanges(groups)}`,
     )}
     ${notes.map((note) => html`<p>${note}</p>`)}

@@ -1,3 +1,4 @@
+import { textsOf } from "#plan/change.ts";
 import type { Change, Plan } from "#plan/change.ts";
 import { inChunks } from "./shared.ts";
 import { csvField, visible } from "#text.ts";
@@ -27,7 +28,10 @@ async function* lines(plan: Plan | undefined): AsyncIterable<string> {
 function rowsOf({ kind, name, action, attributes, groupsAdded, groupsRemoved }: Change): string {
   const row = (what: string, from?: string, to?: string): string => csvLine([kind, name, action, what, from, to]);
   return [
-    ...attributes.map(({ attribute, from, to }) => row(attribute, from, to)),
+    ...attributes.map((each) => {
+      const { from, to } = textsOf(each);
+      return row(each.attribute, from, to);
+    }),
     ...groupsRemoved.map((group) => row("membership", group)),
     ...groupsAdded.map((group) => row("membership", undefined, group)),
   ].join("");

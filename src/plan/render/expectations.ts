@@ -1,3 +1,4 @@
+import { textsOf } from "#plan/change.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { Change } from "#plan/change.ts";
 import type { ExpectationCheck, Violation } from "#plan/expectations.ts";
@@ -145,7 +146,9 @@ function partsOf({ action, attributes, groupsAdded, groupsRemoved }: Change): st
   const edits = action === "update" ? attributes : [];
   return [
     ...(action === "create" ? ["is created"] : []),
-    ...edits.map(({ attribute, from, to }) => {
+    ...edits.map((each) => {
+      const { attribute } = each;
+      const { from, to } = textsOf(each);
       const [before, after] = excerptDifference(from, to);
       return `${attribute} ${from === undefined ? "(unset)" : formatName(before)} → ${to === undefined ? "(unset)" : formatName(after)}`;
     }),

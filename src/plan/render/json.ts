@@ -16,7 +16,7 @@ import { inChunks } from "./shared.ts";
  *         "groups"?: [{"name": "staff", "lost": 40, "members": 50}], "tripped": false, "overridden": false}],
  *      "changes": [
  *        {"action": "create" | "update" | "delete", "kind": "user" | "group", "name": "ada",
- *         "attributes": [{"attribute": "displayName" | "description" | "mail", "from"?: "…", "to"?: "…"}],
+ *         "attributes": [{"attribute": "displayName", "from"?: "…", "to"?: "…"}],
  *         "groupsAdded": ["staff"], "groupsRemoved": []}]}
  *
  * `from` is absent where the attribute was unset, `to` where it is cleared. Changes come in the order of

@@ -1,3 +1,4 @@
+import { textsOf } from "#plan/change.ts";
 import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
 import { excerptDifference, formatNumber, visible } from "#text.ts";
 import {
@@ -88,11 +89,14 @@ function detailsOf({ action, attributes, groupsAdded, groupsRemoved }: Change): 
   ];
 }
 
-function valueOf({ from, to }: AttributeChange): string {
+function valueOf(change: AttributeChange): string {
+  const { from, to } = textsOf(change);
   return excerptDifference(from, to).join("");
 }
 
-function edit({ attribute, from, to }: AttributeChange): string {
+function edit(change: AttributeChange): string {
+  const { attribute } = change;
+  const { from, to } = textsOf(change);
   const [before, after] = excerptDifference(from, to);
   return `${attribute} ${from === undefined ? "unset" : code(before)} → ${to === undefined ? "unset" : code(after)}`;
 }

@@ -1,5 +1,5 @@
 import { stripVTControlCharacters, styleText } from "node:util";
-import { shortDigest } from "#plan/change.ts";
+import { shortDigest, textsOf } from "#plan/change.ts";
 import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { excerptDifference, formatNumber, formatName, shortName, visible, withoutMiddle } from "#text.ts";
@@ -181,18 +181,25 @@ export function changeLine(change: Change, paint: Paint, width: number): string 
   return `${who}${membershipsOf(change, paint, width - stripVTControlCharacters(who).length)}`;
 }
 
-/** The changed attributes of a principal; who it is, when it is created or deleted. */
+/** The changed attributes of a principal; who it is, by its first attribute and its address, when it is created or deleted. */
 function whatOf({ action, attributes }: Change, paint: Paint): string {
   if (action === "update") return attributes.map((each) => edit(each, paint)).join("; ");
-  const [displayName, mail] = (["displayName", "mail"] as const).map((name) => {
-    const found = attributes.find(({ attribute }) => attribute === name);
-    return visible(withoutMiddle(found?.from ?? found?.to ?? ""));
+  const [title = "", ...others] = attributes.map((each) => {
+    const { from, to = from } = textsOf(each);
+    return to ?? "";
   });
-  return `${displayName}${mail === "" ? "" : ` <${mail}>`}`;
+  const address = others.find((value) => /^\S+@\S+$/.test(value));
+  return `${shortValue(title)}${address === undefined ? "" : ` <${shortValue(address)}>`}`;
+}
+
+function shortValue(value: string): string {
+  return visible(withoutMiddle(value));
 }
 
 /** `mail: a@x → b@x`. */
-function edit({ attribute, from, to }: AttributeChange, paint: Paint): string {
+function edit(change: AttributeChange, paint: Paint): string {
+  const { attribute } = change;
+  const { from, to } = textsOf(change);
   const [before, after] = excerptDifference(from, to);
   return (
     `${attribute}: ${from === undefined ? "(unset)" : paint("red", formatName(before))}` +

@@ -24,7 +24,7 @@ export interface Checks {
 }
 
 /**
- * Reads the list in a file into the temporary table `listed`: `index`, `principalColumns` and `password`. A value of
+ * Reads the list in a file into the temporary table `listed`: `index`, `Attributes.relation` and `password`. A value of
  * the wrong type is empty or NULL there; `wrong_types (index, problem)` names those that would pass for absent.
  * @throws {InputError} when it is no JSON array (B.5)
  */

@@ -1,6 +1,6 @@
 import type { Connection, Database } from "#duckdb/database.ts";
 import { createQueue } from "#queue.ts";
-import { comparedColumns, principalColumns, principalDdl } from "#principals/tables.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { findAccount, findEffectiveGroups, findName, lastingGroups } from "./store.ts";
 import type { Dialect, DirectoryStore } from "./store.ts";
 
@@ -94,8 +94,8 @@ async function createTables(connection: Connection): Promise<void> {
   await connection.run(`
     CREATE SCHEMA IF NOT EXISTS directory;
     CREATE TABLE IF NOT EXISTS directory.users (
-      lookup UBIGINT NOT NULL, id UUID NOT NULL, password_hash VARCHAR NOT NULL, ${principalDdl}, ${times});
-    CREATE TABLE IF NOT EXISTS directory.groups (${principalDdl}, ${times});
+      lookup UBIGINT NOT NULL, id UUID NOT NULL, password_hash VARCHAR NOT NULL, ${serviceAttributes.ddl}, ${times});
+    CREATE TABLE IF NOT EXISTS directory.groups (${serviceAttributes.ddl}, ${times});
     CREATE TABLE IF NOT EXISTS directory.state (id UUID NOT NULL);
     INSERT INTO directory.state SELECT uuid() WHERE NOT EXISTS (FROM directory.state);
     -- Of Rollcall 0.1.0, which compared a list with the one before.
@@ -151,13 +151,13 @@ const which = (action: string, kind: string): string => `c.action = '${action}' 
 async function write(connection: Connection, signal: AbortSignal): Promise<void> {
   const now = Date.now();
   const update = (table: string, kind: string, groups: "same" | "other"): string => {
-    const assigned = comparedColumns.filter((column) => groups === "other" || column !== "group_names");
+    const assigned = serviceAttributes.compared.filter((column) => groups === "other" || column !== "group_names");
     return `
         UPDATE ${table} t SET ${assigned.map((column) => `${column} = d.${column}`).join(", ")}, modified = ${now}
         FROM desired d JOIN changes c USING (kind, name)
         WHERE t.name = d.name AND ${which("update", kind)} AND t.group_names ${groups === "same" ? "=" : "<>"} d.group_names;`;
   };
-  const values = principalColumns.map((column) => `d.${column}`).join(", ");
+  const values = serviceAttributes.relation.map((column) => `d.${column}`).join(", ");
   await connection.transaction(async () => {
     for (const [table, kind] of [
       ["directory.users", "user"],

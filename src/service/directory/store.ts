@@ -49,7 +49,7 @@ export interface DirectoryStore {
   /** Runs what will write, after everybody else who asked before (B.8). Reading needs no turn. */
   inTurn<Result>(work: () => Promise<Result>, signal: AbortSignal): Promise<Result>;
   /**
-   * Makes `actual_users` and `actual_groups` on the connection, which is used for this alone: `principalColumns`, `created`
+   * Makes `actual_users` and `actual_groups` on the connection, which is used for this alone: `Attributes.relation`, `created`
    * and `modified` in epoch milliseconds.
    */
   read(connection: Connection): Promise<Snapshot>;

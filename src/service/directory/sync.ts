@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { createChanges } from "#plan/diff.ts";
-import { principalColumns } from "#principals/tables.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { formatDuration, formatNumber, pluralize } from "#text.ts";
 import { checkList, loadList } from "./check.ts";
 import { computeAnswer, syncAnswer } from "./list.ts";
@@ -31,7 +31,7 @@ export interface SyncContext {
   readonly say?: ((message: string) => void) | undefined;
 }
 
-const columns = principalColumns.join(", ");
+const columns = serviceAttributes.relation.join(", ");
 
 /**
  * Makes the users and groups match the list (specification 4.2), or computes what that would change. Leaves temporary
@@ -48,7 +48,7 @@ export async function sync(connection: Connection, request: SyncRequest, context
   await connection.run(`
     CREATE TEMP VIEW actual AS SELECT ${columns} FROM actual_users UNION ALL SELECT ${columns} FROM actual_groups`);
   await createDesired(connection, request, context);
-  await createChanges(connection, { actual: "actual", desired: "desired", into: "changes" });
+  await createChanges(connection, serviceAttributes, { actual: "actual", desired: "desired", into: "changes" });
   await checkList(connection, {
     changes: "changes",
     desiredGroups: "desired_groups",

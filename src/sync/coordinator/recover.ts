@@ -149,7 +149,7 @@ async function outcomeOf(
       if (ledger.settled === run.id) return "settled";
       const seal = storedAs === run.id ? run.seal : run.partSeal;
       await plans.verify(storedAs, seal);
-      const { digest, scope, amounts } = await plans.load(storedAs, connection);
+      const { digest, scope, amounts } = await plans.load(storedAs, connection, sync.rules.declared);
       if (run.decisions.at(-1)?.overrides?.includes("heldNames") === true) await adoptNames(connection);
       const list = async (): Promise<void> => {
         await listTarget(sync.target, workbench, "actual", signal);
@@ -158,7 +158,7 @@ async function outcomeOf(
       await list();
       await waitForQueue(sync, workbench, signal);
       await list();
-      const left = await createPlan(connection);
+      const left = await createPlan(connection, sync.rules.declared);
       if (left.digest === digest) return "nothing";
       if (changes(left.counts) > 0) return "neither";
       // Those of the stored plan do not know what was overridden when it was approved.

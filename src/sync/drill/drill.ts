@@ -127,6 +127,7 @@ async function settle(
   const list = workbench.file("target.json");
   const target = new RehearsalTarget(workbench, {
     name: sync.target.name,
+    attributes: sync.rules.declared,
     state: list,
     fill: (signal) => sync.target.list(list, signal),
   });
@@ -211,7 +212,12 @@ async function happen(
   const planner = watched(async (plan) => {
     planned = plan;
   });
-  const target = new RehearsalTarget(workbench, { name: sync.target.name, state, ...injection.target });
+  const target = new RehearsalTarget(workbench, {
+    name: sync.target.name,
+    attributes: sync.rules.declared,
+    state,
+    ...injection.target,
+  });
   const { approval } = options;
   const judge = (end: RunResult | RollcallError): Omit<Finding, "incident" | "title" | "injected"> => ({
     ...judged(end, { sync, approval, planned, today }),

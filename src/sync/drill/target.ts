@@ -3,10 +3,12 @@ import { literal } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { createChanges } from "#plan/diff.ts";
 import { readPrincipals, syncArrays, writePrincipals } from "#plan/lists.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import type { SyncRequest, Target } from "#sync/ports.ts";
 
 export interface RehearsalTargetOptions {
   readonly name: string;
+  readonly attributes: Attributes;
   /** The file with what it has. */
   readonly state: string;
   /** Makes that file before it is listed for the first time. Absent: it is there. */
@@ -49,7 +51,11 @@ export class RehearsalTarget implements Target {
     await readPrincipals(connection, principals, "desired");
     if (!deleteOthers)
       await connection.run("INSERT INTO desired SELECT a.* FROM actual a ANTI JOIN desired USING (kind, name)");
-    await createChanges(connection, { actual: "actual", desired: "desired", into: "changes" });
+    await createChanges(connection, this.#options.attributes, {
+      actual: "actual",
+      desired: "desired",
+      into: "changes",
+    });
     const arrays = syncArrays.map(
       ([array, action, kind]) =>
         `coalesce(list(name ORDER BY name) FILTER (action = '${action}' AND kind = '${kind}'), []) AS "${array}"`,

@@ -47,13 +47,15 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     const signal = watching.signal();
     const { place, name } = after;
     await Ledger.open(connection, { files: options.files, place, sync: name, mode: "read", signal });
-    const baseline = after.causes ? await loadBaseline(connection, options.files, name) : undefined;
+    const baseline = after.causes
+      ? await loadBaseline(connection, options.files, name, after.rules.declared)
+      : undefined;
     const [first, second] = readOnce(before, after, workbench);
     await makeDesired(first, workbench, { ...options, baseline, signal });
     await connection.run("ALTER TABLE desired RENAME TO desired_before");
     const desired = await makeDesired(second, workbench, { ...options, baseline, signal });
     await connection.run("DROP TABLE actual; ALTER TABLE desired_before RENAME TO actual");
-    await options.report({ plan: await createPlan(connection), desired });
+    await options.report({ plan: await createPlan(connection, after.rules.declared), desired });
   });
 }
 

@@ -98,7 +98,9 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
       [wanted],
     );
     const finder = findRecords(sync, wanted, owners);
-    const baseline = sync.causes ? await loadBaseline(workbench.connection, files, sync.name) : undefined;
+    const baseline = sync.causes
+      ? await loadBaseline(workbench.connection, files, sync.name, sync.rules.declared)
+      : undefined;
     const { assembly } = await makeDesired(sync, workbench, {
       ...options,
       baseline,
@@ -150,7 +152,7 @@ async function withWaits(
       return { runs: [] };
     },
   );
-  const { digest } = await createPlan(connection);
+  const { digest } = await createPlan(connection, sync.rules.declared);
   const scope = await scopeOf(connection, sync.sources, unread);
   const limited = await planWithinLimits(connection, sync, { scope, history, overrides: [] });
   const { checks, waiting } = await withExpectations(connection, sync, limited, { overrides: [], signal });

@@ -45,7 +45,7 @@ export async function outcomesOf(
   sync: Sync,
   options: { readonly wanted: string; readonly names: readonly Subject[]; readonly limit: number },
 ): Promise<Outcome[]> {
-  const known = await principalsCalled(connection, options.wanted, options.limit);
+  const known = await principalsCalled(connection, sync.rules.declared, options.wanted, options.limit);
   const subjects = new Map([...options.names, ...known].map((subject) => [JSON.stringify(subject), subject]));
   const outcomes: Outcome[] = [];
   for (const { kind, name } of subjects.values()) outcomes.push(await outcomeOf(connection, sync, { kind, name }));
@@ -195,7 +195,7 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
 
 /**
  * The shortest path to each group that somebody is in, beginning with a direct membership; cycles of groups do no harm.
- * @param relation has `principalColumns`
+ * @param relation has `Attributes.relation`
  */
 export async function pathsToGroups(
   connection: Connection,

@@ -9,6 +9,7 @@ import type { LimitCheck } from "#plan/limits.ts";
 import { changesOf, sectionsOf } from "#plan/render/shared.ts";
 import type { Note } from "#plan/note.ts";
 import { isCredential } from "#principals/credentials.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
@@ -116,7 +117,9 @@ export async function planTwice(
       signal,
       waits,
     });
-    const baseline = after.causes ? await loadBaseline(connection, options.files, name) : undefined;
+    const baseline = after.causes
+      ? await loadBaseline(connection, options.files, name, after.rules.declared)
+      : undefined;
     const [first, second] = readOnce(before, after, workbench, leavesOut(before));
     const { folder } = options.files;
     const unchanged = await Unchanged.open(after, { folder, now: Date.now(), signal, mayEnd: false, stores: false });
@@ -131,7 +134,7 @@ export async function planTwice(
       return { counts: plan.counts, limits, held, causes, expectations, notes };
     };
     const outlooks = { before: await outlook("before", first), after: await outlook("after", second) };
-    return { ...(await difference(connection, shown)), ...outlooks };
+    return { ...(await difference(connection, after.rules.declared, shown)), ...outlooks };
   });
 }
 
@@ -144,11 +147,15 @@ function leavesOut({ rules }: Sync): (kind: Kind, attribute: string) => boolean 
 }
 
 /** How `wanted_after` differs from `wanted_before`. */
-async function difference(connection: Connection, shown: number): Promise<Pick<PlannedTwice, "counts" | "sections">> {
+async function difference(
+  connection: Connection,
+  attributes: Attributes,
+  shown: number,
+): Promise<Pick<PlannedTwice, "counts" | "sections">> {
   await connection.run(`
     DROP TABLE actual; DROP TABLE desired;
     ALTER TABLE wanted_before RENAME TO actual; ALTER TABLE wanted_after RENAME TO desired`);
-  const plan = await createPlan(connection);
+  const plan = await createPlan(connection, attributes);
   const sections: ExcerptOfChanges[] = [];
   for (const section of sectionsOf(plan)) {
     const changes: Change[] = [];

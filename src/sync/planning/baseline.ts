@@ -2,7 +2,8 @@ import { join } from "node:path";
 import { rm } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { Connection } from "#duckdb/database.ts";
-import { tables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import { paths } from "#state/store.ts";
 import type { StateFiles } from "#state/store.ts";
 import { copySnapshot, findSnapshot, replaceDocument, storeSnapshot } from "./snapshot.ts";
@@ -34,21 +35,25 @@ export async function loadBaseline(
   connection: Connection,
   files: StateFiles,
   sync: string,
+  attributes: Attributes,
 ): Promise<Baseline | undefined> {
+  const tables = tablesOf(attributes);
   await files.fetch(paths.baseline(sync));
   const snapshot = await findSnapshot<Baseline>(folderOf(files), sync);
   let loaded = snapshot !== undefined;
   for (const [table, file] of Object.entries(stored) as [keyof typeof stored, string][])
-    loaded &&= (await snapshot?.load(connection, file, table, "TEMP VIEW")) === true && (await fits(connection, table));
+    loaded &&=
+      (await snapshot?.load(connection, file, table, "TEMP VIEW")) === true &&
+      (await fits(connection, table, tables[table]));
   if (loaded) return snapshot?.document;
   for (const table of Object.keys(stored) as (keyof typeof stored)[])
     await connection.run(`DROP VIEW IF EXISTS temp.${table}; CREATE OR REPLACE TABLE ${table} (${tables[table]})`);
   return undefined;
 }
 
-/** Whether a table has its columns: an earlier release may have stored fewer. */
-async function fits(connection: Connection, table: keyof typeof stored): Promise<boolean> {
-  const columns = tables[table].split(",").map((column) => column.trim().split(" ", 1)[0]);
+/** Whether a table has its columns: an earlier release may have stored fewer, or the target declared others. */
+async function fits(connection: Connection, table: string, ddl: string): Promise<boolean> {
+  const columns = ddl.split(",").map((column) => column.trim().split(" ", 1)[0]);
   return connection.run(`SELECT ${columns.join(", ")} FROM ${table} LIMIT 0`).then(
     () => true,
     () => false,
@@ -70,7 +75,6 @@ export async function storeBaseline(
   { undone = false, isOlder = false }: { readonly undone?: boolean; readonly isOlder?: boolean } = {},
 ): Promise<void> {
   if (!undone && !(await wasRecorded(connection))) return forgetBaseline(files, sync);
-  const columns = "kind, name, display_name, description, mail, group_names";
   const known = `(
     SELECT d.* REPLACE (CASE WHEN c.name IS NOT NULL THEN d.group_names
       ELSE list_filter(d.group_names, lambda g: list_contains(coalesce(b.group_names, []), g)) END AS group_names)
@@ -79,11 +83,11 @@ export async function storeBaseline(
   // Drift that stays is drift the next time, too.
   const target = `
     WITH untouched AS (
-      SELECT ${columns} FROM baseline_target SEMI JOIN left_out USING (kind, name) ANTI JOIN changes USING (kind, name))
+      FROM baseline_target SEMI JOIN left_out USING (kind, name) ANTI JOIN changes USING (kind, name))
     FROM (
-      SELECT ${columns} FROM ${isOlder ? known : "desired"} ANTI JOIN drift_left USING (kind, name) ANTI JOIN untouched USING (kind, name)
-      UNION ALL SELECT ${columns} FROM drift_wanted ANTI JOIN untouched USING (kind, name)
-      UNION ALL FROM untouched)
+      FROM ${isOlder ? known : "desired"} ANTI JOIN drift_left USING (kind, name) ANTI JOIN untouched USING (kind, name)
+      UNION ALL BY NAME FROM drift_wanted ANTI JOIN untouched USING (kind, name)
+      UNION ALL BY NAME FROM untouched)
     ORDER BY kind, name`;
   const unsettled = "(FROM left_out UNION SELECT kind, name FROM frozen WHERE reason = 'leaving')";
   const kept = `

@@ -154,7 +154,7 @@ export async function makeDesired(
   await freeze(connection, sync.protection, unread);
   const undecided = await findByHand(connection, sync.keepManual, options.baseline !== undefined);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
-  const frozen = await combine(connection);
+  const frozen = await combine(connection, sync.rules.declared);
   const foreign = await describeForeign(connection);
   return {
     assembly,

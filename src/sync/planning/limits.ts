@@ -14,11 +14,11 @@ import type { Amount, Facts, LimitCheck, Measure, Overridable, Scope, SourceCoun
 import { createPlan } from "#plan/diff.ts";
 import { adoptNames } from "#plan/renames.ts";
 import { describeCheck, nameLimits } from "#plan/render/shared.ts";
-import { tables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
 import { pluralize } from "#text.ts";
 import { concernsWhole, waitingFor, withhold } from "#plan/selection.ts";
 import type { SourceRead } from "#state/record.ts";
-import type { Sync } from "#sync/sync.ts";
+import type { Declaring, Sync } from "#sync/sync.ts";
 
 /** A plan that was checked against the limits of its sync. */
 export interface LimitedPlan {
@@ -39,35 +39,36 @@ export interface LimitedPlan {
  */
 export async function planWithinLimits(
   connection: Connection,
-  { limits }: Pick<Sync, "limits">,
+  { limits, rules: { declared } }: Pick<Sync, "limits"> & Declaring,
   options: Pick<Facts, "history" | "overrides" | "drift"> & { readonly scope: Scope },
 ): Promise<LimitedPlan> {
   const { scope, history, overrides, drift } = options;
   const judge = async (): Promise<Pick<LimitedPlan, "amounts" | "checks">> => {
-    const measured = await measure(connection, limits);
+    const measured = await measure(connection, declared, limits);
     const checks = checkLimits(limits, { ...measured, ...scope, history, overrides, drift });
     return { amounts: measured.amounts, checks };
   };
+  const tables = tablesOf(declared);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
     CREATE TEMP TABLE IF NOT EXISTS drift_left (${tables.drift_left});
     CREATE TEMP TABLE IF NOT EXISTS drift_wanted (${tables.drift_wanted})`);
-  const plan = await createPlan(connection);
+  const plan = await createPlan(connection, declared);
   const adopted = overrides.includes("heldNames") ? await adoptNames(connection) : 0;
   const { amounts, checks } = await judge();
   const waiting = limits.action === "hold" ? new Set<Measure>() : new Set(waitingFor(checks));
   if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope, adopted };
   await connection.run("CREATE OR REPLACE TEMP TABLE whole AS FROM change_sides");
-  await withhold(connection, waiting);
-  let rest = await createPlan(connection);
+  await withhold(connection, declared, waiting);
+  let rest = await createPlan(connection, declared);
   let left = await judge();
   // Where those who would join a group are not created, it may be empty now; or a group that came back with its members.
   let emptied: LimitCheck | undefined;
   for (let found = emptiedIn(left.checks); found !== undefined; found = emptiedIn(left.checks)) {
     emptied ??= found;
     waiting.add("emptied");
-    await withhold(connection, new Set<Measure>(["emptied"]));
-    rest = await createPlan(connection);
+    await withhold(connection, declared, new Set<Measure>(["emptied"]));
+    rest = await createPlan(connection, declared);
     left = await judge();
   }
   await findLeftOut(connection, "whole");

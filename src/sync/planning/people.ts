@@ -6,6 +6,8 @@ import { andMore, detailAbout } from "#plan/note.ts";
 import type { Note, NoteDetail } from "#plan/note.ts";
 import { narrowTo } from "#plan/selection.ts";
 import type { LeftMemberships, Subject } from "#plan/selection.ts";
+import type { PrincipalValue } from "#principals/principal.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { Judged, Observer } from "#principals/stage.ts";
 import { formatName, pluralize, quote } from "#text.ts";
@@ -25,21 +27,32 @@ export function folded(text: string): string {
 /** Whether a record is meant: by its id, its principal's name, display name or mail, or a value that those rules read. */
 export function recordsCalled(rules: CompiledRules, wanted: string): (judged: Judged) => boolean {
   const sought = fold(wanted);
+  const identifying = rules.declared.all.flatMap(({ name, identifies }) => (identifies === true ? [name] : []));
   const matches = (text: unknown): boolean => typeof text === "string" && fold(text) === sought;
   return ({ entry, verdict }) => {
     if (matches(entry.id) || entry.keys.some(matches) || ("name" in verdict && matches(verdict.name))) return true;
-    if (verdict.verdict === "included" && (matches(verdict.mail) || matches(verdict.displayName))) return true;
+    if (verdict.verdict === "included" && identifying.some((name) => valuesOf(verdict.attributes[name]).some(matches)))
+      return true;
     return rules.identifying(entry).some((value) => (Array.isArray(value) ? value.some(matches) : matches(value)));
   };
 }
 
-/** The principals with that name, mail or display name, in the sources, in the ledger or in the target. */
-export function principalsCalled(connection: Connection, wanted: string, most: number): Promise<Subject[]> {
+function valuesOf(value: PrincipalValue | undefined): readonly unknown[] {
+  return typeof value === "object" ? value : [value];
+}
+
+/** The principals with that name, in the sources, in the ledger or in the target, and those that are known by it there. */
+export function principalsCalled(
+  connection: Connection,
+  attributes: Attributes,
+  wanted: string,
+  most: number,
+): Promise<Subject[]> {
   const sought = folded(literal(wanted));
   const isCalled = `${folded("name")} = ${sought}`;
   return connection.rows<Subject>(`
     SELECT kind, name FROM actual
-    WHERE ${isCalled} OR ${folded("mail")} = ${sought} OR ${folded("display_name")} = ${sought}
+    WHERE ${[isCalled, ...attributes.identifying().map((text) => `${folded(text)} = ${sought}`)].join(" OR ")}
     UNION SELECT kind, name FROM assembled WHERE ${isCalled}
     UNION SELECT kind, name FROM ledger WHERE ${isCalled} OR ${folded("source_id")} = ${sought}
     ORDER BY kind DESC, name LIMIT ${most}`);
@@ -113,7 +126,7 @@ export class People {
   async narrow(connection: Connection): Promise<Chosen> {
     const subjects = new Map<string, Subject>();
     for (const { given, kind, text, found } of this.#sought) {
-      const called = await principalsCalled(connection, text, most);
+      const called = await principalsCalled(connection, this.#sync.rules.declared, text, most);
       const all = new Map([...found.values(), ...called].map((each) => [JSON.stringify(each), each]));
       const some = [...all.values()].filter((each) => kind === undefined || each.kind === kind);
       const meant = await singleOut(connection, some, text);

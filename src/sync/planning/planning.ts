@@ -94,13 +94,14 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
   const scope = await scopeOf(connection, sync.sources, unread);
   const explain = async (): Promise<readonly Cause[]> =>
     findCauses(connection, {
+      attributes: sync.rules.declared,
       reads: sync.rules.reads(),
       hasGrace: sync.departures.after > 0,
       hasBaseline: options.baseline !== undefined,
       changedKeys: options.baseline === undefined ? [] : differingKeys(options.baseline.settings, sync.settings),
     });
   if (people !== undefined) {
-    await createPlan(connection);
+    await createPlan(connection, sync.rules.declared);
     await connection.run("CREATE OR REPLACE TEMP TABLE everything AS FROM change_sides");
   }
   const chosen = await people?.narrow(connection);
@@ -176,15 +177,15 @@ interface DriftFound extends DriftLeft {
  */
 async function judgeDrift(
   connection: Connection,
-  { causes, drift: { policy, ...rules } }: Sync,
+  { causes, drift: { policy, ...rules }, rules: { declared } }: Sync,
   explain: () => Promise<readonly Cause[]>,
 ): Promise<{ readonly drift?: DriftFound; readonly causes?: readonly Cause[] | undefined }> {
   if (!causes || (policy === "revert" && rules.ignore.length === 0)) return {};
-  const { counts } = await createPlan(connection);
+  const { counts } = await createPlan(connection, declared);
   const holding = (held: number): Partial<DriftFound> => (policy === "hold" ? { held } : {});
   if (changes(counts) === 0) return { drift: { left: 0, ignored: 0, ...holding(0) } };
   const found = await explain();
-  const drift = await leaveDrift(connection, { policy, ...rules });
+  const drift = await leaveDrift(connection, declared, { policy, ...rules });
   const [row] = await connection.rows<{ held: number }>(`
     SELECT count(DISTINCT (kind, name))::INTEGER AS held
     FROM drift_item ANTI JOIN drift_left USING (action, kind, name, aspect)`);

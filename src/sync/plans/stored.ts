@@ -21,10 +21,9 @@ import { formatName, visible } from "#text.ts";
 export async function carryOver(connection: Connection): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TABLE desired AS
-    SELECT kind, name, display_name, description, mail, group_names FROM actual ANTI JOIN shown USING (kind, name)
-    UNION ALL
-    SELECT kind, name, after.display_name, after.description, after.mail, after.group_names FROM shown
-    WHERE after IS NOT NULL;
+    FROM actual ANTI JOIN shown USING (kind, name)
+    UNION ALL BY NAME
+    SELECT kind, unnest(after) FROM shown WHERE after IS NOT NULL;
     INSERT INTO actual_extra SELECT kind, name, fields FROM shown WHERE action = 'create' AND fields IS NOT NULL`);
 }
 
@@ -42,10 +41,10 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
     await useThreads(connection);
     progress?.("plan");
     await plans.verify(run.id, run.seal);
-    const { scope } = await plans.load(run.id, connection);
+    const { scope } = await plans.load(run.id, connection, sync.rules.declared);
     if (run.seal === undefined) await ownOnlyShown(connection);
     await carryOver(connection);
-    const whole = await createPlan(connection);
+    const whole = await createPlan(connection, sync.rules.declared);
     if (whole.digest !== run.digest) throw noLongerShown(run.id, await differences(connection));
     const severed = [...(await severedMemberships(connection)), ...(await takenMeanwhile(connection))];
     if (severed.length > 0) throw noLongerShown(run.id, severed);

@@ -3,15 +3,15 @@ import type { Connection } from "#duckdb/database.ts";
 import { firstLineOf, InputError } from "#errors.ts";
 import { foreignGroups } from "#plan/carried.ts";
 import { depart } from "#plan/departures.ts";
-import type { DepartureRules, Departures } from "#plan/departures.ts";
+import type { Departures } from "#plan/departures.ts";
 import { combine, freeze } from "#plan/protect.ts";
-import type { Protection } from "#plan/protect.ts";
-import { tables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { departureNotes } from "#sync/planning/notes.ts";
 import type { Note } from "#plan/note.ts";
 import type { Planner } from "#sync/planning/planning.ts";
+import type { Declaring, Sync } from "#sync/sync.ts";
 import type { RunRecord } from "#state/record.ts";
 import { pluralize } from "#text.ts";
 import type { Plans } from "#state/plans.ts";
@@ -105,9 +105,10 @@ export interface PreviousState {
  */
 export async function combinePreviousState(
   connection: Connection,
-  rules: { readonly protection: Protection; readonly departures: DepartureRules },
+  { rules: { declared }, protection, departures: ruled }: Pick<Sync, "protection" | "departures"> & Declaring,
   now: number,
 ): Promise<PreviousState> {
+  const tables = tablesOf(declared);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE previous_state AS
     SELECT kind, name, first(before ORDER BY n) AS before,
@@ -125,26 +126,20 @@ export async function combinePreviousState(
     CREATE OR REPLACE TABLE contributor AS
     SELECT * EXCLUDE (r) FROM (
       SELECT *, row_number() OVER (PARTITION BY kind, name ORDER BY source, source_id) AS r FROM previous_origin) WHERE r > 1;
-    INSERT INTO assembled
+    INSERT INTO assembled BY NAME
     WITH first_origin AS (FROM previous_origin ANTI JOIN contributor USING (kind, name, source, source_id)),
     state AS (
-      SELECT kind, name, before.display_name, before.description, before.mail, before.group_names
-      FROM previous_state WHERE before IS NOT NULL
-      UNION ALL
-      SELECT a.kind, a.name, a.display_name, a.description, a.mail, a.group_names
-      FROM actual a SEMI JOIN ledger USING (kind, name) ANTI JOIN previous_state USING (kind, name))
-    SELECT s.*, coalesce(o.source, ''), coalesce(o.source_id, ''), 'as it was', 0
+      SELECT kind, unnest(before) FROM previous_state WHERE before IS NOT NULL
+      UNION ALL BY NAME
+      FROM actual SEMI JOIN ledger USING (kind, name) ANTI JOIN previous_state USING (kind, name))
+    SELECT s.*, coalesce(o.source, '') AS source, coalesce(o.source_id, '') AS source_id, 'as it was' AS origin, 0 AS kept
     FROM state s LEFT JOIN first_origin o USING (kind, name)`);
-  await freeze(connection, { ...rules.protection, manage: "owned", makesGroups: true });
-  const departures = await depart(
-    connection,
-    { ...rules.departures, after: 0, renames: "apply", reusedNames: "apply" },
-    now,
-  );
+  await freeze(connection, { ...protection, manage: "owned", makesGroups: true });
+  const departures = await depart(connection, { ...ruled, after: 0, renames: "apply", reusedNames: "apply" }, now);
   // An undo does not bring anybody back to the sources: their grace periods go on.
   await connection.run("INSERT INTO gone FROM leaving_since ANTI JOIN gone USING (kind, name)");
   const lost = await leaveLostGroups(connection);
-  await combine(connection);
+  await combine(connection, declared);
   await takeBackMemberships(connection);
   return { departures, lost };
 }

@@ -1,10 +1,13 @@
 import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
-import { tables } from "#plan/tables.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
+import { tablesOf } from "#plan/tables.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import type { PlanToStore } from "#state/plans.ts";
 import type { Opened, OpenedReader } from "./opened.ts";
+
+const tables = tablesOf(serviceAttributes);
 
 const place = "https://analytics.example:8443/a b";
 
@@ -52,7 +55,7 @@ export function savePlan({ files, plans }: Opened, id: string, users: readonly s
 /** The users that a stored plan creates. */
 export function loadPlan({ files, plans }: Opened, id: string): Promise<string[]> {
   return withPlan(files.folder, [], async (connection) => {
-    await plans.load(id, connection);
+    await plans.load(id, connection, serviceAttributes);
     const rows = await connection.rows<{ name: string }>("SELECT name FROM shown ORDER BY name");
     return rows.map(({ name }) => name);
   });

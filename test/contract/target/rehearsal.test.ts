@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openTarget } from "#client/target.ts";
 import { Workbench } from "#duckdb/workbench.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { RehearsalTarget } from "#sync/drill/target.ts";
 import type { Target } from "#sync/ports.ts";
 import { syncResult } from "#wire/administration.ts";
@@ -80,7 +81,11 @@ test("the target of a rehearsal previews and applies what the service does", asy
   };
   try {
     await real.list(file("state.json"), soon());
-    const rehearsed: Target = new RehearsalTarget(workbench, { name: "rehearsed", state: file("state.json") });
+    const rehearsed: Target = new RehearsalTarget(workbench, {
+      name: "rehearsed",
+      attributes: serviceAttributes,
+      state: file("state.json"),
+    });
     await copyFile(file("state.json"), file("kept.json"));
     await fc.assert(
       fc.asyncProperty(principals, fc.boolean(), async (wanted, deleteOthers) => {

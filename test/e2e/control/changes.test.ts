@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { storedChanges } from "#plan/stored.ts";
 import { literal } from "#duckdb/database.ts";
 import { createPlan } from "#plan/diff.ts";
-import { principalDdl } from "#principals/tables.ts";
 import { startControl } from "../../support/control.ts";
 import type { ControlServer } from "../../support/control.ts";
 import { openManualCoordinator } from "../../support/coordinator.ts";
@@ -24,12 +24,12 @@ let open = 0;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-changes-"));
   const { connection, close } = await openMemory();
-  for (const table of ["actual", "desired"]) await connection.run(`CREATE TABLE ${table} (${principalDdl})`);
+  for (const table of ["actual", "desired"]) await connection.run(`CREATE TABLE ${table} (${serviceAttributes.ddl})`);
   await connection.run(`
     INSERT INTO actual VALUES ('user', 'gone', 'Gone "1"', NULL, NULL, ['All']), ('user', 'kept', 'Before', NULL, 'a@x', []);
     INSERT INTO desired VALUES ('user', 'kept', 'After', NULL, 'a@x', []), ('group', 'zoë', 'Zoë', NULL, NULL, []);
     INSERT INTO desired SELECT 'user', 'u' || i, 'User ' || i, NULL, NULL, [] FROM range(${many}) r(i)`);
-  const { digest, counts } = await createPlan(connection);
+  const { digest, counts } = await createPlan(connection, serviceAttributes);
   const file = join(folder, "changes.parquet");
   const sources = "CASE WHEN kind = 'group' THEN ['projects'] WHEN action = 'update' THEN ['hr', 'projects'] END";
   await connection.run(`COPY (SELECT *, ${sources} AS sources FROM change_sides) TO ${literal(file)} (FORMAT parquet)`);

@@ -60,7 +60,9 @@ test("the rules take everybody but who has left, and every site is a group", asy
   const included = verdicts.filter((one) => one.verdict === "included");
   const groups = new Set(included.flatMap(({ entry, name }) => (entry.kind === "group" ? [name] : [])));
   expect(included.flatMap((one) => one.groups).filter((name) => !groups.has(name))).toEqual([]);
-  expect(included.filter(({ entry, mail }) => entry.kind === "user" && mail === undefined).length).toBe(7);
+  expect(
+    included.filter(({ entry, attributes }) => entry.kind === "user" && attributes["mail"] === undefined).length,
+  ).toBe(7);
 });
 
 test("config/schema.json is what the schemas say", async () => {

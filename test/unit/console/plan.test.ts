@@ -30,7 +30,14 @@ function textOf(page: { toString(): string }): string {
 function pageOf(more: Partial<PlanPage> = {}, changes: readonly Change[] = []): PlanPage {
   const run = pendingRun("20261121-100000-000001", { counts });
   const sections = sectionsOf({ counts }).map((section) => ({ ...section, changes, offset: 0 }));
-  return { now, run, mayDecide: true, filter: nothing, shown: { count: 253, sections, sources: [] }, ...more };
+  return {
+    now,
+    run,
+    mayDecide: true,
+    filter: nothing,
+    shown: { count: 253, sections, sources: [], aspects: ["displayName", "mail", "groups"] },
+    ...more,
+  };
 }
 
 test("names from outside are harmless in plans and decisions, and go back as they were", () => {
@@ -166,7 +173,9 @@ test("the only section is read page by page, with the filter in every link", () 
   const [section] = sectionsOf({ counts, shown: { ...counts, users: { ...counts.users, create: 0, delete: 0 } } });
   const sections = [{ ...section!, changes: [], offset: 100, pageSize: 100 }];
   const filter = { ...nothing, action: ["update"], kind: "user", name: "a b" };
-  const page = plan(pageOf({ filter, shown: { count: 250, sections, sources: [] } })).toString();
+  const page = plan(
+    pageOf({ filter, shown: { count: 250, sections, sources: [], aspects: ["displayName", "mail", "groups"] } }),
+  ).toString();
   expect(textOf(page)).toContain("Previous 101 to 200 of 250 Next");
   expect(page).toContain("/plan?kind=user&amp;name=a+b&amp;action=update&amp;from=200#changes");
   expect(page).toContain('href="/runs/20261121-100000-000001/approve?kind=user&amp;name=a+b&amp;action=update"');

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import type { Change, Counts, Plan } from "#plan/change.ts";
+import { textsOf } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { renderHtml } from "#console/pages/report.ts";
 import type { Report } from "#sync/report.ts";
@@ -155,12 +157,15 @@ test("for any two directories, every value of every change stands in a page that
     fc.asyncProperty(directory, directory, async (actual, desired) => {
       await fill(connection(), "actual", actual);
       await fill(connection(), "desired", desired);
-      const plan = await createPlan(connection());
+      const plan = await createPlan(connection(), serviceAttributes);
       const { texts } = parsePage(await reportOf(plan));
       const left = new Map<string, number>();
       for (const text of texts) left.set(text, (left.get(text) ?? 0) + 1);
       for await (const { name, attributes } of plan.changes()) {
-        for (const value of [name, ...attributes.flatMap(({ from, to }) => [from ?? [], to ?? []].flat())]) {
+        for (const value of [
+          name,
+          ...attributes.map(textsOf).flatMap(({ from, to }) => [from ?? [], to ?? []].flat()),
+        ]) {
           const shown = visible(value);
           expect(left.get(shown) ?? 0, shown).toBeGreaterThan(0);
           left.set(shown, (left.get(shown) ?? 0) - 1);

@@ -1,12 +1,15 @@
 import { expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
 import { depart } from "#plan/departures.ts";
 import { combine, freeze } from "#plan/protect.ts";
-import { tables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
 import type { Principal } from "#principals/principal.ts";
 import { ruleSource } from "#principals/tables.ts";
 import { useConnection } from "../../support/duckdb.ts";
 import { fill } from "./directories.ts";
+
+const tables = tablesOf(serviceAttributes);
 
 const connection = useConnection();
 
@@ -58,7 +61,7 @@ async function play(scene: Scene) {
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: protect });
   const undecided = await findByHand(connection(), groups, left !== null);
   await depart(connection(), { after: 0, renames: "apply", reusedNames: "hold", administrators: [] }, 0);
-  await combine(connection());
+  await combine(connection(), serviceAttributes);
   const { examples } = await keptByHand(connection());
   const rows = await connection().rows<{ kind: string; name: string; group_names: string[] }>(
     "SELECT kind, name, group_names FROM desired ORDER BY kind, name",

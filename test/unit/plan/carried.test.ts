@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { describeForeign, membersWithout } from "#plan/carried.ts";
 import { createPlan } from "#plan/diff.ts";
 import { measure } from "#plan/limits.ts";
@@ -10,9 +11,11 @@ import { depart } from "#plan/departures.ts";
 import { readPrincipals, writePrincipals } from "#plan/lists.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Kind } from "#principals/principal.ts";
-import { tables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
 import { cases } from "../../support/random.ts";
 import { useConnection } from "../../support/duckdb.ts";
+
+const tables = tablesOf(serviceAttributes);
 
 const connection = useConnection();
 let folder: string;
@@ -155,7 +158,7 @@ describe("what a target has as another type", () => {
     await freeze(connection(), { manage: "everything", makesGroups: true, users: [], groups: ["kept"] });
     const rules = { after: 0, renames: "apply", reusedNames: "apply", administrators } as const;
     const departures = await depart(connection(), rules, 0);
-    await combine(connection());
+    await combine(connection(), serviceAttributes);
     const rows = await connection().rows<{ who: string }>(
       "SELECT kind || ' ' || name || ': ' || array_to_string(group_names, ' ') AS who FROM desired ORDER BY who",
     );
@@ -245,8 +248,8 @@ describe("what a target has as another type", () => {
     await connection().run(
       `CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently}); CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed})`,
     );
-    await createPlan(connection());
-    const { amounts } = await measure(connection(), { sources: {}, floor: 10, action: "hold" });
+    await createPlan(connection(), serviceAttributes);
+    const { amounts } = await measure(connection(), serviceAttributes, { sources: {}, floor: 10, action: "hold" });
     expect(amounts.find((each) => each.measure === "emptied")?.amount).toBe(0);
   });
 

@@ -3,12 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { describeCause, findCauses } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
 import { depart } from "#plan/departures.ts";
 import { createPlan } from "#plan/diff.ts";
 import { combine, freeze } from "#plan/protect.ts";
-import { tables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Entry } from "#principals/entry.ts";
@@ -17,6 +18,8 @@ import { filesIn } from "#state/folder/store.ts";
 import { loadBaseline, storeBaseline } from "#sync/planning/baseline.ts";
 import { refusingSlowJoins, useConnection } from "../../support/duckdb.ts";
 import { cases } from "../../support/random.ts";
+
+const tables = tablesOf(serviceAttributes);
 
 const connection = useConnection();
 let folder: string;
@@ -226,8 +229,8 @@ async function plan(company: Company): Promise<void> {
   });
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
   await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: [] }, 0);
-  await combine(connection());
-  await createPlan(connection());
+  await combine(connection(), serviceAttributes);
+  await createPlan(connection(), serviceAttributes);
 }
 
 /** The last applied run, whose baseline is stored. */
@@ -241,7 +244,7 @@ async function runBefore(company: Company): Promise<void> {
     CREATE OR REPLACE TEMP TABLE drift_wanted (${tables.drift_wanted});
     CREATE OR REPLACE TABLE actual (${tables.actual})`);
   await plan(company);
-  await loadBaseline(connection(), filesIn(join(folder, "none")), "staff");
+  await loadBaseline(connection(), filesIn(join(folder, "none")), "staff", serviceAttributes);
   await storeBaseline(connection(), filesIn(folder), "staff", { at: "", settings: {} });
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE ledger AS FROM assembled_origin;
@@ -262,9 +265,10 @@ test("finding causes compares no change with every other one", async () => {
   each(company, ["ada"], (ada) => Object.assign(ada, { department: "D2" }));
   company.teams.set("Works", company.teams.get("Finance") ?? new Set());
   company.teams.delete("Finance");
-  await loadBaseline(connection(), filesIn(folder), "staff");
+  await loadBaseline(connection(), filesIn(folder), "staff", serviceAttributes);
   await plan(company);
   const causes = await findCauses(refusingSlowJoins(connection()), {
+    attributes: serviceAttributes,
     reads: compileRules(rulesOf(company)).reads(),
     hasBaseline: true,
     hasGrace: false,
@@ -318,9 +322,10 @@ test("a plan names exactly the causes that there are, and they explain all of it
       }
       for (const id of company.meddled)
         await connection().run(`UPDATE actual SET mail = 'mine@example.net' WHERE kind = 'user' AND name = '${id}'`);
-      await loadBaseline(connection(), filesIn(folder), "staff");
+      await loadBaseline(connection(), filesIn(folder), "staff", serviceAttributes);
       await plan(company);
       const causes = await findCauses(connection(), {
+        attributes: serviceAttributes,
         reads: compileRules(rulesOf(company)).reads(),
         hasBaseline: true,
         hasGrace: false,

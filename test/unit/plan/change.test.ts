@@ -6,6 +6,7 @@ const ada: Principal = {
   kind: "user",
   name: "ada",
   displayName: "Ada Lovelace",
+  description: undefined,
   mail: "ada@example.com",
   groupNames: ["analysts", "staff"],
 };

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { depart, leavingCounts } from "#plan/departures.ts";
 import type { DepartureRules } from "#plan/departures.ts";
 import { createPlan } from "#plan/diff.ts";
@@ -61,7 +62,7 @@ async function play({ sources, target, owns = [], leavingSince = [], rules = {},
     { after: 0, renames: "apply", reusedNames: "hold", administrators: [], ...rules },
     now,
   );
-  await combine(connection());
+  await combine(connection(), serviceAttributes);
   const rows = await connection().rows<{ kind: Kind; name: string; group_names: string[] }>(
     "SELECT kind, name, group_names FROM desired ORDER BY kind, name",
   );
@@ -292,8 +293,8 @@ describe("a known name with another record", () => {
       owns: owned,
     });
     expect(departures).toMatchObject({ reused: { count: 2 }, adoptable: 2 });
-    await createPlan(connection());
-    const { heldNames } = await measure(connection(), { sources: {}, floor: 10, action: "hold" });
+    await createPlan(connection(), serviceAttributes);
+    const { heldNames } = await measure(connection(), serviceAttributes, { sources: {}, floor: 10, action: "hold" });
     expect(heldNames).toEqual([{ of: "users", held: 2, base: 3 }]);
     const names = "SELECT name, was_id, is_id FROM adoptable ORDER BY name";
     expect(await connection().rows(names)).toEqual([

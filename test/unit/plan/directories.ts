@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { identifier } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
 import type { Change } from "#plan/change.ts";
-import { tables } from "#plan/tables.ts";
-import type { Principal } from "#principals/principal.ts";
-import { principalDdl } from "#principals/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
+import type { Principal, PrincipalValue } from "#principals/principal.ts";
+
+const tables = tablesOf(serviceAttributes);
 
 /** Few names, so that two directories share some; awkward ones among them. */
 const names = fc.constantFrom(
@@ -22,7 +24,14 @@ const names = fc.constantFrom(
 );
 const text = fc.option(fc.string({ minLength: 1, unit: "grapheme" }), { nil: undefined });
 
-const principal: fc.Arbitrary<Principal> = fc
+/** A principal of the interface: what the service declares. */
+export interface ServicePrincipal extends Principal {
+  readonly displayName: string;
+  readonly description?: string | undefined;
+  readonly mail?: string | undefined;
+}
+
+const principal: fc.Arbitrary<ServicePrincipal> = fc
   .record({
     kind: fc.constantFrom("user" as const, "group" as const),
     name: names,
@@ -52,24 +61,30 @@ export function byCodePoint(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
-/** Makes a table of principals in the order given. */
-export async function fill(connection: Connection, table: string, principals: readonly Principal[]): Promise<void> {
+/** Makes a table of principals in the order given, with the attributes that a target declares. */
+export async function fill(
+  connection: Connection,
+  table: string,
+  principals: readonly Principal[],
+  attributes = serviceAttributes,
+): Promise<void> {
   await connection.run(`
-    CREATE OR REPLACE TABLE ${identifier(table)} (${principalDdl});
+    CREATE OR REPLACE TABLE ${identifier(table)} (${attributes.ddl});
     CREATE TABLE IF NOT EXISTS actual_foreign (${tables.actual_foreign});
     CREATE TEMP TABLE IF NOT EXISTS lost_recently (${tables.lost_recently})`);
   if (principals.length === 0) return;
   // One statement for all: properties fill thousands of tables.
-  const row = `(?, ?, ?, ?, ?, from_json(?::JSON, '["VARCHAR"]'))`;
+  const list = `from_json(?::JSON, '["VARCHAR"]')`;
+  const row = ["?", "?", ...attributes.all.map(({ type }) => (type === "texts" ? list : "?")), list].join(", ");
+  const given = (value: PrincipalValue | undefined): string | boolean | null =>
+    typeof value === "object" ? JSON.stringify(value) : (value ?? null);
   await connection.run(
-    `INSERT INTO ${identifier(table)} VALUES ${principals.map(() => row).join(", ")}`,
-    principals.flatMap(({ kind, name, displayName, description, mail, groupNames }) => [
-      kind,
-      name,
-      displayName,
-      description ?? null,
-      mail ?? null,
-      JSON.stringify(groupNames),
+    `INSERT INTO ${identifier(table)} VALUES ${principals.map(() => `(${row})`).join(", ")}`,
+    principals.flatMap((principal) => [
+      principal.kind,
+      principal.name,
+      ...attributes.all.map(({ name }) => given(principal[name])),
+      JSON.stringify(principal.groupNames),
     ]),
   );
 }

@@ -1,16 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { createPlan } from "#plan/diff.ts";
 import { evaluateExpectations, limitChecksOf } from "#plan/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import { renderMarkdown } from "#plan/render/markdown.ts";
 import { renderText } from "#plan/render/text.ts";
-import { tables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
 import { checkExpectations, compileExpectations } from "#principals/expectations.ts";
 import type { Expectation } from "#principals/expectations.ts";
 import type { Kind } from "#principals/principal.ts";
 import { refusingSlowJoins, useConnection } from "../../support/duckdb.ts";
 import { cases } from "../../support/random.ts";
+
+const tables = tablesOf(serviceAttributes);
 
 const connection = useConnection();
 
@@ -48,7 +51,7 @@ async function prepare({ before, after, types, renamed = [] }: World): Promise<v
       "INSERT INTO record (kind, name, source, source_id, scope, attributes) VALUES ('user', $1, 'hr', $1, 'in', $2)",
       [name, JSON.stringify({ type })],
     );
-  await createPlan(connection());
+  await createPlan(connection(), serviceAttributes);
 }
 
 const signal = new AbortController().signal;
@@ -289,7 +292,7 @@ test("a group is judged by its members, whose change is the reason; hidden chara
       leaving: { count: 2, names: ["ada", "b\u202Eob"] },
     }),
   ]);
-  const plan = await createPlan(connection());
+  const plan = await createPlan(connection(), serviceAttributes);
   const text = (await Array.fromAsync(renderText(plan, { title: "t", colour: false, expectations }))).join("");
   expect(text).toContain(
     'Expectations\n  ✗ "teams have two": 1 group breaks it: holds the plan\n      team: cy joins, ada and b\\u{202e}ob leave\n',

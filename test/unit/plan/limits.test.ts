@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { checkLimits, measure, measures } from "#plan/limits.ts";
 import type { Amount, Bound, Facts, History, Limits, Measure } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
@@ -223,7 +224,7 @@ async function fillBoth(actual: readonly Principal[], desired: readonly Principa
   await fill(connection(), "desired", desired);
   await fill(connection(), "managed", desired);
   await connection().run("CREATE OR REPLACE TEMP TABLE frozen (kind VARCHAR, name VARCHAR, reason VARCHAR)");
-  await createPlan(connection());
+  await createPlan(connection(), serviceAttributes);
 }
 
 async function desiredNow(): Promise<{ kind: string; name: string; group_names: string[] }[]> {
@@ -235,10 +236,14 @@ describe("apply-the-rest, for any two directories and any limits", () => {
     await fc.assert(
       fc.asyncProperty(whole, whole, someLimits, async (actual, desired, limits) => {
         await fillBoth(actual, desired);
-        const { heldNames: _, ...before } = await measure(connection(), limits);
+        const { heldNames: _, ...before } = await measure(connection(), serviceAttributes, limits);
         const waiting = new Set(waitingFor(checkLimits(limits, { ...noFacts, ...before })));
-        await planWithinLimits(connection(), { limits: { ...limits, action: "apply-the-rest" } }, unknown);
-        const { heldNames: __, ...after } = await measure(connection(), limits);
+        await planWithinLimits(
+          connection(),
+          { rules: { declared: serviceAttributes }, limits: { ...limits, action: "apply-the-rest" } },
+          unknown,
+        );
+        const { heldNames: __, ...after } = await measure(connection(), serviceAttributes, limits);
         expect(checkLimits(limits, { ...noFacts, ...after }).filter(({ tripped }) => tripped)).toEqual([]);
         for (const { measure, of, amount } of after.amounts) {
           // Groups whose new members are not created may lose all they have; so may groups that are kept while all their
@@ -280,7 +285,11 @@ describe("apply-the-rest, for any two directories and any limits", () => {
       updates: { count: 0, per: "run" },
       action: "apply-the-rest",
     });
-    const { plan, waiting } = await planWithinLimits(connection(), { limits }, unknown);
+    const { plan, waiting } = await planWithinLimits(
+      connection(),
+      { rules: { declared: serviceAttributes }, limits },
+      unknown,
+    );
     expect(waiting).toEqual(["emptied"]);
     expect(await Array.fromAsync(plan.changes())).toEqual([]);
     expect(await desiredNow()).toEqual(
@@ -294,10 +303,10 @@ describe("apply-the-rest, for any two directories and any limits", () => {
     await fc.assert(
       fc.asyncProperty(whole, whole, async (actual, desired) => {
         await fillBoth(actual, desired);
-        const before = await measure(connection(), limitsOf({}));
-        await withhold(connection(), new Set<Measure>(["deletes"]));
-        await createPlan(connection());
-        const after = await measure(connection(), limitsOf({}));
+        const before = await measure(connection(), serviceAttributes, limitsOf({}));
+        await withhold(connection(), serviceAttributes, new Set<Measure>(["deletes"]));
+        await createPlan(connection(), serviceAttributes);
+        const after = await measure(connection(), serviceAttributes, limitsOf({}));
         const created = ({ amounts }: { amounts: readonly Amount[] }) =>
           amounts.filter(({ measure }) => measure === "creates");
         expect(created(after)).toEqual(created(before));
@@ -312,9 +321,9 @@ describe("apply-the-rest, for any two directories and any limits", () => {
     await fc.assert(
       fc.asyncProperty(whole, whole, async (actual, desired) => {
         await fillBoth(actual, desired);
-        await withhold(connection(), new Set<Measure>(measures));
-        await createPlan(connection());
-        const { amounts } = await measure(connection(), limitsOf({}));
+        await withhold(connection(), serviceAttributes, new Set<Measure>(measures));
+        await createPlan(connection(), serviceAttributes);
+        const { amounts } = await measure(connection(), serviceAttributes, limitsOf({}));
         expect(amounts.filter(({ amount }) => amount > 0)).toEqual([]);
       }),
       { numRuns: cases(5) },
@@ -342,7 +351,7 @@ test("what is measured: each kind apart, memberships and attributes of those who
     [user("ada", ["a"], { description: "other" }), user("local", ["a"], { mail: "local@x" }), user("new"), group("a")],
   );
   await connection().run("INSERT INTO frozen VALUES ('user', 'local', 'unmanaged')");
-  const { amounts } = await measure(connection(), limitsOf({}));
+  const { amounts } = await measure(connection(), serviceAttributes, limitsOf({}));
   expect(
     amounts.filter(({ amount }) => amount > 0).sort((a, b) => byCodePoint(a.measure + a.of, b.measure + b.of)),
   ).toEqual([
@@ -372,7 +381,7 @@ describe("single groups", () => {
   async function checked(limits: Partial<Limits>, action: Limits["action"] = "hold") {
     const { checks, waiting } = await planWithinLimits(
       connection(),
-      { limits: limitsOf({ ...limits, action }) },
+      { rules: { declared: serviceAttributes }, limits: limitsOf({ ...limits, action }) },
       unknown,
     );
     return { lines: checks.filter(({ tripped }) => tripped).map(describeCheck), waiting };

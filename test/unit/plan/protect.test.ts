@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
@@ -72,7 +73,7 @@ async function desiredOf({
   for (const [kind, name] of ownsFromVpn)
     await connection().run("INSERT INTO ledger VALUES (?, ?, 'vpn', ? || '#')", [kind, name, name]);
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [], ...protection }, unread);
-  const frozen = await combine(connection());
+  const frozen = await combine(connection(), serviceAttributes);
   const rows = await connection().rows<{ kind: Kind; name: string; display_name: string; group_names: string[] }>(
     "SELECT kind, name, display_name, group_names FROM desired ORDER BY kind, name",
   );
@@ -317,7 +318,7 @@ describe("a source that could not be read", () => {
     await connection().run("UPDATE assembled SET source_id = 'person'");
     await connection().run("INSERT INTO ledger VALUES ('user', 'old', 'hr', 'person')");
     await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] }, ["vpn"]);
-    await combine(connection());
+    await combine(connection(), serviceAttributes);
     expect(await connection().rows("SELECT name FROM desired")).toEqual([{ name: "old" }]);
   });
 });

@@ -1,14 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import type { Change } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow, narrowTo } from "#plan/selection.ts";
-import { tables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/duckdb.ts";
 import { cases } from "../../support/random.ts";
 import { applyOf, byCodePoint, directory, fill, keyOf } from "./directories.ts";
+
+const tables = tablesOf(serviceAttributes);
 
 const connection = useConnection();
 
@@ -24,12 +27,12 @@ async function planned(actual: readonly Principal[], desired: readonly Principal
   await fill(connection(), "actual", actual);
   await fill(connection(), "desired", desired);
   await connection().run("CREATE OR REPLACE TEMP TABLE managed AS SELECT kind, name FROM desired");
-  return Array.fromAsync((await createPlan(connection())).changes());
+  return Array.fromAsync((await createPlan(connection(), serviceAttributes)).changes());
 }
 
 async function narrowed(selection: Selection): Promise<Change[]> {
   await narrow(connection(), selection);
-  return Array.fromAsync((await createPlan(connection())).changes());
+  return Array.fromAsync((await createPlan(connection(), serviceAttributes)).changes());
 }
 
 const principal = (kind: Principal["kind"], name: string, ...groupNames: string[]): Principal => ({
@@ -120,7 +123,7 @@ async function narrowedTo(
   for (const [was, becomes] of renamed)
     await connection().run("INSERT INTO renamed VALUES ('user', ?, ?)", [was, becomes]);
   const left = await narrowTo(connection(), chosen);
-  return { left, changes: await Array.fromAsync((await createPlan(connection())).changes()) };
+  return { left, changes: await Array.fromAsync((await createPlan(connection(), serviceAttributes)).changes()) };
 }
 
 test("a plan for some changes them, the members of chosen groups, and nothing else", async () => {

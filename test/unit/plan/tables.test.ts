@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { depart } from "#plan/departures.ts";
 import { findByHand } from "#plan/by-hand.ts";
 import { measure } from "#plan/limits.ts";
@@ -6,18 +7,20 @@ import { createChanges, createPlan } from "#plan/diff.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import { addRuleGroups } from "#plan/rule-groups.ts";
 import { narrow, narrowTo, withhold } from "#plan/selection.ts";
-import { tables } from "#plan/tables.ts";
+import { tablesOf } from "#plan/tables.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Entry } from "#principals/entry.ts";
 import { referenceTables } from "#principals/references.ts";
-import { assembledTables, assemblyTables, stagedTables } from "#principals/tables.ts";
+import { assembledOf, assemblyTables, stagedTables } from "#principals/tables.ts";
 import { findCauses } from "#plan/causes.ts";
 import { leaveDrift } from "#plan/drift.ts";
 import { filesIn } from "#state/folder/store.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import { refuseTorn } from "#sync/planning/torn.ts";
 import { useConnection } from "../../support/duckdb.ts";
+
+const tables = tablesOf(serviceAttributes);
 
 const connection = useConnection();
 
@@ -82,14 +85,17 @@ test("every relation of the pipeline has its declared columns", async () => {
         // What is of no use any more has made room for what follows.
         const gone: readonly string[] = [...referenceTables, "key_owner"];
         for (const table of gone) expect(await columnsOf(table)).toEqual([]);
-        const attributes = { staged_attributes: stagedTables.staged_attributes + rules.kept.ddl };
+        const attributes = {
+          staged_entry: stagedTables.staged_entry + rules.declared.staged,
+          staged_attributes: stagedTables.staged_attributes + rules.kept.ddl,
+        };
         const all = Object.entries({ ...stagedTables, ...assemblyTables, ...attributes });
         const rest = all.filter(([table]) => !gone.includes(table));
         await expectDeclared(Object.fromEntries(rest));
       },
     },
   });
-  await expectDeclared(assembledTables);
+  await expectDeclared(assembledOf(serviceAttributes));
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE ledger (${ledger}); CREATE OR REPLACE TEMP TABLE leaving_since (${leavingSince});
     CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently}); CREATE OR REPLACE TABLE actual_foreign (${tables.actual_foreign});
@@ -103,17 +109,23 @@ test("every relation of the pipeline has its declared columns", async () => {
   await connection().run(`CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand})`);
   await findByHand(connection(), ["*"], false);
   await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: ["admins"] }, 0);
-  await combine(connection());
-  await createPlan(connection());
-  await measure(connection(), { sources: {}, floor: 10, action: "hold" });
-  await withhold(connection(), new Set(["creates", "deletes", "emptied"]));
+  await combine(connection(), serviceAttributes);
+  await createPlan(connection(), serviceAttributes);
+  await measure(connection(), serviceAttributes, { sources: {}, floor: 10, action: "hold" });
+  await withhold(connection(), serviceAttributes, new Set(["creates", "deletes", "emptied"]));
   await narrow(connection(), { only: ["create"] });
   await narrowTo(connection(), [{ kind: "user", name: "ada" }]);
-  await measure(connection(), { sources: {}, floor: 10, action: "hold" });
-  await createChanges(connection(), { actual: "arrived", desired: "desired", into: "missing" });
-  await loadBaseline(connection(), filesIn("/nowhere"), "staff");
-  await findCauses(connection(), { reads: rules.reads(), hasBaseline: true, hasGrace: false, changedKeys: [] });
-  await leaveDrift(connection(), { policy: "leave", ignore: [] });
+  await measure(connection(), serviceAttributes, { sources: {}, floor: 10, action: "hold" });
+  await createChanges(connection(), serviceAttributes, { actual: "arrived", desired: "desired", into: "missing" });
+  await loadBaseline(connection(), filesIn("/nowhere"), "staff", serviceAttributes);
+  await findCauses(connection(), {
+    attributes: serviceAttributes,
+    reads: rules.reads(),
+    hasBaseline: true,
+    hasGrace: false,
+    changedKeys: [],
+  });
+  await leaveDrift(connection(), serviceAttributes, { policy: "leave", ignore: [] });
   await connection().run(`CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out})`);
   const hr = { read: () => batches(), find: () => batches() };
   await refuseTorn(connection(), [{ name: "hr", source: hr }], {

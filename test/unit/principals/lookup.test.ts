@@ -47,7 +47,7 @@ async function evaluate(mail: string, attributes: Readonly<Record<string, string
     memberOf: [],
     members: [],
   });
-  return verdict.verdict === "included" ? verdict.mail : verdict;
+  return verdict.verdict === "included" ? verdict.attributes["mail"] : verdict;
 }
 
 test.each([

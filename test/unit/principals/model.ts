@@ -113,7 +113,7 @@ export function model(
     const linked = links.filter(([member, group]) => member === each && !held.has(group));
     const names = new Set([...named, ...linked.map(([, group]) => group.verdict.name ?? "")]);
     principals[label(each)] = [...names].sort();
-    descriptions[label(each)] = each.verdict.description ?? null;
+    descriptions[label(each)] = (each.verdict.attributes["description"] ?? null) as string | null;
   }
   return { principals, descriptions, quarantined: [...held].map(label).sort(), excluded, unresolved };
 }

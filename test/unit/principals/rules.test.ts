@@ -20,10 +20,10 @@ function judge(rules: Partial<KindRules>, attributes: Record<string, AttributeVa
 }
 
 /** What the rule `mail` gives for the attributes: a text, undefined for none, or the reason why it is unknown. */
-function evaluate(expression: string, attributes: Record<string, AttributeValue> = {}): string | undefined {
+function evaluate(expression: string, attributes: Record<string, AttributeValue> = {}): unknown {
   const verdict = judge({ mail: expression }, attributes);
   if (verdict.verdict === "excluded") throw new Error("no include rule was given");
-  return verdict.verdict === "included" ? verdict.mail : verdict.reason;
+  return verdict.verdict === "included" ? verdict.attributes["mail"] : verdict.reason;
 }
 
 describe("an entry's attributes", () => {
@@ -325,20 +325,20 @@ describe("an attribute that is missing", () => {
     expect(mail("keep")).toEqual({
       verdict: "included",
       name: "ann",
-      displayName: "Ann",
+      attributes: { displayName: "Ann" },
       groups: [],
       kept: ["mail"],
     });
-    expect(mail("clear")).toEqual({ verdict: "included", name: "ann", displayName: "Ann", groups: [] });
-    expect(mail({ default: "none@example.com" })).toMatchObject({ mail: "none@example.com" });
+    expect(mail("clear")).toEqual({ verdict: "included", name: "ann", attributes: { displayName: "Ann" }, groups: [] });
+    expect(mail({ default: "none@example.com" })).toMatchObject({ attributes: { mail: "none@example.com" } });
     for (const absent of ["keep", "clear", { default: "none@example.com" }] as const) {
       expect(mail(absent, { mail: "" })).toEqual({
         verdict: "included",
         name: "ann",
-        displayName: "Ann",
+        attributes: { displayName: "Ann" },
         groups: [],
       });
-      expect(mail(absent, { mail: "ann@example.com" })).toMatchObject({ mail: "ann@example.com" });
+      expect(mail(absent, { mail: "ann@example.com" })).toMatchObject({ attributes: { mail: "ann@example.com" } });
     }
   });
 
@@ -352,11 +352,11 @@ describe("an attribute that is missing", () => {
 
   test("a display name that is kept is the name of who is created", () => {
     expect(judge({ displayName: { value: "entry.nick", absent: "keep" } })).toMatchObject({
-      displayName: "ann",
+      attributes: { displayName: "ann" },
       kept: ["displayName"],
     });
     expect(judge({ displayName: { value: "entry.nick", absent: { default: "Nobody" } } })).toMatchObject({
-      displayName: "Nobody",
+      attributes: { displayName: "Nobody" },
     });
     expect(judge({ displayName: { value: '""', absent: "keep" } }).verdict).toBe("quarantined");
   });
@@ -374,7 +374,7 @@ test("rename gives groups other names, also where a rule puts somebody into one"
   const entry = { id: "1", origin: "o", keys: [], memberOf: [], members: [] };
   expect(rules.judge({ ...entry, kind: "group", attributes: { cn: "Domain Users" } })).toMatchObject({
     name: "staff",
-    displayName: "Domain Users",
+    attributes: { displayName: "Domain Users" },
   });
   expect(rules.judge({ ...entry, kind: "group", attributes: { cn: "caf\u00e9" } })).toMatchObject({ name: "lounge" });
   expect(
@@ -481,7 +481,7 @@ describe("B.5 what the service would refuse the whole list for is quarantined he
 
 test("B.6 an empty description or mail is none", () => {
   const verdict = judge({ description: "entry.note", mail: '""' }, { note: "" });
-  expect(verdict).toEqual({ verdict: "included", name: "ann", displayName: "Ann", groups: [] });
+  expect(verdict).toEqual({ verdict: "included", name: "ann", attributes: { displayName: "Ann" }, groups: [] });
 });
 
 test("the rule groups gives a text, a list or null; nulls and empty texts are no groups", () => {

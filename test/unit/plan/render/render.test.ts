@@ -1,5 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
 import type { Change, Counts, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
@@ -76,7 +77,7 @@ const facts: readonly Fact[] = [
 async function planOf(before: readonly Principal[], after: readonly Principal[]): Promise<Plan> {
   await fill(connection(), "actual", before);
   await fill(connection(), "desired", after);
-  return createPlan(connection());
+  return createPlan(connection(), serviceAttributes);
 }
 
 const golden = (name: string): string => new URL(`../../../fixtures/plan/${name}`, import.meta.url).pathname;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { literal } from "#duckdb/database.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
 import type { Change } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
@@ -26,6 +27,7 @@ const part = fc.record({
 });
 
 const sync = {
+  rules: { declared: serviceAttributes },
   protection: { manage: "owned", makesGroups: true, users: [], groups: [] },
   departures: { after: 0, administrators: [], renames: "hold", reusedNames: "hold" },
 } as const;
@@ -37,7 +39,7 @@ async function changesTo(actual: readonly Principal[], desired: readonly Princip
   await fill(connection(), "actual", actual);
   await fill(connection(), "desired", desired);
   await connection().run("CREATE OR REPLACE TEMP TABLE managed AS SELECT kind, name FROM desired");
-  return Array.fromAsync((await createPlan(connection())).changes());
+  return Array.fromAsync((await createPlan(connection(), serviceAttributes)).changes());
 }
 
 /** A run: what is applied of what it plans. Leaves `change_sides` of that. */
@@ -52,7 +54,7 @@ async function applied(
     return change === undefined ? [] : [{ kind: change.kind, name: change.name }];
   });
   await narrow(connection(), { except, ...(only === undefined ? {} : { only }) });
-  return Array.fromAsync((await createPlan(connection())).changes());
+  return Array.fromAsync((await createPlan(connection(), serviceAttributes)).changes());
 }
 
 /** Plans the undo of changes that led from an earlier state to `actual`. */
@@ -65,7 +67,7 @@ async function undo(
   await own("ledger", ledger);
   await fill(connection(), "actual", actual);
   await combinePreviousState(connection(), sync, Date.now());
-  return Array.fromAsync((await createPlan(connection())).changes());
+  return Array.fromAsync((await createPlan(connection(), serviceAttributes)).changes());
 }
 
 /** Keeps what was applied last as the `n`th change to undo. */

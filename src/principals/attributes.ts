@@ -1,0 +1,142 @@
+import { identifier, literal } from "#duckdb/database.ts";
+import type { Kind, PrincipalValue } from "./principal.ts";
+
+/** An attribute of the users or groups of a target (decision 8). */
+export interface Attribute {
+  /** As rules, changes and messages name it: `displayName`, `name.givenName`. */
+  readonly name: string;
+  readonly type: "text" | "boolean" | "texts";
+  /** The kind that has it. Absent: both. */
+  readonly kind?: Kind | undefined;
+  /** Every principal has it: a rule must give it, a text of the form of a name. */
+  readonly required?: true | undefined;
+  /** Given to principals that are created. After that, the target's value stays, whatever the source says. */
+  readonly onlyAtCreation?: true | undefined;
+  /** Texts that differ in case alone are the same: the target's stays. */
+  readonly ignoresCase?: true | undefined;
+  /** People know a principal by it, and look for it. */
+  readonly identifies?: true | undefined;
+}
+
+/** What names an attribute: words of letters and digits, with dots between them. */
+const form = /^[a-z][A-Za-z0-9]*(?:\.[a-z][A-Za-z0-9]*)*$/;
+
+/** The keys of a principal, and of rules, that are no attributes. */
+const taken: ReadonlySet<string> = new Set(["kind", "name", "groupNames", "groups", "include", "exclude"]);
+
+/** As many as `assembled.kept` has bits for. */
+const most = 31;
+
+/** The column of an attribute in every relation of principals: `display_name`. `attributeOfColumn` is the reverse. */
+export function columnOfAttribute(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+const known = new Map<string, string>();
+
+/** The attribute that a column has: what is stored needs no declaration to be read. */
+export function attributeOfColumn(column: string): string {
+  const found = known.get(column) ?? column.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+  known.set(column, found);
+  return found;
+}
+
+/** The attributes that a target declares. */
+export class Attributes {
+  readonly all: readonly Attribute[];
+  /** The same as SQL names them, in quotes. */
+  readonly columns: readonly string[];
+
+  /** @throws {TypeError} the declaration is a mistake: a name that cannot be one, or is there twice */
+  constructor(all: readonly Attribute[]) {
+    const names = all.map(({ name }) => name);
+    const wrong = names.find((name, index) => !form.test(name) || taken.has(name) || names.indexOf(name) !== index);
+    if (wrong !== undefined) throw new TypeError(`an attribute cannot be called ${wrong}`);
+    if (all.length > most) throw new TypeError(`a target has at most ${most} attributes, not ${all.length}`);
+    this.all = all;
+    this.columns = all.map(columnOf);
+  }
+
+  /** Those that a kind has. */
+  of(kind: Kind): readonly Attribute[] {
+    return this.all.filter((attribute) => attribute.kind === undefined || attribute.kind === kind);
+  }
+
+  /** SQL: those that people know principals by, as texts. @param from what the row is called, with a dot */
+  identifying(from = ""): readonly string[] {
+    return this.all.filter(({ identifies }) => identifies === true).map((attribute) => textOf(attribute, from));
+  }
+
+  /** The columns of every relation of principals, in this order. */
+  get relation(): readonly string[] {
+    return ["kind", "name", ...this.compared];
+  }
+
+  /** The columns that decide whether a principal differs: all but its identity. */
+  get compared(): readonly string[] {
+    return [...this.columns, "group_names"];
+  }
+
+  /**
+   * `relation` as DDL, for `CREATE TABLE t (${ddl}, …)`. `kind` is `user` or `group`; an unset attribute is NULL, never empty;
+   * `group_names` is sorted by code point and names no group twice.
+   */
+  get ddl(): string {
+    const columns = this.all.map(
+      (each) => `${ddlOf(each)}${each.required === true && each.kind === undefined ? " NOT NULL" : ""}`,
+    );
+    return ["kind VARCHAR NOT NULL", "name VARCHAR NOT NULL", ...columns, "group_names VARCHAR[] NOT NULL"].join(", ");
+  }
+
+  /** DDL of one side of a change: all of a principal but its kind. */
+  get side(): string {
+    return `STRUCT(${['"name" VARCHAR', ...this.all.map(ddlOf), "group_names VARCHAR[]"].join(", ")})`;
+  }
+
+  /** DDL of the further columns of `staged_entry`. Several texts are JSON there. */
+  get staged(): string {
+    return this.all.map((each) => `, ${each.type === "texts" ? `${columnOf(each)} VARCHAR` : ddlOf(each)}`).join("");
+  }
+
+  /** The bit of an attribute in `assembled.kept`. */
+  bitOf(name: string): number {
+    return 1 << this.all.findIndex((attribute) => attribute.name === name);
+  }
+}
+
+/** DDL of the column of an attribute, which may be NULL. */
+export function ddlOf(attribute: Attribute): string {
+  return `${columnOf(attribute)} ${sqlTypes[attribute.type]}`;
+}
+
+const sqlTypes = { text: "VARCHAR", boolean: "BOOLEAN", texts: "VARCHAR[]" } as const;
+
+/** The column of an attribute as SQL. */
+export function columnOf({ name }: Attribute): string {
+  return identifier(columnOfAttribute(name));
+}
+
+/** SQL: what a row has of an attribute, as a text. @param from what the row is called, with a dot */
+export function textOf(attribute: Attribute, from = ""): string {
+  const column = `${from}${columnOf(attribute)}`;
+  return { text: column, boolean: `${column}::VARCHAR`, texts: `array_to_string(${column}, ', ')` }[attribute.type];
+}
+
+/** A value as SQL. */
+export function sqlOf({ type }: Attribute, value: PrincipalValue | undefined): string {
+  if (value === undefined) return `NULL::${sqlTypes[type]}`;
+  const sql = typeof value === "object" ? `[${value.map(literal).join(", ")}]` : literal(String(value));
+  return `${sql}::${sqlTypes[type]}`;
+}
+
+/** A value as a text, as `textOf` gives it. */
+export function formatValue(value: PrincipalValue): string {
+  return typeof value === "object" ? value.join(", ") : String(value);
+}
+
+/** What the interface's principals have (specification 2.7): the service declares it. */
+export const serviceAttributes = new Attributes([
+  { name: "displayName", type: "text", required: true, identifies: true },
+  { name: "description", type: "text" },
+  { name: "mail", type: "text", kind: "user", identifies: true },
+]);

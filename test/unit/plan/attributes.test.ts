@@ -1,0 +1,229 @@
+import { expect, test } from "vitest";
+import { findCauses } from "#plan/causes.ts";
+import type { Change } from "#plan/change.ts";
+import { depart } from "#plan/departures.ts";
+import { createPlan } from "#plan/diff.ts";
+import { measure } from "#plan/limits.ts";
+import { combine, freeze } from "#plan/protect.ts";
+import { renderCsv } from "#plan/render/csv.ts";
+import { changeLine, painter } from "#plan/render/text.ts";
+import { withhold } from "#plan/selection.ts";
+import { tablesOf } from "#plan/tables.ts";
+import { assemble } from "#principals/assembly.ts";
+import { Attributes } from "#principals/attributes.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { AttributeValue, Entry } from "#principals/entry.ts";
+import type { Principal } from "#principals/principal.ts";
+import { useConnection } from "../../support/duckdb.ts";
+import { fill } from "./directories.ts";
+
+const connection = useConnection();
+
+/** What some target declares that has little in common with the service. */
+const attributes = new Attributes([
+  { name: "userName", type: "text", kind: "user", required: true, identifies: true },
+  { name: "active", type: "boolean", kind: "user" },
+  { name: "emails", type: "texts", kind: "user", ignoresCase: true },
+  { name: "name.givenName", type: "text", kind: "user" },
+  { name: "locale", type: "text", kind: "user", onlyAtCreation: true },
+  { name: "externalId", type: "text", ignoresCase: true },
+]);
+
+const tables = tablesOf(attributes);
+
+const rules = compileRules(
+  {
+    users: {
+      name: "entry.id",
+      userName: "entry.id",
+      active: "entry.state == 'on'",
+      emails: { value: "entry.emails", absent: "keep" },
+      "name.givenName": "entry.first",
+      locale: "entry.locale",
+      externalId: "entry.id",
+    },
+    groups: { name: "entry.id", externalId: "entry.id" },
+    groupsFromRules: {},
+  },
+  undefined,
+  undefined,
+  undefined,
+  undefined,
+  attributes,
+);
+
+function entry(kind: Entry["kind"], id: string, values: Record<string, AttributeValue> = {}): Entry {
+  return { kind, id, origin: `${id}.csv`, attributes: { id, ...values }, keys: [id], memberOf: [], members: [] };
+}
+
+async function* batches(entries: readonly Entry[]): AsyncIterable<readonly Entry[]> {
+  yield entries;
+}
+
+/** Reads the entries, and combines them with the target. */
+async function planOf(entries: readonly Entry[], actual: readonly Principal[]) {
+  await assemble(connection(), [{ name: "hr", records: batches(entries) }], rules, {
+    signal: new AbortController().signal,
+    keepAttributes: true,
+  });
+  await fill(connection(), "actual", actual, attributes);
+  await connection().run(`
+    CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger}); CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
+    INSERT INTO ledger SELECT kind, name, 'hr', name FROM actual`);
+  await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
+  await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: [] }, 0);
+  await combine(connection(), attributes);
+  return createPlan(connection(), attributes);
+}
+
+const ada: Principal = {
+  kind: "user",
+  name: "ada",
+  userName: "ada",
+  active: true,
+  emails: ["ADA@example.com", "countess@example.com"],
+  "name.givenName": "Augusta",
+  locale: "fr",
+  externalId: "ADA",
+  groupNames: [],
+};
+
+const entries = [
+  entry("user", "ada", {
+    state: "off",
+    emails: ["countess@example.com", "ada@example.com"],
+    first: "Ada",
+    locale: "en",
+  }),
+  entry("user", "bob", { state: "on", emails: ["b@example.com", "a@example.com", "b@example.com"], locale: "de" }),
+  entry("group", "staff"),
+];
+
+const changed: readonly Change[] = [
+  {
+    action: "create",
+    kind: "group",
+    name: "staff",
+    attributes: [{ attribute: "externalId", to: "staff" }],
+    groupsAdded: [],
+    groupsRemoved: [],
+  },
+  {
+    action: "create",
+    kind: "user",
+    name: "bob",
+    attributes: [
+      { attribute: "userName", to: "bob" },
+      { attribute: "active", to: true },
+      { attribute: "emails", to: ["a@example.com", "b@example.com"] },
+      { attribute: "locale", to: "de" },
+      { attribute: "externalId", to: "bob" },
+    ],
+    groupsAdded: [],
+    groupsRemoved: [],
+  },
+  {
+    action: "update",
+    kind: "user",
+    name: "ada",
+    attributes: [
+      { attribute: "active", from: true, to: false },
+      { attribute: "name.givenName", from: "Augusta", to: "Ada" },
+    ],
+    groupsAdded: [],
+    groupsRemoved: [],
+  },
+];
+
+test("a plan is about the attributes that the target declares, each of its type", async () => {
+  const plan = await planOf(entries, [ada]);
+  expect(await Array.fromAsync(plan.changes())).toEqual(changed);
+  expect(plan.counts.users).toMatchObject({ create: 1, update: 1, delete: 0 });
+  const other = await planOf(entries.with(0, entry("user", "ada", { state: "off", first: "Ada L." })), [ada]);
+  expect(other.digest).not.toBe(plan.digest);
+});
+
+test("what is given at creation alone stays, and so does what differs in case alone; a missing value is kept or cleared", async () => {
+  const same = { state: "on", emails: ["COUNTESS@example.com", "ada@EXAMPLE.com"], first: "Augusta" };
+  expect(await Array.fromAsync((await planOf([entry("user", "ada", same)], [ada])).changes())).toEqual([]);
+  const missing = await planOf([entry("user", "ada", { state: "on" })], [ada]);
+  expect((await Array.fromAsync(missing.changes())).map((each) => each.attributes)).toEqual([
+    [{ attribute: "name.givenName", from: "Augusta" }],
+  ]);
+});
+
+test("limits count what becomes empty, and leave it", async () => {
+  await planOf([entry("user", "ada", { state: "on" })], [ada]);
+  const limits = { sources: {}, floor: 0, action: "apply-the-rest", blanked: { count: 0, per: "run" } } as const;
+  await connection().run(`CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed})`);
+  const measured = await measure(connection(), attributes, limits);
+  expect(measured.amounts.find(({ measure }) => measure === "blanked")).toMatchObject({ amount: 1, base: 5 });
+  await withhold(connection(), attributes, new Set(["blanked"]));
+  expect(await Array.fromAsync((await createPlan(connection(), attributes)).changes())).toEqual([]);
+});
+
+test("causes name the source's attribute that an attribute of any type is made of; what somebody changed is drift", async () => {
+  await planOf(entries, [ada]);
+  await connection().run(`
+    CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
+    CREATE OR REPLACE TABLE baseline_record AS SELECT * REPLACE (replace(attributes, '"off"', '"on"') AS attributes) FROM record;
+    CREATE OR REPLACE TABLE baseline_membership (${tables.baseline_membership});
+    CREATE OR REPLACE TABLE baseline_target AS
+    SELECT * REPLACE ('Ada' AS "name.given_name") FROM actual`);
+  const causes = await findCauses(connection(), {
+    attributes,
+    reads: rules.reads(),
+    hasBaseline: true,
+    hasGrace: false,
+    changedKeys: [],
+  });
+  expect(causes).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ kind: "attribute", attribute: "state", from: "on", to: "off" }),
+      expect.objectContaining({ kind: "drift", attribute: "name.givenName" }),
+    ]),
+  );
+  expect(await connection().rows("SELECT name, aspect FROM drift_item ORDER BY ALL")).toContainEqual({
+    name: "ada",
+    aspect: "name.givenName",
+  });
+});
+
+test("values of every type are written as text", async () => {
+  const [, created, updated] = changed;
+  const paint = painter(false);
+  expect(changeLine(created!, paint, 80)).toBe("+ bob  bob");
+  expect(changeLine(updated!, paint, 80)).toBe("~ ada  active: true → false; name.givenName: Augusta → Ada");
+  const plan = await planOf(entries, [ada]);
+  const csv = (await Array.fromAsync(renderCsv(plan))).join("");
+  expect(csv).toContain('"user","bob","create","emails",,"a@example.com, b@example.com"');
+  expect(csv).toContain('"user","ada","update","active","true","false"');
+});
+
+test("a declaration that cannot be is a mistake", () => {
+  const declaring = (...names: string[]) => new Attributes(names.map((name) => ({ name, type: "text" })));
+  for (const names of [["kind"], ["display_name"], ["mail", "mail"], ["Mail"], ["a.b-c"], [""]])
+    expect(() => declaring(...names)).toThrow(/an attribute cannot be called/);
+  expect(() => declaring(...Array.from({ length: 32 }, (_, place) => `a${place}`))).toThrow(/at most 31/);
+});
+
+test("a rule gives what its attribute holds, or the record is in doubt; a kind without the attribute has no rule for it", async () => {
+  const judge = (values: Record<string, AttributeValue>, more: object) =>
+    compileRules(
+      { users: { name: "entry.id", userName: "entry.id", ...more } },
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      attributes,
+    ).judge(entry("user", "ada", values));
+  expect(judge({ state: "on" }, { active: "entry.state" })).toMatchObject({
+    verdict: "quarantined",
+    reason: 'users.active: gives "on", but true, false or null is needed',
+  });
+  expect(judge({ emails: ["a", "", "a"] }, { emails: "entry.emails" })).toMatchObject({
+    attributes: { emails: ["a", "a"] },
+  });
+  expect(judge({}, { active: { absent: { default: true } } })).toMatchObject({ attributes: { active: true } });
+  expect(() => judge({}, { active: '"yes"' })).toThrow(/the rules are not valid/);
+});
