@@ -88,6 +88,27 @@ function passes(change: Change, { kind, actions, names, sources, aspects, groups
   );
 }
 
+test("a filter names an attribute that the plan has, in any case; a plan without changes has nothing to select", async () => {
+  const file = join(folder, "attributes.parquet");
+  const stored = async (names: readonly string[], aspects: readonly string[]) => {
+    await fill(connection(), "actual", []);
+    await fill(
+      connection(),
+      "desired",
+      names.map((name) => ({ kind: "user", name, displayName: name, mail: `${name}@example.com`, groupNames: [] })),
+    );
+    const plan = await createPlan(connection(), serviceAttributes);
+    await connection().run(`COPY (${withSources}) TO ${literal(file)} (FORMAT parquet)`);
+    return Array.fromAsync((await openStored(reader(), file, plan, { aspects })).changes());
+  };
+  expect(await stored(["ada"], ["MAIL"])).toHaveLength(1);
+  expect(await stored(["ada"], ["description", "groups"])).toHaveLength(0);
+  await expect(stored(["ada"], ["kind"])).rejects.toThrow(
+    'this plan has no attribute "kind": expected one of displayName, description, mail, groups',
+  );
+  expect(await stored([], ["shoe"])).toHaveLength(0);
+});
+
 test("a stored plan equals the original; a filter selects changes and counts them", async () => {
   await fc.assert(
     fc.asyncProperty(directory, directory, filter, async (actual, desired, filter) => {
