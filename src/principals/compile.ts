@@ -23,7 +23,7 @@ import type { LookupTables } from "./lookup.ts";
 import type { Naming } from "./names.ts";
 import type { Kind, PrincipalValue } from "./principal.ts";
 import { ruleOf } from "./rules.ts";
-import type { Absence, KindRules, Rules, StaticGroup } from "./rules.ts";
+import type { Absence, KindRules, Rules, StaticGroup, UniqueName } from "./rules.ts";
 import { scopeListsOf } from "./scope.ts";
 import type { GroupQuestions, ScopeList } from "./scope.ts";
 
@@ -320,11 +320,11 @@ function compileKind(
       });
     else expressions[rule] = result;
   };
-  for (const rule of ["include", "exclude"] as const)
-    if (rules[rule] !== undefined) add(rule, rules[rule], { path: [key, rule], ...usualRules[rule] });
-  const { name } = rules;
-  if (typeof name === "string") add("name", name, { path: [key, "name"], ...usualRules.name });
-  else add("name", name.value, { path: [key, "name", "value"], ...usualRules.name });
+  for (const rule of ["include", "exclude", "name"] as const) {
+    const given: string | UniqueName | undefined = rules[rule];
+    if (typeof given === "string") add(rule, given, { path: [key, rule], ...usualRules[rule] });
+    else if (given !== undefined) add(rule, given.value, { path: [key, rule, "value"], ...usualRules[rule] });
+  }
   for (const attribute of own) {
     const rule = ruleOf(rules, attribute);
     if (typeof rule === "object") absence[attribute.name] = normalAbsence(rule.absent);
@@ -336,7 +336,7 @@ function compileKind(
   for (const other of attributes.all)
     if (!own.includes(other) && rules[other.name] !== undefined)
       problems.push({ path: [key, other.name], message: `a ${kind} has no ${other.name}` });
-  const unique = typeof name === "object" ? name.unique : undefined;
+  const unique = typeof rules.name === "object" ? rules.name.unique : undefined;
   const naming = unique === undefined ? undefined : compileNaming(unique, () => place([key, "name", "unique"]));
   if (naming !== undefined && "message" in naming) problems.push({ path: [key, "name", "unique"], ...naming });
   return {

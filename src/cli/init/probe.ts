@@ -81,7 +81,10 @@ export function problemsOf(rules: DraftRules): readonly string[] {
 /** What the rules make of the first records, as the lines of a table. */
 export function outcomesOf(rules: DraftRules, samples: readonly Entry[]): readonly string[] {
   const compiled = compileRules({ staticGroups: [], defaultGroups: [], ...rules });
-  const attributes = compiled.declared.all.map(({ name }) => name);
+  // What people are known by comes first.
+  const attributes = compiled.declared.all
+    .toSorted((a, b) => Number(b.identifies === true) - Number(a.identifies === true))
+    .map(({ name }) => name);
   const columns = ["", "name", ...attributes, "groups", "from"];
   const rows = samples.flatMap((entry) => {
     if (entry.kind === "group" && rules.groups === undefined) return [];
