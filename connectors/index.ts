@@ -21,6 +21,7 @@ export const connectors: readonly BuiltInConnector[] = [
     title: "SQL: PostgreSQL, MySQL, MariaDB, SQLite",
     load: async () => (await import("./sql/index.ts")).default,
   },
+  { name: "google", title: "Google Workspace", load: async () => (await import("./google/index.ts")).default },
 ];
 
 /** Reads a table that rules look values up in. */

@@ -16,6 +16,8 @@ import { startPostgres } from "../support/postgres.ts";
 import type { PostgresServer } from "../support/postgres.ts";
 import { rollcall } from "../support/rollcall/command.ts";
 import { OktaServer } from "../support/okta-directory.ts";
+import { startGoogle } from "../support/google/server.ts";
+import type { GoogleServer } from "../support/google/server.ts";
 import { startScim } from "../support/scim.ts";
 import type { ScimServer } from "../support/scim.ts";
 import { largeCompany } from "../contract/source/company.ts";
@@ -33,6 +35,7 @@ let openLdap: OpenLdap | undefined;
 let scim: ScimServer;
 let oktaServer: OktaServer;
 let oktaKey: string;
+let google: GoogleServer;
 let remote: TestService;
 let postgres: PostgresServer;
 
@@ -60,6 +63,18 @@ beforeAll(async () => {
   const key = await exportJWK(keys.publicKey);
   const app = { clientId: "0oa1b2c3d4e5f6g7h8i9", key, scopes: ["okta.users.read", "okta.groups.read"], dpop: true };
   oktaServer = await OktaServer.start(oktaDirectoryOf(largeCompany(10)), { app });
+  google = await startGoogle({
+    users: ["ada", "rollcall"].map((name) => ({
+      id: `1-${name}`,
+      primaryEmail: `${name}@example.com`,
+      name: { fullName: name },
+      suspended: false,
+      archived: false,
+    })),
+    groups: [{ id: "g-research", email: "research@example.com", name: "Research", description: "Engines" }],
+    members: () => [{ id: "1-ada", email: "ada@example.com", type: "USER" as const }],
+  });
+  google.admins.add("rollcall@example.com");
   remote = await startService();
   postgres = await startPostgres();
 });
@@ -70,6 +85,7 @@ afterAll(async () => {
     openLdap?.[Symbol.asyncDispose](),
     scim.close(),
     oktaServer.close(),
+    google.close(),
     remote.stop(),
     postgres.stop(),
   ]);
@@ -117,6 +133,7 @@ describe.each(names)("%s", (name) => {
     skip(openLdap === undefined && text.includes("ldap.example.com"), withoutOpenLdap);
     await writeFile(join(folder, "okta-key.pem"), oktaKey);
     if (openLdap !== undefined) await copyFile(openLdap.caFile, join(folder, "company-ca.pem"));
+    await writeFile(join(folder, "google-key.json"), JSON.stringify(google.key));
     const here = text
       .replaceAll("127.0.0.1:8442", "127.0.0.1:0")
       .replaceAll("ldaps://dc1.example.com", directory.url)
@@ -124,6 +141,7 @@ describe.each(names)("%s", (name) => {
       .replaceAll("hr.example.com:5432", `127.0.0.1:${postgres.port}`)
       .replaceAll("https://idp.example.com/scim/v2", scim.url)
       .replaceAll("https://acme.okta.com", oktaServer.url)
+      .replaceAll("connector: google", `connector: google\n    endpoints: ${JSON.stringify(google.endpoints)}`)
       .replaceAll("https://analytics.example.com", remote.url);
     await writeFile(join(folder, "rollcall.yaml"), here);
     if (text.includes("hr.example.com")) await fillDatabase(await readFile(join(folder, "account.sql"), "utf8"));

@@ -6,6 +6,7 @@ export function largeGoogle(users: number, groups: number): GoogleDirectory {
   const lazy = <Item>(length: number, make: (index: number) => Item): Listed<Item> => ({
     length,
     at: (index) => (index >= 0 && index < length ? make(index) : undefined),
+    byId: (id) => (/^(?:1|0g)\d+$/.test(id) ? make(Number(id.replace(/^(?:1|0g)/, ""))) : undefined),
   });
   const email = (index: number): string => `user${digits(index)}@example.com`;
   return {

@@ -1,0 +1,97 @@
+import { Enough, inBatches } from "#connector.ts";
+import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
+import { inParallel } from "#http/directory/pages.ts";
+import { ServiceAccount } from "./access.ts";
+import { describe } from "./describe.ts";
+import { Lists } from "./lists.ts";
+import { options } from "./options.ts";
+import type { Options } from "./options.ts";
+
+/** Users and groups of Google Workspace, from the Directory API. Its options: `README.md` in this folder. */
+const google: Connector<Options> = {
+  name: "google",
+  options,
+  questions: [
+    { option: "key.file", label: "key", message: "File with the JSON key of the service account:" },
+    { option: "subject", label: "administrator", message: "Address of the administrator for whom it reads:" },
+  ],
+  open: (options, place) => {
+    const account = new ServiceAccount(options, place);
+    return {
+      read: (context) => read(options, account, place, context),
+      recheck: ({ records }, context) => checked(records, options, place, context),
+      find: (records, context) => find(options, account, records, context),
+      describe: (context) => describe(options, account, context),
+      uniqueIds: true,
+      paged: true,
+    };
+  },
+};
+
+export default google;
+
+async function* read(
+  options: Options,
+  account: ServiceAccount,
+  place: OpenContext,
+  context: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
+  context.signal.throwIfAborted();
+  const api = account.open(context);
+  try {
+    yield* checked(recordsOf(new Lists(api, options, context), options), options, place, context);
+    context.signal.throwIfAborted();
+  } finally {
+    await api.close();
+  }
+}
+
+/** @throws {IncompleteReadError} there is less than configured, or than the last good read makes likely */
+async function* checked(
+  delivered: AsyncIterable<readonly SourceRecord[]>,
+  options: Options,
+  { name }: OpenContext,
+  context: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const enough = new Enough(options, `source ${name}`, context);
+  for await (const records of delivered) {
+    for (const record of records) enough.add(record);
+    yield* inBatches([records]);
+  }
+  enough.end();
+}
+
+/** Groups come first: a user may be in some of them for being a user. */
+async function* recordsOf(lists: Lists, { groups }: Options): AsyncGenerator<readonly SourceRecord[]> {
+  const everybody: string[] = [];
+  if (groups !== false) yield* lists.groups(everybody);
+  yield* lists.users(everybody);
+}
+
+/** How many are looked up before those found are delivered. */
+const batchSize = 100;
+
+async function* find(
+  options: Options,
+  account: ServiceAccount,
+  records: readonly RecordId[],
+  context: ReadContext,
+): AsyncGenerator<readonly Entry[]> {
+  context.signal.throwIfAborted();
+  const api = account.open(context);
+  const lists = new Lists(api, options, context);
+  const wanted = records.filter(({ kind }) => kind === "user" || options.groups !== false);
+  let batch: Entry[] = [];
+  try {
+    for await (const entry of inParallel(wanted, 4, (record) => lists.byId(record))) {
+      if (entry !== undefined) batch.push(entry);
+      if (batch.length < batchSize) continue;
+      yield batch;
+      batch = [];
+    }
+    if (batch.length > 0) yield batch;
+    context.signal.throwIfAborted();
+  } finally {
+    await api.close();
+  }
+}

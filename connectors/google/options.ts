@@ -1,0 +1,92 @@
+import { z } from "zod";
+import { isPlain, serviceUrl, timeouts } from "#http/directory/options.ts";
+import { path, proxy, text } from "#values.ts";
+
+const count = (least: number) =>
+  z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
+
+const optionalAttributes = z
+  .array(text("the name of an attribute, such as department"))
+  .optional()
+  .describe(
+    "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
+  );
+
+const users = z.strictObject({ optionalAttributes }).prefault({}).describe("What is expected of users.");
+
+const groups = z
+  .union(
+    [
+      z.literal(false),
+      z.strictObject({
+        optionalAttributes,
+        proof: z
+          .enum(["count", "twoEqualReads"], { error: "expected count or twoEqualReads" })
+          .default("count")
+          .describe(
+            "What proves that all members of a group came. count: Google's directMembersCount. twoEqualReads: they are read twice, for directories where that number is wrong. Default count.",
+          ),
+      }),
+    ],
+    { error: "expected false, or a mapping with proof, optionalAttributes" },
+  )
+  .prefault({})
+  .describe("How groups are read; false: they are not, and need no scope.");
+
+const endpoints = z
+  .strictObject({
+    token: serviceUrl("https://oauth2.googleapis.com/token")
+      .default("https://oauth2.googleapis.com/token")
+      .describe("Where tokens come from. Default: Google's."),
+    directory: serviceUrl("https://admin.googleapis.com")
+      .default("https://admin.googleapis.com")
+      .describe("Where the Directory API is. Default: Google's."),
+  })
+  .prefault({})
+  .superRefine((value, context) => {
+    for (const name of ["token", "directory"] as const)
+      if (isPlain(value[name]))
+        context.addIssue({
+          code: "custom",
+          path: [name],
+          message: "http:// would send tokens unencrypted; use https://",
+        });
+  })
+  .describe("Other addresses than Google's, for a gateway or a test.");
+
+/** The options beside `connector: google`. */
+export const options = z.strictObject({
+  key: z
+    .strictObject({ file: path.describe("The JSON key of the service account, as Google's console gives it.") })
+    .describe("The service account that reads."),
+  subject: z
+    .email({ error: "expected the address of an administrator, such as sync@example.com" })
+    .describe("The administrator for whom the service account reads; must see all users and groups."),
+  customer: text("a customer id, such as C03az79cb")
+    .default("my_customer")
+    .describe("Whose directory is read, with all its domains. Default my_customer: the subject's."),
+  users,
+  groups,
+  endpoints,
+  attempts: count(1)
+    .default(8)
+    .describe("How often a request is tried, with pauses of up to 10 s. Google's limits are by the minute. Default 8."),
+  ca: path
+    .optional()
+    .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+  proxy: proxy.optional(),
+  timeouts,
+  minUsers: count(0)
+    .optional()
+    .describe("Fewer users fail the read. Default: 1, and half of those of the last good read."),
+  minGroups: count(0)
+    .optional()
+    .describe("Fewer groups fail the read. Default: 0; 1 and half of those of the last good read, where it had any."),
+  minMemberships: count(0)
+    .optional()
+    .describe(
+      "Fewer memberships fail the read. Default: 1 where there are groups, and half of those of the last good read. 0: all groups may be empty.",
+    ),
+});
+
+export type Options = z.infer<typeof options>;
