@@ -14,6 +14,7 @@ import { replicas } from "./replicas.ts";
 import { writeResults } from "./results.ts";
 import type { Figure } from "./results.ts";
 import { runShapes } from "./shapes.ts";
+import { sources } from "./sources.ts";
 import { start } from "./start.ts";
 import { sync } from "./sync.ts";
 import { unchanged } from "./unchanged.ts";
@@ -40,6 +41,7 @@ const benches: Readonly<Record<string, Bench>> = {
   pinboard: { run: pinboards, quick: "--rows 2000 --rounds 1 --seconds 1" },
   postgres: { run: replicas, quick: "--users 10 --rows 100 --rounds 1 --seconds 1 --brief" },
   shapes: { run: runShapes, quick: "--only cycle --scale 0.001" },
+  sources: { run: sources, quick: "--users 600 --groups 20 --rounds 1" },
   start: { run: start, quick: "--rounds 1" },
   sync: { run: sync, quick: "--n 300 --rounds 1" },
   unchanged: { run: unchanged, quick: "--n 300 --rounds 1 --settle 1" },

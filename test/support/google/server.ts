@@ -31,6 +31,8 @@ export interface GoogleServer extends Directory {
   readonly open: ReadonlySet<Socket>;
   /** How long tokens are valid, in seconds. */
   tokenSeconds: number;
+  /** The header with which the last token is sent. */
+  authorization(): string;
   /** Ends the tokens that were given out. */
   revoke(): void;
   close(): Promise<void>;
@@ -71,6 +73,7 @@ export async function startGoogle(directory: GoogleDirectory, faults: GoogleFaul
     requests,
     open,
     tokenSeconds: 3_599,
+    authorization: () => `Bearer ${[...tokens.keys()].at(-1) ?? ""}`,
     revoke: () => tokens.clear(),
     close: async () => {
       if (server.listening) await stop(server, open);
