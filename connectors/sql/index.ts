@@ -6,12 +6,14 @@ import { Database } from "./database.ts";
 import type { Cell } from "./dialect.ts";
 import { options } from "./options.ts";
 import type { Options } from "./options.ts";
+import { questions } from "./questions.ts";
 import { Columns, entryOf, membershipOf } from "./records.ts";
 
 /** Users, groups and memberships from queries to a database. Its options: `README.md` in this folder. */
 const sql: Connector<Options> = {
   name: "sql",
   options,
+  questions,
   open: (options, open) => ({
     read: (context) => read(options, open, context),
     recheck: (rehearsed, context) => recheck(options, rehearsed, context),

@@ -1,4 +1,5 @@
 import { mkdtemp, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { DatabaseSync } from "node:sqlite";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
@@ -257,6 +258,29 @@ describe("init with servers", () => {
       expect(terminal.shown() + written).not.toContain(secret);
     const applied = await rollcall(["apply", "--yes"], { cwd: folder, env: { SCIM_TOKEN: "token-of-ada" } });
     expect(applied).toMatchObject({ code: 0, stdout: expect.stringContaining("ada-x") });
+  });
+});
+
+describe("init with a database", () => {
+  test("asks for queries, and again for the one that is wrong", async () => {
+    const database = new DatabaseSync(join(folder, "hr.db"));
+    database.exec(
+      "CREATE TABLE people (number integer, login text, name text); INSERT INTO people VALUES (7, 'ada', 'Ada')",
+    );
+    database.close();
+    const terminal = atTerminal(["init"], { cwd: folder });
+    await terminal.answer("Where do the users and groups come from?", keys.down.repeat(3) + keys.enter);
+    await terminal.answer("The database (postgres:", `sqlite:hr.db${keys.enter}`);
+    await terminal.answer("Query for the users", `SELECT * FROM peopel${keys.enter}`);
+    await terminal.answer("Its column that identifies a person", `number${keys.enter}`);
+    await terminal.answer("Query for the groups", keys.enter);
+    await terminal.answer("no such table: peopel", "");
+    await terminal.answer("Which answer should be changed?", "\u001B[A".repeat(2) + keys.enter);
+    await terminal.answer("Query for the users", `SELECT * FROM people${keys.enter}`);
+    await terminal.answer("log in with?", "");
+    await terminal.answer("❯ login", keys.enter);
+    await terminal.answer("Use these rules?", keys.interrupt);
+    expect(await terminal.ended).toBe(1);
   });
 });
 
