@@ -139,9 +139,11 @@ function likeliest(keys: readonly string[], error: unknown): string | undefined 
   if (/certificate|authority/i.test(message)) return among(/^ca$/, /^url$/);
   if (error instanceof RefusedError) return among(/(?:password|token|bearer|secret|key)$/i, /^url$/);
   if (error instanceof UnavailableError) return among(/^url$/);
-  // An option that is not valid is named: `url: expected …`.
-  const named = error instanceof InputError ? /^[\w.]+(?=: )/.exec(message)?.[0] : undefined;
-  const nearest = keys.findLast((key) => key === named || named?.startsWith(`${key}.`) === true);
+  // What is wrong is named: `url: expected …`, `SQLite at hr.db, users: no such table`.
+  const named = error instanceof InputError ? /(?:^|, )([\w.]+): /.exec(message)?.[1] : undefined;
+  const nearest =
+    keys.findLast((key) => key === named || named?.startsWith(`${key}.`)) ??
+    keys.find((key) => key.startsWith(`${named}.`));
   return nearest ?? keys.at(-1);
 }
 
