@@ -59,6 +59,12 @@ export class NamedAttributes {
     return found;
   }
 
+  /** Of a file's columns, those that rules read; all, where that is not known. */
+  readOf(header: Header): readonly Column[] {
+    if (this.#context.attributes === undefined) return header.columns;
+    return header.columns.filter(({ name }) => this.#named.some((one) => header.same(one, name)));
+  }
+
   /** Counts the values of a record. */
   count(entry: Entry): void {
     this.#values.add(entry);

@@ -11,11 +11,14 @@ import { dialectOf, options } from "./options.ts";
 import type { Dialect, GroupsOptions, MembershipsOptions, Options, UsersOptions } from "./options.ts";
 import { NamedAttributes } from "./attributes.ts";
 import { Header } from "./header.ts";
-import { entryOf, LineTaker, membershipOf, namedColumns } from "./records.ts";
+import { Sheet } from "./sheet.ts";
+import type { SheetColumns } from "./sheet.ts";
+import { openWorkbook } from "./workbook.ts";
+import { entryOf, idColumns, LineTaker, membershipOf, namedColumns } from "./records.ts";
 import { at, noting, rowGroupsOf, shaped, Trailer, withoutLines, withoutSepLine } from "./rows.ts";
-import type { Place, Row } from "./rows.ts";
+import type { Place, Row, RowGroup } from "./rows.ts";
 
-/** Users, groups and memberships from CSV files. Its options: `README.md` in this folder. */
+/** Users, groups and memberships from CSV files and Excel workbooks. Its options: `README.md` in this folder. */
 const csv: Connector<Options> = {
   name: "csv",
   onlyTexts: true,
@@ -39,6 +42,8 @@ interface Part {
   readonly minRows: number | undefined;
   /** The columns that the options name. */
   readonly columns: readonly string[];
+  /** Of these, those with ids, keys and references. */
+  readonly ids: readonly string[];
   /** The attributes that rules name; absent for memberships. */
   readonly named?: NamedAttributes | undefined;
   /** For a file with this header, makes a record of a row. */
@@ -83,6 +88,7 @@ function partsOf(options: Options, context: ReadContext): readonly Part[] {
     dialect: dialectOf(options, part),
     minRows: part.minRows,
     columns: namedColumns(part),
+    ids: idColumns(part),
   });
   const entries = (kind: Kind, part: UsersOptions | GroupsOptions): Part => {
     const named = new NamedAttributes(kind, part, context);
@@ -131,19 +137,12 @@ async function* recordsOf(
   headed: (header: Header) => void,
   { signal, warn }: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const place: Place = { file: file.name, line: 1 };
-  const end = { isOpen: false };
-  const content = noting(textOf(file, part.dialect.encoding, place, signal), end);
-  const { dialect, text } = await withoutSepLine(
-    withoutLines(content, part.dialect.skipLines, place),
-    part.dialect,
-    place,
-  );
+  const { dialect, groups, sheet, lastLine } = await rowsOfFile(part, file, { signal, warn });
   const trailer = new Trailer(dialect, file.name);
   let layout: { header: Header; record: (row: Row) => SourceRecord; lines: LineTaker | undefined } | undefined;
   let skipped = 0;
   let count = 0;
-  for await (const group of rowGroupsOf(text, dialect, place)) {
+  for await (const group of groups) {
     const taken = await layout?.lines?.take(group);
     if (taken !== undefined) {
       count += taken;
@@ -166,6 +165,7 @@ async function* recordsOf(
           // A trailer may be any row.
           const lines = dialect.trailer === undefined ? part.lines?.(where) : undefined;
           layout = { header, record: part.records(header, file.name), lines };
+          sheet?.takeHeader(row, columnsOfSheet(part, header));
         } catch (error) {
           throw withPreamble(error, rows.slice(next), part);
         }
@@ -174,6 +174,7 @@ async function* recordsOf(
       if (trailer.take(row)) continue;
       if (layout.header.isRepeatedBy(row) || row.fields[0]?.startsWith(byteOrderMark))
         throw joinedFiles(row, file.name);
+      sheet?.take(row);
       const whole = shaped(row, layout.header.width, file.name, dialect);
       if (whole !== undefined) records.push(layout.record(whole));
     }
@@ -188,12 +189,63 @@ async function* recordsOf(
   }
   trailer.assertCount(count);
   assertRows(part, file.name, count);
-  if (end.isOpen && dialect.trailer === undefined && part.checks.checksum === undefined && part.minRows === undefined) {
+  sheet?.end();
+  const openLine = lastLine();
+  if (
+    openLine !== undefined &&
+    dialect.trailer === undefined &&
+    part.checks.checksum === undefined &&
+    part.minRows === undefined
+  ) {
     warn(
-      `${at({ file: file.name, line: place.line - 1 })}: the last row has no line end, unlike all others: the file may be cut off within it; ` +
+      `${at({ file: file.name, line: openLine })}: the last row has no line end, unlike all others: the file may be cut off within it; ` +
         "a trailer or a checksum proves it complete; setting minRows silences this warning",
     );
   }
+}
+
+/** The rows of a file, and how it is to be read. */
+interface FileRows {
+  readonly dialect: Dialect;
+  readonly groups: AsyncIterable<RowGroup>;
+  readonly sheet?: Sheet | undefined;
+  /** After all rows: the last line, if it has no line end. */
+  readonly lastLine: () => number | undefined;
+}
+
+/** @throws {InputError | IncompleteReadError} it is neither text nor a workbook */
+async function rowsOfFile(
+  { dialect: configured }: Part,
+  file: OpenFile,
+  context: Pick<ReadContext, "signal" | "warn">,
+): Promise<FileRows> {
+  const workbook = await openWorkbook(file, context.signal);
+  if (workbook !== undefined) {
+    const sheet = await Sheet.of(workbook, configured.sheet, context);
+    const dialect = { ...configured, skipBlankRows: true, shortRows: true, trailingDelimiters: true };
+    return { dialect, sheet, groups: sheet.rows(configured.skipLines + 1, context.signal), lastLine: () => undefined };
+  }
+  if (configured.sheet !== undefined)
+    throw new InputError(`${file.name} is no Excel workbook (.xlsx), and the setting sheet names a sheet of one`);
+  const place: Place = { file: file.name, line: 1 };
+  const end = { isOpen: false };
+  const content = noting(textOf(file, configured.encoding, place, context.signal), end);
+  const { dialect, text } = await withoutSepLine(withoutLines(content, configured.skipLines, place), configured, place);
+  const lastLine = (): number | undefined => (end.isOpen ? place.line - 1 : undefined);
+  return { dialect, groups: rowGroupsOf(text, dialect, place), lastLine };
+}
+
+function columnsOfSheet({ columns, ids, named }: Part, header: Header): SheetColumns {
+  const read = [
+    ...columns.map((name) => header.indexOf(name)),
+    ...(named?.readOf(header) ?? []).map(({ index }) => index),
+  ];
+  return {
+    line: header.line,
+    width: header.width,
+    used: new Set(read),
+    ids: new Map(ids.map((name) => [header.indexOf(name), name])),
+  };
 }
 
 function assertRows({ minRows = 1 }: Part, file: string, count: number): void {

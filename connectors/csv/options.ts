@@ -12,8 +12,10 @@ export interface Dialect {
   readonly encoding: Encoding;
   /** The first line may be `sep=;` and set the delimiter. */
   readonly sepLine: boolean;
-  /** How many lines come before the header. */
+  /** How many lines, or rows of a sheet, come before the header. */
   readonly skipLines: number;
+  /** The sheet of a workbook. */
+  readonly sheet: string | undefined;
   /** The header is the first row with the configured columns. */
   readonly skipUntilHeader: boolean;
   /** Column names are case-insensitive. */
@@ -92,6 +94,16 @@ const dialect = {
     .min(0, "expected 0 or more")
     .optional()
     .describe("How many lines come before the header, such as a title. Default 0."),
+  sheet: z
+    .string()
+    .min(1, "expected the name of a sheet")
+    .optional()
+    .describe("Of an Excel workbook (.xlsx): the name of the sheet. Default: the only visible one with values."),
+  headerRow: z
+    .int("expected a whole number")
+    .min(1, "expected 1 or more")
+    .optional()
+    .describe("Of an Excel workbook: the row of the header. Default: the first with a value."),
   skipUntilHeader: flag("The header is the first row with all configured columns; rows before it are skipped."),
   ignoreCase: flag("Column names are case-insensitive, in rules too."),
   duplicateColumns: duplicateColumns
@@ -131,7 +143,7 @@ const file = {
       error: "expected a path, a pattern or a list of them",
     })
     .describe(
-      "The file, relative to the configuration, or several: a pattern like people-*.csv, or a list. Each may be compressed with gzip.",
+      "The file, relative to the configuration, or several: a pattern like people-*.csv, or a list. Each may be compressed with gzip, or be an Excel workbook (.xlsx).",
     ),
   ...dialect,
   minRows: z
@@ -217,6 +229,15 @@ export const options = z
     ...dialect,
   })
   .superRefine((value, context) => {
+    for (const [path, each] of [[], ["users"], ["groups"], ["memberships"]].map(
+      (path) => [path, path[0] === undefined ? value : value[path[0] as "users"]] as const,
+    ))
+      if (each?.headerRow !== undefined && each.skipLines !== undefined)
+        context.addIssue({
+          code: "custom",
+          path: [...path, "headerRow"],
+          message: "expected one of headerRow and skipLines",
+        });
     for (const part of ["users", "groups", "memberships"] as const) {
       const { delimiter, quote } = dialectOf(value, value[part]);
       if (delimiter === quote) {
@@ -233,17 +254,23 @@ export type GroupsOptions = z.infer<typeof groups>;
 export type MembershipsOptions = z.infer<typeof memberships>;
 
 /** A dialect as configured: all settings are optional. */
-export type PartialDialect = { [key in keyof Dialect]?: (key extends "trailer" ? string : Dialect[key]) | undefined };
+export type PartialDialect = {
+  [key in keyof Dialect]?: (key extends "trailer" ? string : Dialect[key]) | undefined;
+} & {
+  headerRow?: number | undefined;
+};
 
 /** The settings in the file's own block, else those beside `users:`, else the defaults. */
 export function dialectOf(source: PartialDialect, file: PartialDialect = {}): Dialect {
   const trailer = file.trailer ?? source.trailer;
+  const headerRow = file.headerRow ?? (file.skipLines === undefined ? source.headerRow : undefined);
   return {
     delimiter: file.delimiter ?? source.delimiter ?? ",",
     quote: file.quote ?? source.quote ?? '"',
     encoding: encodingNamed(file.encoding ?? source.encoding ?? "utf-8") ?? "utf-8",
     sepLine: file.sepLine ?? source.sepLine ?? false,
-    skipLines: file.skipLines ?? source.skipLines ?? 0,
+    skipLines: headerRow === undefined ? (file.skipLines ?? source.skipLines ?? 0) : headerRow - 1,
+    sheet: file.sheet ?? source.sheet,
     skipUntilHeader: file.skipUntilHeader ?? source.skipUntilHeader ?? false,
     ignoreCase: file.ignoreCase ?? source.ignoreCase ?? false,
     duplicateColumns: file.duplicateColumns ?? source.duplicateColumns ?? "error",

@@ -182,14 +182,17 @@ function attributesOf(columns: readonly Column[]) {
 
 /** The columns that must be there: those that the options name. */
 export function namedColumns(options: UsersOptions | GroupsOptions | MembershipsOptions): readonly string[] {
-  if ("member" in options) {
-    const { group, member, kind } = options;
-    return [group, member, ...(typeof kind === "object" ? [kind.column] : [])];
-  }
-  const { id, keys = [], columns = {}, memberOf } = options;
+  const others = "member" in options ? [] : Object.values(options.columns ?? {});
+  const kinds = "member" in options && typeof options.kind === "object" ? [options.kind.column] : [];
+  return [...idColumns(options), ...kinds, ...others];
+}
+
+/** Of these, those with ids, keys and references. */
+export function idColumns(options: UsersOptions | GroupsOptions | MembershipsOptions): readonly string[] {
+  if ("member" in options) return [options.group, options.member];
   const members = "members" in options ? options.members : undefined;
-  const references = [memberOf, members].flatMap((each) => each?.column ?? []);
-  return [id, ...keys, ...Object.values(columns), ...references];
+  const references = [options.memberOf, members].flatMap((each) => each?.column ?? []);
+  return [options.id, ...(options.keys ?? []), ...references];
 }
 
 const none: readonly never[] = [];

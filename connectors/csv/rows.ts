@@ -24,7 +24,15 @@ export function assertColumns(fields: readonly string[], place: string): void {
 export interface Row {
   readonly line: number;
   readonly fields: readonly string[];
+  /** Of a sheet: what its cells are, besides their text. */
+  readonly notes?: readonly CellNote[] | undefined;
 }
+
+/** What a cell of a sheet is, besides its text. */
+export type CellNote =
+  | { readonly column: number; readonly is: "number" }
+  /** It has no value that could be read. */
+  | { readonly column: number; readonly is: "problem"; readonly problem: string };
 
 /** Rows that follow each other. */
 export interface RowGroup {

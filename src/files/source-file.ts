@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { BigIntStats } from "node:fs";
 import { existsSync } from "node:fs";
 import { glob, open, stat, type FileHandle } from "node:fs/promises";
-import { resolve } from "node:path";
+import { basename, resolve } from "node:path";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { highestRatio, isBomb } from "#input-bounds.ts";
@@ -22,7 +22,7 @@ type Expected = Parameters<typeof checked>[1];
 export class OpenFile {
   /** As in the configuration. */
   readonly name: string;
-  readonly #path: string;
+  readonly path: string;
   readonly #where: FilesPlace;
   readonly #handle: FileHandle;
   readonly #before: BigIntStats;
@@ -67,7 +67,7 @@ export class OpenFile {
     checksum: Expected | undefined,
   ) {
     this.name = name;
-    this.#path = path;
+    this.path = path;
     this.#where = where;
     this.#handle = handle;
     this.#before = before;
@@ -77,6 +77,24 @@ export class OpenFile {
   /** Its first bytes: `length`, or fewer when the file is shorter. */
   head(length: number): Promise<Buffer> {
     return this.#read(0, length);
+  }
+
+  /** In bytes, when it was opened. */
+  get size(): number {
+    return Number(this.#before.size);
+  }
+
+  /** As many of its bytes as there are, up to `length`, from anywhere. Its checksum is checked by `bytes` alone. */
+  async read(position: number, length: number): Promise<Buffer> {
+    const wanted = Math.min(length, this.size - position);
+    const parts: Buffer[] = [];
+    for (let at = 0; at < wanted;) {
+      const part = await this.#read(position + at, wanted - at);
+      if (part.length === 0) break;
+      parts.push(part);
+      at += part.length;
+    }
+    return parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts);
   }
 
   /**
@@ -92,7 +110,7 @@ export class OpenFile {
   async assertUnchanged(): Promise<void> {
     // The path too: replacing a file does not change the open one.
     const after = await orUnreadable(this.name, this.#where, () =>
-      Promise.all([this.#handle.stat({ bigint: true }), stat(this.#path, { bigint: true })]),
+      Promise.all([this.#handle.stat({ bigint: true }), stat(this.path, { bigint: true })]),
     );
     if (after.every((now) => isSame(this.#before, now))) return;
     throw new IncompleteReadError(
@@ -253,7 +271,11 @@ async function matches(names: readonly string[], where: FilesPlace, { checksum }
       continue;
     }
     const all = await Array.fromAsync(glob(name, { cwd: folder }));
-    const matching = all.filter((file) => checksum === undefined || !file.endsWith(`.${checksum}`)).sort();
+    const matching = all
+      .filter((file) => checksum === undefined || !file.endsWith(`.${checksum}`))
+      // What Office writes beside a file while somebody has it open.
+      .filter((file) => !basename(file).startsWith("~$"))
+      .sort();
     if (matching.length === 0) {
       throw new IncompleteReadError(
         `${placed(`no file matches ${name}`, name, where)} (looked in ${folder}); check the pattern and the export`,

@@ -90,7 +90,7 @@ test("names the file as it is configured", async () => {
 test("connectors/csv/README.md shows options that are valid", async () => {
   const readme = await readFile(new URL("../../../connectors/csv/README.md", import.meta.url), "utf8");
   const examples = [...readme.matchAll(/```yaml\n(.*?)```/gs)].map((match) => parse(match[1] ?? "").sources.company);
-  expect(examples).toHaveLength(3);
+  expect(examples).toHaveLength(4);
   for (const { connector, ...options } of examples) {
     expect(connector).toBe("csv");
     expect(csv.options.safeParse(options).error).toBeUndefined();
