@@ -269,13 +269,13 @@ describe("init with a database", () => {
     );
     database.close();
     const terminal = atTerminal(["init"], { cwd: folder });
-    await terminal.answer("Where do the users and groups come from?", keys.down.repeat(3) + keys.enter);
+    await terminal.answer("Where do the users and groups come from?", `SQL${keys.enter}`);
     await terminal.answer("The database (postgres:", `sqlite:hr.db${keys.enter}`);
     await terminal.answer("Query for the users", `SELECT * FROM peopel${keys.enter}`);
     await terminal.answer("Its column that identifies a person", `number${keys.enter}`);
     await terminal.answer("Query for the groups", keys.enter);
     await terminal.answer("no such table: peopel", "");
-    await terminal.answer("Which answer should be changed?", "\u001B[A".repeat(2) + keys.enter);
+    await terminal.answer("❯ query for users: SELECT * FROM peopel", keys.enter);
     await terminal.answer("Query for the users", `SELECT * FROM people${keys.enter}`);
     await terminal.answer("log in with?", "");
     await terminal.answer("❯ login", keys.enter);
