@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { largeGoogle } from "../support/google/large.ts";
 import { startGoogle, subject } from "../support/google/server.ts";
+import { OktaServer } from "../support/okta-directory.ts";
+import { largeOkta } from "../support/okta-large.ts";
 import { machine, median, mebibytes, runApart, seconds, table, wholeNumber } from "./measure.ts";
 import type { Figure } from "./results.ts";
 import type { SourceReadRequest, SourceReadTiming } from "./source-read.ts";
@@ -23,7 +25,7 @@ interface Size {
 }
 
 /** By the name of the connector. */
-const directories: Readonly<Record<string, (size: Size) => Promise<Served>>> = { google };
+const directories: Readonly<Record<string, (size: Size) => Promise<Served>>> = { google, okta };
 
 /**
  * `npm run bench -- sources [--users 100000] [--groups 2000] [--rounds 3] [--only google]`: directories that are asked page
@@ -110,6 +112,26 @@ async function google({ users, groups }: Size): Promise<Served> {
       const paths = server.requests.slice(seen).filter((path) => path !== "/token");
       seen = server.requests.length + paths.length;
       return { urls: paths.map((path) => `${server.url}${path}`), headers: { authorization: server.authorization() } };
+    },
+    close: async () => {
+      await server.close();
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+async function okta({ users, groups }: Size): Promise<Served> {
+  const token = "00token";
+  const server = await OktaServer.start(largeOkta(users, groups), { token });
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
+  let seen = 0;
+  return {
+    options: { url: server.url, token },
+    folder,
+    replay: () => {
+      const paths = server.requests.slice(seen).map((request) => request.replace("GET ", ""));
+      seen = server.requests.length + paths.length;
+      return { urls: paths.map((path) => `${server.url}${path}`), headers: { authorization: `SSWS ${token}` } };
     },
     close: async () => {
       await server.close();

@@ -1,3 +1,4 @@
+import { oktaMedium } from "../contract/source/okta-medium.ts";
 import { readsMoreThanMemoryHolds } from "../contract/source/suite.ts";
 import { scimMedium } from "../contract/source/scim-medium.ts";
 import { startPagedScim, startScim } from "../support/scim.ts";
@@ -20,3 +21,5 @@ readsMoreThanMemoryHolds(
   }),
   { users: 20_000, heap: 30 },
 );
+
+readsMoreThanMemoryHolds(oktaMedium("Okta", { faults: none }), { users: 100_000, heap: 48 });
