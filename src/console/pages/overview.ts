@@ -364,8 +364,8 @@ const firstSteps = html`<section class="card narrow-page first-steps" aria-label
   <p>A sync brings the users and groups of an application in step with a directory. It takes four steps.</p>
   <ol>
     <li>
-      <b>Name a source</b> under <code>sources:</code> of the configuration: a directory over LDAP or SCIM, or files of
-      CSV or SCIM.
+      <b>Name a source</b> under <code>sources:</code> of the configuration: a directory, an identity provider, a
+      database or files. <code>rollcall init</code> asks for what it needs.
     </li>
     <li>
       <b>Name a target</b> under <code>targets:</code>. The service of this installation is <code>embedded</code>.
