@@ -59,10 +59,12 @@ const layers: Record<string, readonly string[]> = {
     "postgres/options",
     "notify/options",
     // What checks the values.
+    "principals/attributes",
     "principals/compile",
     "principals/credentials",
     "principals/expectations",
     "principals/lookup",
+    "principals/principal",
     "principals/rules",
     "daemon/cron",
     "files/disk",

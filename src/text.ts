@@ -244,3 +244,9 @@ export function inBytes(bytes: number): string {
   }
   return `${bytes} bytes`;
 }
+
+/** An attribute as a person calls it: `display name`, `given name` of `name.givenName`. */
+export function wordsOf(attribute: string): string {
+  const own = attribute.slice(attribute.lastIndexOf(".") + 1);
+  return own.replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}

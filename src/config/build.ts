@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import type { Configuration, Setting, SourceConfiguration, SyncConfiguration } from "./configuration.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { buildLimits } from "#plan/limit-options.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { File } from "./schema.ts";
@@ -53,6 +54,12 @@ function withCa<Server extends { readonly ca?: string }>(server: Server, folder:
   return server.ca === undefined ? server : { ...server, ca: resolve(folder, server.ca) };
 }
 
+/** What every group has that says nothing else: its name. */
+function named(name: string): Record<string, string> {
+  const required = serviceAttributes.of("group").filter((each) => each.required === true);
+  return Object.fromEntries(required.map((each) => [each.name, name]));
+}
+
 /** The rules as they are used. */
 export function buildRules({
   join,
@@ -66,9 +73,7 @@ export function buildRules({
     join,
     users,
     groups,
-    staticGroups: Object.entries(staticGroups).map(([name, { displayName = name, ...rest }]) =>
-      Object.assign({ name, displayName }, rest),
-    ),
+    staticGroups: Object.entries(staticGroups).map(([name, rest]) => Object.assign(named(name), rest, { name })),
     defaultGroups,
     groupsFromRules: groupsFromRules === "refuse" ? undefined : groupsFromRules === "create" ? {} : groupsFromRules,
   };

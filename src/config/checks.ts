@@ -2,19 +2,22 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { codeOf, lookedIn } from "#files/disk.ts";
 import { isLoopback } from "#http/listening.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import { checkRules, tablesOf } from "#principals/compile.ts";
 import type { RuleProblem } from "#principals/compile.ts";
 import { checkExpectations, tablesOfExpectations } from "#principals/expectations.ts";
 import type { Expectation } from "#principals/expectations.ts";
 import { readTables } from "#principals/lookup.ts";
 import type { TableReader } from "#principals/lookup.ts";
+import type { Kind } from "#principals/principal.ts";
 import type { KindRules, Rules } from "#principals/rules.ts";
 import { nearest } from "#text.ts";
 import { listen, origin, webAddress } from "#values.ts";
 import type { Configuration } from "./configuration.ts";
 import { keysOf } from "./document.ts";
 import type { ConfigurationDocument } from "./document.ts";
-import { groupRules, otherRuleKeys, userRules } from "./syncs.ts";
+import { ruleKeysOf } from "./syncs.ts";
 import type { Path, Problem } from "./problems.ts";
 import { checkState } from "./state.ts";
 import { reason } from "./substitution.ts";
@@ -231,13 +234,13 @@ function nestedAlone(document: ConfigurationDocument): Problem[] {
   });
 }
 
-type Kind = "file" | "folder";
+type PathKind = "file" | "folder";
 const absent = "does not exist";
 
 async function checkPaths(
   document: ConfigurationDocument,
   folder: string,
-  kind: Kind,
+  kind: PathKind,
   paths: readonly Path[],
 ): Promise<Problem[]> {
   const problems = await Promise.all(
@@ -258,7 +261,7 @@ async function checkPaths(
 }
 
 /** Why a path is not a file, or a folder. Permissions are not checked: a plan does not need the TLS key. */
-async function missing(path: string, kind: Kind): Promise<string | undefined> {
+async function missing(path: string, kind: PathKind): Promise<string | undefined> {
   try {
     const is = await stat(path);
     const found = is.isDirectory() ? "folder" : is.isFile() ? "file" : "device or pipe";
@@ -282,9 +285,13 @@ export async function checkSyncRules(
     const base = ["syncs", sync];
     const rules: Rules = {
       join: texts(document, [...base, "join"], ["users", "groups"]),
-      users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
-      groups: expressions(document, [...base, "groups"], Object.keys(groupRules.shape)),
-      groupsFromRules: texts(document, [...base, "groupsFromRules"], ["displayName", "description"]),
+      users: expressions(document, [...base, "users"], serviceAttributes, "user"),
+      groups: expressions(document, [...base, "groups"], serviceAttributes, "group"),
+      groupsFromRules: texts(
+        document,
+        [...base, "groupsFromRules"],
+        serviceAttributes.of("group").map(({ name }) => name),
+      ),
     };
     const { places, expectations } = expectationsIn(document, [...base, "expectations"]);
     const files = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
@@ -323,14 +330,19 @@ function expectationsIn(
 }
 
 /** The rules of one kind whose expression is a text. The schema reports the others, and missing ones. */
-function expressions(document: ConfigurationDocument, base: Path, keys: readonly string[]): KindRules {
-  const known = keys.filter((key) => !otherRuleKeys.has(key));
+function expressions(document: ConfigurationDocument, base: Path, attributes: Attributes, kind: Kind): KindRules {
+  const known = ruleKeysOf(attributes, kind);
   const values = known.flatMap((rule) => {
     const { value, unique } = texts(document, [...base, rule], ["value", "unique"]);
     if (value === undefined) return [];
     return [[rule, rule === "name" && unique !== undefined ? { value, unique } : { value, absent: "keep" }]];
   });
-  return { name: '"-"', displayName: '"-"', ...Object.fromEntries(values), ...texts(document, base, known) };
+  const required = attributes.of(kind).flatMap((each) => (each.required === true ? [[each.name, '"-"']] : []));
+  return {
+    name: '"-"',
+    ...Object.fromEntries([...required, ...values]),
+    ...texts(document, base, known),
+  };
 }
 
 /** Those of the keys of a mapping that hold a text. */

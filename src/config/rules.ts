@@ -15,7 +15,8 @@ import type { Fill } from "./document.ts";
 import { refuse } from "./problems.ts";
 import type { Path, Problem } from "./problems.ts";
 import { unfilled } from "./substitution.ts";
-import { rulesOfSync } from "./syncs.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
+import { rulesOf } from "./syncs.ts";
 import { alternatives, validate } from "./validate.ts";
 
 /*
@@ -29,6 +30,7 @@ const called = "rules";
 /** The longest text, in characters. */
 const longest = 256 * 1024;
 
+const rulesOfSync = rulesOf(serviceAttributes);
 const ruleKeys = Object.keys(rulesOfSync.shape);
 
 /**

@@ -4,7 +4,8 @@ import { channel } from "#notify/options.ts";
 import { service } from "#service/options.ts";
 import { consoleSettings } from "./console.ts";
 import { daemon } from "./state.ts";
-import { sync } from "./syncs.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
+import { syncOf } from "./syncs.ts";
 
 const remote = z.strictObject({
   url: values.origin.describe("The server's address: https://host or https://host:port."),
@@ -78,7 +79,9 @@ export const file = z.strictObject({
     ),
   targets: values.named(target).describe("The targets that syncs write to, by name."),
   sources: values.named(source).describe("The directories that users and groups come from, by name."),
-  syncs: values.named(sync).describe("The syncs, by name: which sources go to which target, when, and by which rules."),
+  syncs: values
+    .named(syncOf(serviceAttributes))
+    .describe("The syncs, by name: which sources go to which target, when, and by which rules."),
   journal: values
     .section({
       keep: values.duration.prefault("90d").describe("How long to remember a run."),

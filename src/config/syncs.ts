@@ -1,31 +1,61 @@
+import { wordsOf } from "#text.ts";
 import { z } from "zod";
 import * as values from "#values.ts";
+import type { Attribute, Attributes } from "#principals/attributes.ts";
+import { acceptedBy } from "#principals/rules.ts";
+import type { Kind, PrincipalValue } from "#principals/principal.ts";
+import type { AttributeRule } from "#principals/rules.ts";
 import { drift, expectations, limits } from "#plan/limit-options.ts";
 import { openCron } from "#daemon/cron.ts";
 
 /** A CEL expression over `entry`. */
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);
 
-const byDefault = (text: z.ZodType<string>) =>
-  z.strictObject({ default: text.describe("The value to use when the source has none.") });
-
 /** An expression, alone or with what to do when the source has no value. */
-const attribute = <Absence extends z.ZodType>(example: string, absence: Absence) =>
-  z.union([
-    expression(example),
-    z.strictObject({
-      value: expression(example).exactOptional().describe("A CEL expression. Absent: the source never has a value."),
-      absent: absence,
-    }),
-  ]);
+function attributeRule(attribute: Attribute): z.ZodType<AttributeRule> {
+  const { name, type, required, usual = name } = attribute;
+  const example = `entry.${usual}`;
+  return z
+    .union([
+      expression(example),
+      z.strictObject({
+        value: expression(example).exactOptional().describe("A CEL expression. Absent: the source never has a value."),
+        absent: required === true ? absentName : absences[type],
+      }),
+    ])
+    .describe(`The ${wordsOf(name)}: ${acceptedBy(attribute).wanted}.`);
+}
 
-const absentText = z
-  .union([z.literal("keep"), z.literal("clear"), byDefault(values.text("a text"))])
-  .describe(
-    "What to do when the source has no value. keep: leave the target's value. clear: unset it. Or { default: a text }.",
+/** A rule for each attribute of a kind. */
+function attributeRules(attributes: Attributes, kind: Kind): Record<string, z.ZodType<AttributeRule | undefined>> {
+  return Object.fromEntries(
+    attributes.of(kind).map((each) => {
+      const rule = attributeRule(each);
+      return [each.name, each.required === true ? rule : rule.exactOptional()];
+    }),
   );
+}
+
+const absent = <Value extends string | boolean | string[]>(usual: z.ZodType<Value>, example: string) =>
+  z
+    .union([
+      z.literal("keep"),
+      z.literal("clear"),
+      z.strictObject({ default: usual.describe("The value to use when the source has none.") }),
+    ])
+    .describe(
+      `What to do when the source has no value. keep: leave the target's value. clear: unset it. Or { default: ${example} }.`,
+    );
+const absences = {
+  text: absent(values.text("a text"), "a text"),
+  boolean: absent(z.boolean({ error: "expected true or false" }), "true or false"),
+  texts: absent(z.array(values.text("a text"), { error: "expected a list of texts" }), "a list of texts"),
+} as const;
 const absentName = z
-  .union([z.literal("keep"), byDefault(values.principalName)])
+  .union([
+    z.literal("keep"),
+    z.strictObject({ default: values.principalName.describe("The value to use when the source has none.") }),
+  ])
   .describe(
     "What to do when the source has no value. keep: leave the target's value, or use the name if there is none. Or { default: a text }.",
   );
@@ -58,7 +88,8 @@ const approvalRules = z
     error: "a plan beyond a limit needs at least as many people as any other",
   });
 
-const rules = {
+/** The rules of a kind, besides those for its attributes. */
+const usualRules = {
   include: expression('entry.status == "active"')
     .exactOptional()
     .describe("True for the entries to include. Absent: all."),
@@ -81,8 +112,6 @@ const rules = {
       { error: "expected a CEL expression like lower(entry.uid), or { value, unique }" },
     )
     .describe("The name that identifies the principal, or { value, unique } to tell those of one name apart."),
-  displayName: attribute("entry.cn", absentName).describe("The display name."),
-  description: attribute("entry.title", absentText).exactOptional().describe("The description: a text or null."),
   groups: expression('["everyone"]').exactOptional().describe("A list of further groups to put it into directly."),
 };
 
@@ -123,46 +152,69 @@ export const otherRuleKeys: ReadonlySet<string> = new Set([
   ...Object.keys(groupScope),
 ]);
 
-/** Expressions for users. */
-export const userRules = z.strictObject({
-  ...userScope,
-  ...rules,
-  mail: attribute("entry.mail", absentText).exactOptional().describe("The mail address, or null."),
-});
+/** The keys of rules for a kind: what is common to all targets, and the attributes that one declares. */
+export function ruleKeysOf(attributes: Attributes, kind: Kind): string[] {
+  return [...Object.keys(usualRules), ...attributes.of(kind).map(({ name }) => name)];
+}
 
-/** Expressions for groups, which have no mail (B.5). */
-export const groupRules = z.strictObject({
-  ...groupScope,
-  ...rules,
-  rename: z
+/** Expressions for users. */
+const userRules = (attributes: Attributes) => {
+  const { groups, ...first } = usualRules;
+  return z.strictObject({ ...userScope, ...first, ...attributeRules(attributes, "user"), groups });
+};
+
+/** Expressions for groups. */
+const groupRules = (attributes: Attributes) => {
+  const { groups, ...first } = usualRules;
+  const rename = z
     .record(values.principalName, values.principalName)
     .exactOptional()
-    .describe("Other names for groups: from the name that the rules give to the one to use."),
-});
+    .describe("Other names for groups: from the name that the rules give to the one to use.");
+  return z.strictObject({ ...groupScope, ...first, ...attributeRules(attributes, "group"), groups, rename });
+};
 
 /** An expression over `value`. */
 const overValue = values.text(`a CEL expression like "Site " + value`);
 
 /** `syncs.NAME.groupsFromRules`. */
-const groupsFromRules = z.union(
-  [
-    z.enum(["refuse", "create"]),
-    z.strictObject({
-      displayName: overValue
-        .exactOptional()
-        .describe("The display name: a CEL expression over `value`, the group's name. Absent: the name."),
-      description: overValue.exactOptional().describe("The description, likewise: a text or null."),
-    }),
-  ],
-  { error: "expected refuse, create or { displayName, description }" },
-);
+function groupsFromRules(attributes: Attributes) {
+  const all = attributes.of("group");
+  const rules = all.map((attribute): [string, z.ZodType<string | undefined>] => {
+    const words = `The ${wordsOf(attribute.name)}: a CEL expression over \`value\`, the group's name.`;
+    const absent = attribute.required === true ? "the name" : "none";
+    return [attribute.name, overValue.exactOptional().describe(`${words} Absent: ${absent}.`)];
+  });
+  const form = `{ ${all.map(({ name }) => name).join(", ")} }`;
+  return z
+    .union([z.enum(["refuse", "create"]), z.strictObject(Object.fromEntries(rules))], {
+      error: `expected refuse, create or ${form}`,
+    })
+    .prefault("refuse")
+    .describe(
+      `What to do when a rule \`groups\` names a group that no source has. refuse: fail the run, unless the target has it. create: create it, and delete it once it is empty. ${form}: create it with these.`,
+    );
+}
+
+const staticValues: Readonly<Record<Attribute["type"], z.ZodType<PrincipalValue>>> = {
+  text: z.string({ error: "expected a text" }),
+  boolean: z.boolean({ error: "expected true or false" }),
+  texts: z.array(values.text("a text"), { error: "expected a list of texts" }),
+};
 
 /** A group that exists whatever the sources say. */
-const staticGroup = values.section({
-  displayName: values.principalName.exactOptional().describe("The display name. Absent: the same as the name."),
-  description: z.string({ error: "expected a text" }).exactOptional().describe("The description."),
-  groups: groupList.prefault([]).describe("Names of the groups it is directly in."),
-});
+function staticGroup(attributes: Attributes) {
+  const own = attributes
+    .of("group")
+    .map(({ name, type, required }): [string, z.ZodType<PrincipalValue | undefined>] => {
+      const value = required === true ? values.principalName : staticValues[type];
+      const absent = required === true ? " Absent: the same as the name." : "";
+      return [name, value.exactOptional().describe(`The ${wordsOf(name)}.${absent}`)];
+    });
+  return values.section({
+    ...Object.fromEntries(own),
+    groups: groupList.prefault([]).describe("Names of the groups it is directly in."),
+  });
+}
 
 const attempts = "expected a whole number from 0 to 100";
 
@@ -261,8 +313,8 @@ const optionalSource = z.strictObject({
 const noTime = "expected 0 or a duration like 7d";
 const zero = z.int({ error: noTime }).min(0, { error: noTime }).max(0, { error: noTime });
 
-/** `syncs.NAME`. */
-export const sync = z.strictObject({
+/** Where from, where to and when. */
+const whereAndWhen = {
   from: z
     .array(z.union([sourceName, optionalSource]), { error: "expected a list of sources like [corp]" })
     .min(1, { error: "expected at least one source" })
@@ -276,17 +328,10 @@ export const sync = z.strictObject({
     .describe("How to match a user or group across sources: entries with the same key become one. Absent: no joining."),
   to: values.text("the name of a target").describe("The target to write to, by name."),
   ...schedule,
-  users: userRules.describe("How entries become users: CEL expressions over `entry`."),
-  groups: groupRules.exactOptional().describe("How entries become groups. Absent: the sources' groups are left out."),
-  staticGroups: values
-    .named(staticGroup, values.principalName)
-    .describe("Groups that always exist, whatever the sources contain, by name."),
-  defaultGroups: groupList.prefault([]).describe("Names of groups to put every user into directly."),
-  groupsFromRules: groupsFromRules
-    .prefault("refuse")
-    .describe(
-      "What to do when a rule `groups` names a group that no source has. refuse: fail the run, unless the target has it. create: create it, and delete it once it is empty. { displayName, description }: create it with these.",
-    ),
+};
+
+/** What a run may do, and how. */
+const how = {
   manage: z
     .enum(["owned", "everything"])
     .prefault("owned")
@@ -297,9 +342,6 @@ export const sync = z.strictObject({
     .describe(
       "Whether plans say why each change is there. For that, the values that rules read of every record are stored with the last applied run.",
     ),
-  drift: drift.describe(
-    "What to do when a value was changed in the target and not in the source. revert: change it back. leave: keep it until the source changes that value. hold: hold the run, as a limit does. Needs `causes`.",
-  ),
   expectations: expectations.describe(
     "What must be true of the users and groups that a run leaves in the target. Every plan is checked, dry runs too.",
   ),
@@ -368,16 +410,38 @@ export const sync = z.strictObject({
     .exactOptional()
     .describe("Where to export the target's users, groups and memberships after each run that changed them."),
   heartbeat: values.webAddress.exactOptional().describe("A URL to request after each success of the sync."),
-});
-export type Sync = z.infer<typeof sync>;
+};
+
+/** `syncs.NAME` of a sync whose target declares these attributes. */
+export function syncOf(attributes: Attributes) {
+  return z.strictObject({
+    ...whereAndWhen,
+    users: userRules(attributes).describe("How entries become users: CEL expressions over `entry`."),
+    groups: groupRules(attributes)
+      .exactOptional()
+      .describe("How entries become groups. Absent: the sources' groups are left out."),
+    staticGroups: values
+      .named(staticGroup(attributes), values.principalName)
+      .describe("Groups that always exist, whatever the sources contain, by name."),
+    defaultGroups: groupList.prefault([]).describe("Names of groups to put every user into directly."),
+    groupsFromRules: groupsFromRules(attributes),
+    drift: drift(attributes).describe(
+      "What to do when a value was changed in the target and not in the source. revert: change it back. leave: keep it until the source changes that value. hold: hold the run, as a limit does. Needs `causes`.",
+    ),
+    ...how,
+  });
+}
+export type Sync = z.infer<ReturnType<typeof syncOf>>;
 
 /** What of a sync says what becomes of an entry. */
-export const rulesOfSync = sync.pick({
-  join: true,
-  users: true,
-  groups: true,
-  staticGroups: true,
-  defaultGroups: true,
-  groupsFromRules: true,
-});
-export type RulesOfSync = z.infer<typeof rulesOfSync>;
+export function rulesOf(attributes: Attributes) {
+  return syncOf(attributes).pick({
+    join: true,
+    users: true,
+    groups: true,
+    staticGroups: true,
+    defaultGroups: true,
+    groupsFromRules: true,
+  });
+}
+export type RulesOfSync = z.infer<ReturnType<typeof rulesOf>>;

@@ -22,7 +22,8 @@ export async function leaveDrift(
   attributes: Attributes,
   { policy, ignore }: DriftRules,
 ): Promise<DriftLeft> {
-  const isIgnored = ignore.length === 0 ? "false" : `(${ignore.map(matching).join(" OR ")})`;
+  const isIgnored =
+    ignore.length === 0 ? "false" : `(${ignore.map((each) => matching(each, driftPattern(attributes))).join(" OR ")})`;
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE drift_left AS
     SELECT *, ${isIgnored} AS is_ignored FROM drift_item WHERE ${policy === "leave" ? "true" : isIgnored};
@@ -55,8 +56,8 @@ function leave(attribute: Attribute): string {
 }
 
 /** SQL: the row of `drift_item` matches the pattern. */
-function matching(pattern: string): string {
-  const [, kinds = "", name = "", what = ""] = driftPattern.exec(pattern) ?? [];
+function matching(pattern: string, form: RegExp): string {
+  const [, kinds = "", name = "", what = ""] = form.exec(pattern) ?? [];
   const aspects = { memberships: "aspect IN ('joined', 'left')", "*": "true" }[what] ?? `aspect = ${literal(what)}`;
   return `(kind = ${literal(kinds.slice(0, -1))} AND ${matches("name", [name])} AND ${aspects})`;
 }

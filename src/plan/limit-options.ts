@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Attributes } from "#principals/attributes.ts";
 import type { Bound, DriftRules, Limits } from "./limits.ts";
 import * as values from "#values.ts";
 
@@ -145,32 +146,35 @@ function boundOf(value: BoundInput, usual: "run" | "day"): Bound | undefined {
   return { count, percent: percent === undefined ? undefined : Number(String(percent).replace("%", "")), per };
 }
 
-/** The parts of `users.svc-*.mail`: names may contain dots. */
-export const driftPattern = /^(users|groups)\.(.+)\.(\*|displayName|description|mail|memberships|existence)$/s;
+/** What drift is about, besides the attributes of the target. */
+const otherDrift = ["memberships", "existence"];
 
-const patternOfDrift = "users or groups, a name, and displayName, description, mail, memberships, existence or *";
+/** The parts of `users.svc-*.mail`: names may contain dots. */
+export function driftPattern({ all }: Attributes): RegExp {
+  const parts = [...all.map(({ name }) => name), ...otherDrift].map((name) => name.replaceAll(".", "\\."));
+  return new RegExp(`^(users|groups)\\.(.+)\\.(\\*|${parts.join("|")})$`, "s");
+}
 
 const driftPolicy = z.enum(["revert", "leave", "hold"]);
-const driftIgnore = z
-  .array(values.text("a pattern like users.svc-*.mail").regex(driftPattern, { error: `expected ${patternOfDrift}` }), {
-    error: 'expected a list like ["users.svc-*.mail"]',
-  })
-  .prefault([])
-  .describe("Changes that stay and are no drift, such as users.svc-*.mail or groups.*.memberships.");
+
 /** `syncs.NAME.drift`. */
-export const drift = z
-  .union(
-    [
-      driftPolicy,
-      z.strictObject({
-        policy: driftPolicy.prefault("revert").describe("The same as naming it alone."),
-        ignore: driftIgnore,
-      }),
-    ],
-    { error: "expected revert, leave, hold or { policy, ignore }" },
-  )
-  .prefault("revert")
-  .transform((value): DriftRules => (typeof value === "string" ? { policy: value, ignore: [] } : value));
+export function drift(attributes: Attributes) {
+  const parts = [...attributes.all.map(({ name }) => name), ...otherDrift];
+  const ignored = values
+    .text("a pattern like users.svc-*.mail")
+    .regex(driftPattern(attributes), { error: `expected users or groups, a name, and ${parts.join(", ")} or *` });
+  const ignore = z
+    .array(ignored, { error: 'expected a list like ["users.svc-*.mail"]' })
+    .prefault([])
+    .describe("Changes that stay and are no drift, such as users.svc-*.mail or groups.*.memberships.");
+  const policy = driftPolicy.prefault("revert").describe("The same as naming it alone.");
+  return z
+    .union([driftPolicy, z.strictObject({ policy, ignore })], {
+      error: "expected revert, leave, hold or { policy, ignore }",
+    })
+    .prefault("revert")
+    .transform((value): DriftRules => (typeof value === "string" ? { policy: value, ignore: [] } : value));
+}
 
 const nameOfExpectation = `a name of at most ${longestName} characters, without commas`;
 const expectation = z

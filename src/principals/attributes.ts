@@ -16,6 +16,8 @@ export interface Attribute {
   readonly ignoresCase?: true | undefined;
   /** People know a principal by it, and look for it. */
   readonly identifies?: true | undefined;
+  /** The attribute of an entry that it often is, for messages: `cn`. Absent: one of the same name. */
+  readonly usual?: string | undefined;
 }
 
 /** What names an attribute: words of letters and digits, with dots between them. */
@@ -136,7 +138,7 @@ export function formatValue(value: PrincipalValue): string {
 
 /** What the interface's principals have (specification 2.7): the service declares it. */
 export const serviceAttributes = new Attributes([
-  { name: "displayName", type: "text", required: true, identifies: true },
-  { name: "description", type: "text" },
+  { name: "displayName", type: "text", required: true, identifies: true, usual: "cn" },
+  { name: "description", type: "text", usual: "title" },
   { name: "mail", type: "text", kind: "user", identifies: true },
 ]);

@@ -5,25 +5,14 @@ import type { Attribute, Attributes } from "./attributes.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
 import { attributeOf, compileExpression, compileNaming } from "./expression.ts";
 import type { CompileOptions, Expression, GroupFunction } from "./expression.ts";
-import {
-  accepted,
-  acceptedBy,
-  describeGroup,
-  groupAttributeOf,
-  joinKeyOf,
-  judge,
-  sourceNameOf,
-  traceOf,
-  usualNames,
-  usualRules,
-} from "./judge.ts";
-import type { Accepted, JoinKey, KindJudge, RuleGroup, RuleTrace, Verdict } from "./judge.ts";
+import { describeGroup, groupAttributeOf, joinKeyOf, judge, sourceNameOf, traceOf, usualNames } from "./judge.ts";
+import type { JoinKey, KindJudge, RuleGroup, RuleTrace, Verdict } from "./judge.ts";
 import { KeptAttributes } from "./kept-attributes.ts";
 import type { LookupTables } from "./lookup.ts";
 import type { Naming } from "./names.ts";
 import type { Kind, PrincipalValue } from "./principal.ts";
-import { ruleOf } from "./rules.ts";
-import type { Absence, KindRules, Rules, StaticGroup, UniqueName } from "./rules.ts";
+import { accepted, acceptedBy, ruleOf, usualRules } from "./rules.ts";
+import type { Absence, Accepted, KindRules, Rules, StaticGroup, UniqueName } from "./rules.ts";
 import { scopeListsOf } from "./scope.ts";
 import type { GroupQuestions, ScopeList } from "./scope.ts";
 

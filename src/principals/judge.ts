@@ -8,7 +8,8 @@ import { attributeOf } from "./expression.ts";
 import type { Expression, GroupFunction } from "./expression.ts";
 import type { Naming } from "./names.ts";
 import { objectionToName } from "./principal.ts";
-import type { Absence } from "./rules.ts";
+import { accepted } from "./rules.ts";
+import type { Absence, Accepted } from "./rules.ts";
 import { groupAttributes } from "./scope.ts";
 
 /** `quarantined`: in scope, but it is unknown what it becomes; with `name` when that much is known. */
@@ -61,37 +62,6 @@ export interface KindJudge {
   /** The name of a group after `rename`. */
   readonly groupName: (name: string) => string;
   readonly naming?: Naming | undefined;
-}
-
-/** What a rule has to return, in words and as the types that CEL may infer. */
-export interface Accepted {
-  readonly types: readonly string[];
-  readonly wanted: string;
-}
-
-export const accepted = {
-  boolean: { types: ["bool"], wanted: "true or false" },
-  optionalBoolean: { types: ["bool", "null"], wanted: "true, false or null" },
-  name: { types: ["string", "int"], wanted: "a text" },
-  text: { types: ["string", "int", "null"], wanted: "a text or null" },
-  texts: {
-    types: ["string", "int", "null", "list", "list<string>", "list<int>", "list<T>"],
-    wanted: "a text, a list of texts or null",
-  },
-} as const satisfies Record<string, Accepted>;
-
-/** The rules that every target has. */
-export const usualRules = {
-  include: accepted.boolean,
-  exclude: accepted.boolean,
-  name: accepted.name,
-  groups: accepted.texts,
-} as const;
-
-/** What the rule for an attribute has to return. */
-export function acceptedBy({ type, required }: Attribute): Accepted {
-  if (required === true) return accepted.name;
-  return type === "boolean" ? accepted.optionalBoolean : accepted[type];
 }
 
 /** An entry that is being judged. One object: closures for each entry are a tenth of what a read allocates. */

@@ -2,7 +2,7 @@ import { textsOf } from "#plan/change.ts";
 import type { AttributeChange, Change } from "#plan/change.ts";
 import type { Section } from "#plan/render/shared.ts";
 import type { RunRecord } from "#state/record.ts";
-import { formatNumber, pluralize } from "#text.ts";
+import { formatNumber, pluralize, wordsOf } from "#text.ts";
 import { chip, diff, name } from "#console/components.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
@@ -135,12 +135,6 @@ function summaryOf({ action, attributes }: Change): Part {
   if (more.length === 0 && isShort(first))
     return html`<span class="quiet">${wordsOf(first.attribute)}</span> ${diff(first, true)}`;
   return attributes.map(({ attribute }) => wordsOf(attribute)).join(", ");
-}
-
-/** An attribute as a person calls it: `display name`, `given name` of `name.givenName`. */
-export function wordsOf(attribute: string): string {
-  const own = attribute.slice(attribute.lastIndexOf(".") + 1);
-  return own.replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
 
 /** The first groups that a principal leaves and joins, and how many more there are. */

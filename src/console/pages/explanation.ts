@@ -4,13 +4,13 @@ import type { Outcome } from "#sync/explain/outcome.ts";
 import { foreignInWords, memberSource, scopeInWords, waitInWords, whyUnreadable } from "#sync/explain/text.ts";
 import type { Line } from "#sync/explain/text.ts";
 import { capitalized } from "#plan/render/shared.ts";
-import { pluralize, visible } from "#text.ts";
+import { pluralize, visible, wordsOf } from "#text.ts";
 import { badge, diff, empty, name, none, notice, table } from "#console/components.ts";
 import type { Tone } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import type { IconName } from "#console/icons.ts";
-import { membershipChanges, wordsOf } from "#console/pages/changes.ts";
+import { membershipChanges } from "#console/pages/changes.ts";
 import { addressOf } from "#console/pages/people.ts";
 
 /* What `rollcall explain` says. */

@@ -10,12 +10,12 @@ import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import { decisionWords } from "#state/run-text.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
-import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
+import { formatNumber, formatPrincipals, pluralize, wordsOf } from "#text.ts";
 import { amount, empty, gauge, id as idOf, name, notice, pager, section, when } from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
-import { box, changeRow, changesTogether, otherNames, partForm, wordsOf } from "#console/pages/changes.ts";
+import { box, changeRow, changesTogether, otherNames, partForm } from "#console/pages/changes.ts";
 import { heading, problem, runTabs, timeline } from "#console/pages/run.ts";
 
 /** What the filters of a plan say, as a form sends it. Empty: everything. */

@@ -6,7 +6,7 @@ import type { HistoryEntry } from "#sync/explain/history.ts";
 import type { Excerpt, ListedDetails } from "#sync/explain/listing.ts";
 import { decisionWords } from "#state/run-text.ts";
 import type { RunRecord } from "#state/record.ts";
-import { formatNumber, pluralize } from "#text.ts";
+import { formatNumber, pluralize, wordsOf } from "#text.ts";
 import { mayDecide } from "#console/accounts.ts";
 import { diff, empty, facts, name, notice, pager, state, table, tabs, when } from "#console/components.ts";
 import { offsetOf, untilLeft, visitorOf } from "#console/context.ts";
@@ -17,7 +17,7 @@ import { icon } from "#console/icons.ts";
 import type { Frame } from "#console/layout.ts";
 import { explanation } from "#console/pages/explanation.ts";
 import { membershipList, membershipPicture } from "#console/pages/memberships.ts";
-import { membershipChanges, wordsOf } from "#console/pages/changes.ts";
+import { membershipChanges } from "#console/pages/changes.ts";
 import {
   addressOf,
   listed,

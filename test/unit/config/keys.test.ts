@@ -282,7 +282,7 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ["limits: { action: apply }", '14:23: syncs.staff.limits.action: expected hold or apply-the-rest, not "apply"'],
   [
     "owner: ada",
-    "14:5: syncs.staff.owner: unknown key; expected one of: from, join, to, schedule, timezone, jitter, catchUp, retries, overdueAfter, users, groups, staticGroups, defaultGroups, groupsFromRules, manage, causes, drift, expectations, memberships, protect, deletions, renames, reusedNames, limits, approval, approvalExpires, defaultPassword, export, heartbeat",
+    "14:5: syncs.staff.owner: unknown key; expected one of: from, join, to, schedule, timezone, jitter, catchUp, retries, overdueAfter, users, groups, staticGroups, defaultGroups, groupsFromRules, drift, manage, causes, expectations, memberships, protect, deletions, renames, reusedNames, limits, approval, approvalExpires, defaultPassword, export, heartbeat",
   ],
   [
     "approval: sometimes",
