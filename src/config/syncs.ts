@@ -145,13 +145,6 @@ const groupScope = {
   notBelow: groupPatterns.describe("Leave out these groups of the source and the groups inside them."),
 };
 
-/** The keys of rules that hold no expression. */
-export const otherRuleKeys: ReadonlySet<string> = new Set([
-  "rename",
-  ...Object.keys(userScope),
-  ...Object.keys(groupScope),
-]);
-
 /** The keys of rules for a kind: what is common to all targets, and the attributes that one declares. */
 export function ruleKeysOf(attributes: Attributes, kind: Kind): string[] {
   return [...Object.keys(usualRules), ...attributes.of(kind).map(({ name }) => name)];
