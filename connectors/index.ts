@@ -22,6 +22,11 @@ export const connectors: readonly BuiltInConnector[] = [
     load: async () => (await import("./sql/index.ts")).default,
   },
   { name: "google", title: "Google Workspace", load: async () => (await import("./google/index.ts")).default },
+  {
+    name: "entra",
+    title: "Microsoft Entra ID",
+    load: async () => (await import("./entra/index.ts")).default,
+  },
 ];
 
 /** Reads a table that rules look values up in. */

@@ -10,6 +10,9 @@ import { adContainers, adGroup, adUser, domainUsers } from "../support/ldap/acti
 import { adReader, startActiveDirectory } from "../support/ldap/active-directory.ts";
 import type { ActiveDirectory } from "../support/ldap/active-directory.ts";
 import { ldifEntry } from "../support/ldap/ldif.ts";
+import { startEntra } from "../support/entra/directory.ts";
+import type { EntraDirectory } from "../support/entra/directory.ts";
+import { app, largeTenant } from "../support/entra/tenant.ts";
 import { base, noOpenLdap, reader, startOpenLdap } from "../support/ldap/openldap.ts";
 import type { OpenLdap } from "../support/ldap/openldap.ts";
 import { startPostgres } from "../support/postgres.ts";
@@ -36,6 +39,7 @@ let scim: ScimServer;
 let oktaServer: OktaServer;
 let oktaKey: string;
 let google: GoogleServer;
+let entra: EntraDirectory;
 let remote: TestService;
 let postgres: PostgresServer;
 
@@ -75,6 +79,7 @@ beforeAll(async () => {
     members: () => [{ id: "1-ada", email: "ada@example.com", type: "USER" as const }],
   });
   google.admins.add("rollcall@example.com");
+  entra = await startEntra(largeTenant(20, 2));
   remote = await startService();
   postgres = await startPostgres();
 });
@@ -86,6 +91,7 @@ afterAll(async () => {
     scim.close(),
     oktaServer.close(),
     google.close(),
+    entra.close(),
     remote.stop(),
     postgres.stop(),
   ]);
@@ -97,6 +103,7 @@ const environment = {
   LDAP_PASSWORD: reader.password,
   HR_PASSWORD: "change-this-password",
   SCIM_TOKEN: "token-of-the-recipe",
+  ENTRA_SECRET: app.clientSecret,
   ANALYTICS_PASSWORD: administrator.password,
 };
 
@@ -142,6 +149,7 @@ describe.each(names)("%s", (name) => {
       .replaceAll("https://idp.example.com/scim/v2", scim.url)
       .replaceAll("https://acme.okta.com", oktaServer.url)
       .replaceAll("connector: google", `connector: google\n    endpoints: ${JSON.stringify(google.endpoints)}`)
+      .replaceAll("cloud: global", `cloud: { login: "${entra.login}", graph: "${entra.graph}" }`)
       .replaceAll("https://analytics.example.com", remote.url);
     await writeFile(join(folder, "rollcall.yaml"), here);
     if (text.includes("hr.example.com")) await fillDatabase(await readFile(join(folder, "account.sql"), "utf8"));

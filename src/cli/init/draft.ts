@@ -75,7 +75,19 @@ export interface Seen {
 
 /** The usual names of an attribute in directories and exports, the best first. Case, spaces and punctuation are ignored. */
 const usual = {
-  login: ["uid", "sAMAccountName", "userName", "login", "loginName", "username", "account", "userid", "user", "name"],
+  login: [
+    "uid",
+    "sAMAccountName",
+    "userPrincipalName",
+    "userName",
+    "login",
+    "loginName",
+    "username",
+    "account",
+    "userid",
+    "user",
+    "name",
+  ],
   userShown: ["displayName", "cn", "fullName", "name", "commonName"],
   mail: ["mail", "email", "emailAddress", "emails", "eMail"],
   title: ["title", "jobTitle", "description"],

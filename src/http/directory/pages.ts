@@ -9,6 +9,8 @@ export interface Page<Item> {
   readonly next?: string | undefined;
   /** How many there are altogether, if the answer says so. */
   readonly total?: number | undefined;
+  /** Instead of items: why the list must be read from its start again. The service has forgotten the link, say. */
+  readonly lost?: string | undefined;
 }
 
 /** How a list is divided. */
@@ -62,6 +64,7 @@ export async function* pagesOf<Item>(
       return undefined;
     }
     let page = await asked;
+    if (page.lost !== undefined) return page.lost;
     if (isFull(page, paging)) page = await again(api, page, async () => (await get(place, isFirst)) as Page<Item>);
     yield page;
     skipped += page.items.length;

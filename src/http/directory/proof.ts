@@ -18,6 +18,8 @@ export type Proof =
       readonly name: string;
       readonly again?: (() => Promise<number>) | undefined;
     }
+  /** Whatever else the service can be asked: why these are not all, when so many came; undefined: they are. */
+  | { readonly by: "check"; readonly check: (found: number) => Promise<string | undefined> }
   /** It is read again, for its ids alone. `url`: in another order, where the service can. */
   | { readonly by: "twoEqualReads"; readonly url?: URL | undefined }
   /** Only the end that the protocol defines: for services that cannot do better, and say so. */
@@ -139,6 +141,7 @@ async function* passOf<Item>(api: DirectoryApi, list: ProvenList<Item>, title: s
       ? mismatch(`${proof.name ?? "the service"} counts`, after, found)
       : changed(proof.name === undefined ? "the service's count" : `the count of ${proof.name}`, before ?? 0, after);
   }
+  if (proof.by === "check") return proof.check(found);
   if (proof.by === "total") {
     if (total === undefined) throw noTotal(title, proof.name);
     return mismatch(`${proof.name} is`, total, found);

@@ -336,6 +336,10 @@ class Query {
   }
 
   matches(object: GraphObject | undefined): boolean {
-    return object !== undefined && (this.filter === undefined || evaluate(this.filter, object));
+    try {
+      return object !== undefined && (this.filter === undefined || evaluate(this.filter, object));
+    } catch {
+      throw new Refusal(400, "Request_UnsupportedQuery", "Unsupported or invalid query filter clause specified.");
+    }
   }
 }

@@ -24,6 +24,7 @@ export interface Tenant {
 /** The app that is registered in the tenant. */
 export const app = {
   tenant: "0f5e3a8c-6f0e-4b51-9d3e-5a5b0f1c2d3e",
+  domain: "contoso.onmicrosoft.com",
   clientId: "1b6d2f0a-58c1-4a5e-8f39-c1d2e3f4a5b6",
   clientSecret: "s3cret~of-the.app-that_nobody-may-see",
 } as const;
@@ -61,6 +62,7 @@ export function largeTenant(users: number, groups: number): Tenant {
       userPrincipalName: `user${index}@contoso.onmicrosoft.com`,
       displayName: `Jörg ${index}, the "${index}th"`,
       mail: `user${index}@contoso.example`,
+      jobTitle: "Engineer",
       accountEnabled: true,
       userType: "Member",
     })),

@@ -46,7 +46,8 @@ export class Tokens {
   async answer(request: IncomingMessage, { pathname }: URL): Promise<Answer> {
     const [, tenant = "", ...rest] = pathname.split("/");
     const base = `${this.#origin()}/${tenant}`;
-    if (tenant !== app.tenant) return this.#refused(400, "invalid_request", 90002, `Tenant '${tenant}' not found.`);
+    if (tenant !== app.tenant && tenant !== app.domain)
+      return this.#refused(400, "invalid_request", 90002, `Tenant '${tenant}' not found.`);
     const endpoint = `${base}/oauth2/v2.0/token`;
     if (rest.join("/") === "v2.0/.well-known/openid-configuration")
       return {

@@ -1,0 +1,54 @@
+import type { Entry, ReadContext, RecordId } from "#connector.ts";
+import { inParallel } from "#http/directory/pages.ts";
+import { parametersOf, selectionsOf } from "./attributes.ts";
+import type { GraphObject, Selections } from "./attributes.ts";
+import { eventual } from "./graph.ts";
+import type { Graph } from "./graph.ts";
+
+/** How many are looked up before those found are delivered. */
+const batchSize = 100;
+
+/**
+ * Those of the records that are there, and in scope, each requested by its id.
+ * @throws what `DirectoryApi.get` throws: unknown is not absent
+ */
+export async function* findRecords(
+  graph: Graph,
+  records: readonly RecordId[],
+  context: ReadContext,
+): AsyncGenerator<readonly Entry[]> {
+  const selections = selectionsOf(graph.options, context, graph.api.subject);
+  let batch: Entry[] = [];
+  const found = inParallel(records, graph.options.concurrency, (record) => lookUp(graph, record, selections));
+  for await (const entry of found) {
+    if (entry === undefined) continue;
+    batch.push(entry);
+    if (batch.length < batchSize) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+async function lookUp(graph: Graph, { kind, id }: RecordId, selections: Selections): Promise<Entry | undefined> {
+  const { users, groups } = graph.options;
+  const part = kind === "user" ? users : groups;
+  if (part === false) return undefined;
+  const parameters = parametersOf(selections[kind]);
+  const none = { value: { value: undefined, headers: {} } };
+  const { value } = await graph.api.json(graph.url(`${kind}s/${encodeURIComponent(id)}`, parameters), {
+    refused: ({ status }) => (status === 404 ? none : undefined),
+  });
+  if (value === undefined) return undefined;
+  const object = value as GraphObject;
+  const entry = graph.entry(kind, object);
+  if (kind === "user" && users.guests === "exclude" && object["userType"] === "Guest") return undefined;
+  if (kind === "group" && groups !== false) {
+    if (groups.only?.some((only) => only.toLowerCase() === id.toLowerCase()) === false) return undefined;
+    if (groups.hiddenMembership === "exclude" && object["visibility"] === "HiddenMembership") return undefined;
+  }
+  if (part.filter === undefined) return entry;
+  const filtered = { $select: "id", $filter: `(${part.filter}) and id eq '${id}'`, $count: "true" };
+  const { items } = await graph.page(graph.url(`${kind}s`, filtered), eventual);
+  return items.some((item) => item["id"] === id) ? entry : undefined;
+}
