@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { serviceUrl, timeouts } from "#http/directory/options.ts";
+import { isPlain, serviceUrl, timeouts } from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
 
 /** Every status that a user can have. */
@@ -81,10 +81,19 @@ const privateKey = z
   })
   .describe("The key of which the service app has the public half.");
 
+/** The address of a server, which is not one of its pages. */
+const address = (example: string) =>
+  serviceUrl(example)
+    .refine((value) => (URL.parse(value)?.pathname ?? "/") === "/", {
+      error: `expected an address without a path, like ${example}`,
+      abort: true,
+    })
+    .refine((value) => !isPlain(value), { error: "http:// would send the credentials unencrypted; use https://" });
+
 /** The options beside `connector: okta`. */
 export const options = z
   .strictObject({
-    url: serviceUrl("https://example.okta.com").describe("The address of the organization."),
+    url: address("https://example.okta.com").describe("The address of the organization."),
     token: text("an API token")
       .regex(/^[\x21-\x7e]+$/, { error: "expected an API token, without spaces or line ends" })
       .optional()
@@ -100,7 +109,7 @@ export const options = z
         "The app requires proof of possession (DPoP): each request is signed with a key of this process. Default false.",
       ),
     origins: z
-      .array(serviceUrl("https://login.example.com"))
+      .array(address("https://login.example.com"))
       .default([])
       .describe(
         "Further addresses of the same organization, where links to next pages may lead. Default: its address with and without -admin.",

@@ -53,7 +53,9 @@ async function countedStatuses(organization: Organization): Promise<readonly str
   const [one] = await organization.some("users", deactivated);
   if (one === undefined) return statuses;
   const { id } = await organization.everyone();
-  const list = organization.list(`users/${idOf(one, "")}/groups`, {});
+  const path = `users/${idOf(one, "")}/groups`;
+  // This list alone has no parameter for the size of pages.
+  const list = { ...organization.list(path, {}), url: organization.url(path) };
   const groups = readList(api, { ...list, idOf: (group) => idOf(group, ""), proof: { by: "end" } });
   for await (const items of groups) if (items.some((group) => group["id"] === id)) return statuses;
   if (!options.users.statuses.includes("DEPROVISIONED")) return notDeactivated;

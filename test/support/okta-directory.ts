@@ -59,8 +59,8 @@ export interface OktaFaults {
   fails?:
     | { readonly path: RegExp; readonly status: number; times: number; readonly headers?: Record<string, string> }
     | undefined;
-  /** The profiles of users are empty. */
-  emptyProfiles?: boolean | undefined;
+  /** The role of the caller does not see these attributes of profiles (conditions of a permission). */
+  hides?: RegExp | undefined;
   /** `expand=stats` is ignored. */
   noStats?: boolean | undefined;
   /** Called before every page: the directory changes. */
@@ -385,7 +385,8 @@ export class OktaServer {
   }
 
   #shown(user: OktaUser, fields: string): object {
-    const profile = this.faults.emptyProfiles === true ? {} : user.profile;
+    const shown = Object.entries(user.profile).filter(([name]) => this.faults.hides?.test(name) !== true);
+    const profile = Object.fromEntries(shown);
     const all = {
       ...user,
       profile,

@@ -9,7 +9,7 @@ import { originsOf } from "#connectors/okta/service.ts";
 import type { Entry, ReadContext, RecordId, SourceRecord } from "#connector.ts";
 import { messageOf } from "#errors.ts";
 import { type OktaFaults, type OktaOptions, OktaServer, type OktaUser } from "../../support/okta-directory.ts";
-import { company, flat } from "./company.ts";
+import { company, flat, largeCompany } from "./company.ts";
 import { oktaDirectoryOf } from "./okta-medium.ts";
 
 /** What the connector asks of Okta, and what it makes of the oddities of its answers. */
@@ -172,6 +172,17 @@ test("asks only for the attributes that rules read", async () => {
   expect(server.requests.at(-1)).not.toContain("fields=");
 });
 
+test("fails when the role sees an attribute no more that rules read", async () => {
+  const server = await OktaServer.start(oktaDirectoryOf(largeCompany(20)), { token: "00token" });
+  onTestFinished(() => server.close());
+  const { read } = open(server, { token: "00token", pageSize: 200 });
+  const lastCounts: Record<string, number> = {};
+  const wanted = { attributes: { users: ["login", "email"], groups: ["name"] } };
+  await read({ ...wanted, count: (name, amount) => void (lastCounts[name] = amount) });
+  server.faults.hides = /^email$/;
+  await expect(read({ ...wanted, lastCounts })).rejects.toThrow(/no record has entry\.email, and 20 had it/);
+});
+
 test("shows Okta's own attributes, and the profile's; of the same name the former", async () => {
   const { server, directory } = await start();
   const profile = {
@@ -288,6 +299,8 @@ test.each([
   [{ clientId: "y" }, "expected the key of the service app"],
   [{ token: "x", dpop: true }, "is for a service app"],
   [{ token: "x", url: "acme.okta.com" }, "expected a URL like https://example.okta.com"],
+  [{ token: "x", url: "https://acme.okta.com/admin/users" }, "without a path, like https://example.okta.com"],
+  [{ token: "x", url: "http://acme.okta.com" }, "http:// would send the credentials unencrypted"],
   [{ token: "x", pageSize: 500 }, "expected 200 or less"],
   [{ token: "x", users: { statuses: ["active"] } }, "expected STAGED, PROVISIONED, ACTIVE"],
   [{ token: "x", users: { search: "a", proof: "everyone" } }, "use twoEqualReads"],

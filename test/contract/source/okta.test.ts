@@ -59,7 +59,7 @@ const before: readonly Fault<OktaProvision>[] = [
   },
   {
     name: "profiles are hidden",
-    inject: set({ emptyProfiles: true }),
+    inject: set({ hides: /./ }),
     message: /has no profile\.login.*grant okta\.users\.read/,
   },
   {
