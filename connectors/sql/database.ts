@@ -80,6 +80,23 @@ export class Database {
     );
   }
 
+  /**
+   * A join that finds two rows for a person makes two records of one.
+   * @param id the column of the ids
+   * @throws {InputError} two rows have one id
+   */
+  async assertUnique(part: string, query: string, id: string): Promise<void> {
+    const { shown, by } = this.#dialect.grouping(id);
+    const twice = `${wrapped(`${shown}, count(*)`, query)} GROUP BY ${by} HAVING count(*) > 1 LIMIT 1`;
+    for await (const { rows } of this.#pages(part, twice)) {
+      const [found] = rows;
+      if (found === undefined) continue;
+      throw new InputError(
+        `${this.#titleOf(part)}: ${String(found[1])} rows have the ${id} ${JSON.stringify(String(found[0]))}; does a join find several rows for one record?`,
+      );
+    }
+  }
+
   async count(part: string, query: string): Promise<number> {
     let count: unknown;
     for await (const { rows } of this.#pages(part, wrapped("count(*)", query))) count = rows[0]?.[0] ?? count;
@@ -158,11 +175,10 @@ export class Database {
     const meaning = this.#dialect.explain(error) ?? this.#lost(error);
     const secrets = [this.#options.password, "password" in url ? url.password : undefined];
     if (meaning === undefined) return error;
-    const message = presentable(
-      meaning.message,
-      secrets.filter((secret) => secret !== undefined),
-    );
-    return meant({ ...meaning, message }, title, error);
+    const known = secrets.filter((secret) => secret !== undefined);
+    const hint =
+      meaning.kind === "refused" && part === undefined && known.length === 0 ? "; it has no password here" : "";
+    return meant({ ...meaning, message: presentable(meaning.message, known) + hint }, title, error);
   }
 
   #lost(error: unknown): Meaning | undefined {

@@ -23,6 +23,8 @@ export interface Rows {
 export interface Dialect {
   /** How messages call it: PostgreSQL. */
   readonly name: string;
+  /** Expressions that show a column of equal values, and that compare it byte by byte. */
+  grouping(column: string): { readonly shown: string; readonly by: string };
   /** Does no I/O. */
   session(place: Place): Session;
   /** What an error of this dialect means; undefined: nothing is known of it. */
@@ -61,6 +63,11 @@ export interface Session {
   stop(): Promise<void>;
   /** Ends transaction and connection. */
   close(): Promise<void>;
+}
+
+/** The name of a column as it stands in a statement. */
+export function quoted(name: string, mark = '"'): string {
+  return `${mark}${name.replaceAll(mark, mark + mark)}${mark}`;
 }
 
 /** A value that no rule may compare. Its text may still be an id. */

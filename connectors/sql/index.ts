@@ -53,6 +53,8 @@ async function* read(
       yield* inBatches([records]);
       context.signal.throwIfAborted();
     }
+    const entries = part === "memberships" ? undefined : options[part];
+    if (entries !== undefined) await database.assertUnique(part, query, entries.id);
   }
   checks.end();
 }

@@ -1,14 +1,20 @@
 import type { Socket } from "node:net";
+import type { Readable } from "node:stream";
+import { setImmediate } from "node:timers/promises";
 import { createConnection } from "mysql2";
 import type { Connection, ConnectionOptions, FieldPacket } from "mysql2";
 import { isSocket } from "./address.ts";
 import { destroyed, protectionOf, shortly, stopTime } from "./connection.ts";
-import { floatOf, numberOf, textOf, timestampOf } from "./dialect.ts";
+import { floatOf, numberOf, quoted, textOf, timestampOf } from "./dialect.ts";
 import type { Cell, Dialect, Meaning, Place, Rows, Session } from "./dialect.ts";
 
 /** MySQL and MariaDB. */
 export const mysql: Dialect = {
   name: "MySQL",
+  grouping: (column) => {
+    const name = quoted(column, "`");
+    return { shown: `min(${name})`, by: `CAST(${name} AS BINARY)` };
+  },
   session: (place) => new MysqlSession(place),
   explain,
 };
@@ -50,10 +56,10 @@ class MysqlSession implements Session {
   readonly #connection: Connection;
   readonly #place: Place;
   #version = "";
-  /** Rows of a result are yet to come, and ending the connection would wait for them. */
-  #isArriving = false;
-  /** What a result that is arriving is told: the driver tells it nothing. */
-  #onLost: (error: Error) => void = () => undefined;
+  /** Why the connection was lost. */
+  #lostBy: Error | undefined;
+  /** The result that is arriving, which the driver does not tell. */
+  #arriving: Readable | undefined;
 
   constructor(place: Place) {
     const { server, options, tls } = place;
@@ -78,7 +84,10 @@ class MysqlSession implements Session {
       typeCast: false,
     };
     this.#connection = createConnection(this.#config);
-    this.#connection.on("error", (error) => this.#onLost(error));
+    this.#connection.on("error", (error) => {
+      this.#lostBy ??= error;
+      this.#arriving?.destroy(error);
+    });
   }
 
   async begin(): Promise<void> {
@@ -97,22 +106,24 @@ class MysqlSession implements Session {
   }
 
   async *rows(sql: string, size: number): AsyncGenerator<Rows> {
+    if (this.#lostBy !== undefined) throw this.#lostBy;
     let fields: FieldPacket[] = [];
     const stream = this.#connection.query(sql).stream({ highWaterMark: size });
     stream.on("fields", (found: FieldPacket[]) => {
       fields = found;
     });
-    this.#onLost = (error) => stream.destroy(error);
     let rows: (readonly Cell[])[] = [];
     const page = (): Rows => ({ columns: fields.map(({ name }) => name), rows });
-    this.#isArriving = true;
+    this.#arriving = stream;
     for await (const row of stream as AsyncIterable<(Buffer | null)[]>) {
       rows.push(row.map((value, index) => cellOf(value, fields[index])));
       if (rows.length < size) continue;
       yield page();
       rows = [];
+      // Rows that have arrived follow each other without a turn of the event loop.
+      await setImmediate();
     }
-    this.#isArriving = false;
+    this.#arriving = undefined;
     yield page();
     await this.#assertWhole();
   }
@@ -137,7 +148,8 @@ class MysqlSession implements Session {
   }
 
   async close(): Promise<void> {
-    if (!this.#isArriving) await shortly(new Promise((resolve) => this.#connection.end(resolve)));
+    // It would wait for the rows that are yet to come.
+    if (this.#arriving === undefined) await shortly(new Promise((resolve) => this.#connection.end(resolve)));
     this.#connection.destroy();
     await destroyed(this.#stream);
   }
@@ -156,7 +168,7 @@ class MysqlSession implements Session {
   #query(sql: string): Promise<(string | undefined)[][]> {
     return new Promise((resolve, reject) => {
       this.#connection.query(sql, (error, rows) => {
-        if (error) reject(error);
+        if (error) reject(this.#lostBy ?? error);
         else
           resolve(
             Array.isArray(rows)

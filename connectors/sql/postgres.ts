@@ -2,12 +2,13 @@ import type { Socket } from "node:net";
 import { Client, DatabaseError, types } from "pg";
 import type { ClientConfig, FieldDef, QueryArrayConfig } from "pg";
 import { destroyed, protectionOf, shortly, stopTime } from "./connection.ts";
-import { floatOf, numberOf, textOf, timestampOf, UnreadableText } from "./dialect.ts";
+import { floatOf, numberOf, quoted, textOf, timestampOf, UnreadableText } from "./dialect.ts";
 import type { Cell, Dialect, Meaning, Place, Rows, Session } from "./dialect.ts";
 
 /** PostgreSQL, and what speaks its protocol and has its snapshots. */
 export const postgres: Dialect = {
   name: "PostgreSQL",
+  grouping: (column) => ({ shown: quoted(column), by: quoted(column) }),
   session: (place) => new PostgresSession(place),
   explain,
 };

@@ -1,13 +1,14 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { shortly } from "./connection.ts";
-import { floatOf, numberOf, textOf } from "./dialect.ts";
+import { floatOf, numberOf, quoted, textOf } from "./dialect.ts";
 import type { Cell, Dialect, Meaning, Place, Rows, Session } from "./dialect.ts";
 import type { Answer, Question, Value } from "./sqlite-worker.ts";
 
 /** A file of SQLite. It is read in a thread of its own, since a statement of `node:sqlite` blocks the one it is in. */
 export const sqlite: Dialect = {
   name: "SQLite",
+  grouping: (column) => ({ shown: quoted(column), by: `${quoted(column)} COLLATE BINARY` }),
   session: (place) => new SqliteSession(place),
   explain,
 };

@@ -123,6 +123,11 @@ export const commonFaults: readonly Fault<SqlProvision>[] = [
     message: /, groups: .*number/,
   },
   {
+    name: "two users have one number",
+    inject: ({ run }) => run("UPDATE users SET number = '5' WHERE number = '7'"),
+    message: /, users: 2 rows have the number "5"; does a join find several rows for one record\?$/,
+  },
+  {
     name: "a user has no number",
     inject: ({ run }) => run("UPDATE users SET number = NULL WHERE number = '5'"),
     message: /, users, row \d: column "number" is empty; every row needs one$/,

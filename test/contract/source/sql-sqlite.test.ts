@@ -1,3 +1,6 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readdir, readlink, realpath, rm, truncate, writeFile } from "node:fs/promises";
 import { DatabaseSync } from "node:sqlite";
 import { tmpdir } from "node:os";
@@ -5,6 +8,20 @@ import { join } from "node:path";
 import { commonFaults, sqlMedium } from "./sql-medium.ts";
 import type { SqlPlace, SqlProvision } from "./sql-medium.ts";
 import { sourceSuite } from "./suite.ts";
+
+/** Who writes, and does not end. Within one process, SQLite keeps files open for each other. */
+let writer: ChildProcess | undefined;
+const writing = `const { DatabaseSync } = require("node:sqlite");
+const database = new DatabaseSync("hr.db");
+database.exec("BEGIN EXCLUSIVE");
+process.send("begun");
+setInterval(() => database.isOpen, 1_000);`;
+
+async function openFiles(folder: string): Promise<number> {
+  const numbers = await readdir("/proc/self/fd");
+  const targets = await Promise.all(numbers.map((number) => readlink(`/proc/self/fd/${number}`).catch(() => "")));
+  return targets.filter((target) => target.startsWith(folder)).length;
+}
 
 async function make(): Promise<SqlPlace> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), "rollcall-sqlite-")));
@@ -16,12 +33,11 @@ async function make(): Promise<SqlPlace> {
       for (const statement of statements) database.exec(statement);
       database.close();
     },
-    async held() {
-      const numbers = await readdir("/proc/self/fd");
-      const targets = await Promise.all(numbers.map((number) => readlink(`/proc/self/fd/${number}`).catch(() => "")));
-      return targets.filter((target) => target.startsWith(folder)).length;
+    held: () => openFiles(folder),
+    async dispose() {
+      writer?.kill("SIGKILL");
+      await rm(folder, { recursive: true });
     },
-    dispose: () => rm(folder, { recursive: true }),
   };
 }
 
@@ -59,8 +75,11 @@ sourceSuite(
         {
           name: "somebody writes for longer than a connection may take",
           inject: async ({ folder }) => {
-            const other = new DatabaseSync(join(folder, "hr.db"));
-            other.exec("BEGIN EXCLUSIVE");
+            writer = spawn(process.execPath, ["-e", writing], {
+              cwd: folder,
+              stdio: ["ignore", "inherit", "inherit", "ipc"],
+            });
+            await once(writer, "message");
           },
           message: /^SQLite at hr\.db: database is locked$/,
         },
