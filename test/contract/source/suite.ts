@@ -312,7 +312,7 @@ function idsOf(records: readonly SourceRecord[]): readonly { kind: string; id: s
 }
 
 /** Reads in a process whose heap has so many MiB. */
-async function readElsewhere(reading: Reading, heap: number): Promise<Counts> {
+export async function readElsewhere(reading: Reading, heap: number): Promise<Counts> {
   const child = spawnProgram(new URL("reader.ts", import.meta.url), [], [`--max-old-space-size=${heap}`]);
   child.stdin.end(JSON.stringify(reading));
   const [output, problems] = await Promise.all([text(child.stdout), text(child.stderr)]);
