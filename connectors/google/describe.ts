@@ -22,9 +22,11 @@ export async function describe(
     await lists.first("users");
     const group = options.groups === false ? undefined : await lists.first("groups");
     const rights =
-      subject?.["isAdmin"] === true
-        ? "a super administrator"
-        : "a delegated administrator: the role must cover all organizational units, or users are missing without an error";
+      subject === undefined
+        ? "who is not in this directory: it must be another customer's administrator"
+        : subject["isAdmin"] === true
+          ? "a super administrator"
+          : "a delegated administrator: the role must cover all organizational units, or users are missing without an error";
     const groups =
       options.groups === false
         ? "groups are not read"

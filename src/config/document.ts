@@ -214,21 +214,31 @@ const named: ReadonlySet<unknown> = new Set(["targets", "sources", "syncs", "not
 export function isSecretPath(path: Path): boolean {
   const [section, , key] = path;
   if ((section === "notifications" && key === "url") || (section === "syncs" && key === "heartbeat")) return true;
-  const keys = path.slice(named.has(section) ? 2 : 1);
+  const keys = ownKeys(path);
   // A header of the user's own choice may authenticate.
-  const isHeader = keys.slice(0, -1).includes("headers");
-  return isHeader || keys.some((step) => typeof step === "string" && secretKey.test(step));
+  if (keys.slice(0, -1).includes("headers")) return true;
+  // Where a token is, or comes from, is no secret.
+  if (keys.at(-1) === "file" || isAddress(path)) return false;
+  return keys.some((step) => typeof step === "string" && secretKey.test(step));
 }
 
-/** Keys of addresses. */
+/** Without names that the user chose. */
+function ownKeys(path: Path): Path {
+  return path.slice(named.has(path[0]) ? 2 : 1);
+}
+
 const address = /(?:url|proxy|postgres|endpoint|server)$/i;
+
+function isAddress(path: Path): boolean {
+  const key = path.findLast((step) => typeof step === "string") ?? "";
+  return address.test(key) || ownKeys(path).includes("endpoints");
+}
 
 /** The user and the password of a URL, as written, decoded and in base64; none without a password. */
 function credentialsIn(value: unknown, path: Path): string[] {
   if (typeof value !== "string") return [];
   // Its scheme may be missing or wrong. Where no address is due, there may be one by mistake.
-  const key = path.findLast((step) => typeof step === "string") ?? "";
-  const pattern = address.test(key) ? /^(?:.*?:?\/+)?(.*:.*)@/s : /^[^\s/]*\/\/(\S*:\S*)@/;
+  const pattern = isAddress(path) ? /^(?:.*?:?\/+)?(.*:.*)@/s : /^[^\s/]*\/\/(\S*:\S*)@/;
   const written = pattern.exec(value)?.[1];
   if (written === undefined) return [];
   const password = written.slice(written.indexOf(":") + 1);

@@ -86,6 +86,7 @@ const usual = {
     "account",
     "userid",
     "user",
+    "primaryEmail",
     "name",
   ],
   userShown: ["displayName", "cn", "fullName", "name", "commonName"],

@@ -89,6 +89,7 @@ test.each([
 targets: { far: { url: "${url}", username: u, password: p, proxy: "${url}" } }
 sources:
   corp: { connector: ldap, url: ["${url}"], base: "${url}" }
+  work: { connector: google, key: { file: k }, subject: a@b.example, endpoints: { token: "${url}", directory: "${url}" } }
   idp: { connector: scim, url: "${url}", auth: { oauth: { tokenUrl: "${url}", clientId: x, clientSecret: y } } }
 notifications:
   mail: { by: email, server: "${url}", from: a, to: [b] }
@@ -126,6 +127,8 @@ test("what is a secret by its key is told apart from what is not", () => {
     ["sources", "token", "url"],
     ["sources", "idp", "headers"],
     ["sources", "idp", "auth", "oauth", "tokenUrl"],
+    ["sources", "workspace", "endpoints", "token"],
+    ["sources", "idp", "auth", "oauth", "federatedToken", "file"],
     ["syncs", "secret", "schedule"],
     ["targets", "password", "username"],
   ];
