@@ -7,6 +7,9 @@ import { people } from "../../support/rollcall/company.ts";
 import { base, noOpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
 import { rollcall } from "../../support/rollcall/command.ts";
 import { startRollcall } from "../../support/rollcall/rollcall.ts";
+import { OktaServer } from "../../support/okta-directory.ts";
+import { largeCompany } from "../../contract/source/company.ts";
+import { oktaDirectoryOf } from "../../contract/source/okta-medium.ts";
 import { startScim } from "../../support/scim.ts";
 import { startService } from "../../support/rollcall/service.ts";
 import { atTerminal, keys } from "../../support/rollcall/terminal.ts";
@@ -258,6 +261,30 @@ describe("init with servers", () => {
       expect(terminal.shown() + written).not.toContain(secret);
     const applied = await rollcall(["apply", "--yes"], { cwd: folder, env: { SCIM_TOKEN: "token-of-ada" } });
     expect(applied).toMatchObject({ code: 0, stdout: expect.stringContaining("ada-x") });
+  });
+});
+
+describe("init with Okta", () => {
+  test("asks for the organization and an API token, and proposes to leave out who is suspended", async () => {
+    const directory = oktaDirectoryOf(largeCompany(4));
+    const users = directory.users.map((user, index) => (index === 0 ? { ...user, status: "SUSPENDED" } : user));
+    const server = await OktaServer.start({ ...directory, users }, { token: "00token-of-ada" });
+    onTestFinished(() => server.close());
+    const terminal = atTerminal(["init"], { cwd: folder });
+    await terminal.answer("Where do the users and groups come from?", `Okta${keys.enter}`);
+    await terminal.answer("The organization's address", `${server.url}/admin${keys.enter}`);
+    await terminal.answer("How does Rollcall log in?", keys.down + keys.enter);
+    await terminal.answer("where should it be stored?", keys.enter);
+    await terminal.answer(unseen, `00token-of-ada${keys.enter}`);
+    await terminal.answer("expected an address without a path", "");
+    await terminal.answer("Which answer should be changed?", "");
+    expect(terminal.shown()).not.toContain("token-of-ada");
+    await terminal.answer("❯ address", keys.enter);
+    await terminal.answer("The organization's address", `${server.url}${keys.enter}`);
+    await terminal.answer("log in with?", keys.enter);
+    await terminal.answer('entry.status != "SUSPENDED"', "");
+    await terminal.answer("Use these rules?", keys.interrupt);
+    expect(await terminal.ended).toBe(1);
   });
 });
 
