@@ -2,6 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { startEntra } from "../support/entra/directory.ts";
+import { app, largeTenant } from "../support/entra/tenant.ts";
 import { largeGoogle } from "../support/google/large.ts";
 import { startGoogle, subject } from "../support/google/server.ts";
 import { OktaServer } from "../support/okta-directory.ts";
@@ -25,7 +27,7 @@ interface Size {
 }
 
 /** By the name of the connector. */
-const directories: Readonly<Record<string, (size: Size) => Promise<Served>>> = { google, okta };
+const directories: Readonly<Record<string, (size: Size) => Promise<Served>>> = { entra, google, okta };
 
 /**
  * `npm run bench -- sources [--users 100000] [--groups 2000] [--rounds 3] [--only google]`: directories that are asked page
@@ -98,6 +100,28 @@ async function measure(
     await served.close();
   }
   return { read: read ?? [], floor: floor ?? [], requests: floor?.[0]?.counts["requests"] ?? 0 };
+}
+
+async function entra({ users, groups }: Size): Promise<Served> {
+  const server = await startEntra(largeTenant(users, groups));
+  const { login, graph, requests } = server;
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
+  const { tenant, clientId, clientSecret } = app;
+  let seen = 0;
+  return {
+    options: { tenant, clientId, clientSecret, cloud: { login, graph }, concurrency: 4 },
+    folder,
+    replay: () => {
+      const paths = requests.slice(seen);
+      seen = requests.length + paths.length;
+      const headers = { authorization: server.authorization(), consistencylevel: "eventual" };
+      return { urls: paths.map((path) => new URL(path, graph).href), headers };
+    },
+    close: async () => {
+      await server.close();
+      await rm(folder, { recursive: true });
+    },
+  };
 }
 
 async function google({ users, groups }: Size): Promise<Served> {

@@ -1,3 +1,4 @@
+import { entraMedium } from "../contract/source/entra-medium.ts";
 import { oktaMedium } from "../contract/source/okta-medium.ts";
 import { readsMoreThanMemoryHolds } from "../contract/source/suite.ts";
 import { scimMedium } from "../contract/source/scim-medium.ts";
@@ -23,3 +24,5 @@ readsMoreThanMemoryHolds(
 );
 
 readsMoreThanMemoryHolds(oktaMedium("Okta", { faults: none }), { users: 100_000, heap: 48 });
+
+readsMoreThanMemoryHolds(entraMedium({}, none), { users: 100_000, heap: 48 });

@@ -28,6 +28,8 @@ export interface EntraDirectory {
   readonly requests: string[];
   /** How many tokens were issued. */
   readonly tokens: () => number;
+  /** The header with the last token. */
+  readonly authorization: () => string;
   /** All tokens end now. */
   readonly revoke: () => void;
   /** Connections that are open now. */
@@ -80,6 +82,7 @@ export async function startEntra(tenant: Tenant, options: EntraOptions = {}): Pr
     },
     requests: graph.requests,
     tokens: () => tokens.issued,
+    authorization: () => `Bearer ${tokens.last}`,
     revoke: () => tokens.revoke(),
     open,
     changed: (kind, id, reason) => void graph.changes.push({ kind, id, reason }),

@@ -21,6 +21,7 @@ export interface TokenOptions {
 export class Tokens {
   permissions: readonly string[] = everyPermission;
   issued = 0;
+  last = "";
   readonly #options: TokenOptions;
   readonly #origin: () => string;
   readonly #good = new Set<string>();
@@ -85,6 +86,7 @@ export class Tokens {
       .setJti(randomUUID())
       .sign(randomBytes(32));
     this.#good.add(token);
+    this.last = token;
     return { status: 200, body: { token_type: "Bearer", expires_in: 3599, ext_expires_in: 3599, access_token: token } };
   }
 
@@ -119,6 +121,7 @@ export class Tokens {
         ];
       const alg = String(header["alg"]);
       const { payload } = await jwtVerify(assertion, await importX509(certificate ?? "", alg), {
+        clockTolerance: 300,
         algorithms: ["PS256", "RS256"],
         audience: endpoint,
         issuer: app.clientId,
