@@ -1,5 +1,5 @@
 import { textsOf } from "#plan/change.ts";
-import type { AttributeChange, Counts, KindCounts } from "#plan/change.ts";
+import type { Action, AttributeChange, Counts, KindCounts } from "#plan/change.ts";
 import { expectationOf } from "#plan/limits.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { capitalized, limitName, losingWords, verdictOf } from "#plan/render/shared.ts";
@@ -17,20 +17,21 @@ import type { IconName } from "./icons.ts";
 /*
  * The components of the console: one of each. Their look is in assets/base.css, which a report has too.
  *
- * A page is a heading (`<hgroup>` or `<h1>`), `tabs` where it has siblings, `notice`s, then `section`s. What a person fills in
- * needs no component: `<label>Name <input …/><small>help</small></label>`, a problem beside its field is
- * `<small class="bad" role="alert">` with `aria-invalid="true"` on the field. A form of filters is
- * `<form method="get" class="filters" data-auto>`: with a script it is sent as soon as something changes and its button is not
- * shown. Buttons stand in `<p class="buttons">`: the main one as it is, others `class="secondary"`, what destroys `class="danger"`,
+ * A page is a heading (`<hgroup>` or `<h1>`), `tabs` where it has siblings, `notice`s, then `section`s. What a person fills in,
+ * and what asks before something is done, is in `forms.ts`. Buttons stand in `<p class="buttons">`: the main one as it is, others `class="secondary"`, what destroys `class="danger"`,
  * in rows of a table `class="small"`. Rows and cards that `j` and `k` visit have `data-row`.
  */
 
 /** How something stands. `quiet`: neither well nor badly. */
 export type Tone = "good" | "waiting" | "bad" | "info" | "quiet";
 
-/** A name from outside: it keeps its own direction, and can be broken anywhere. */
+/**
+ * A name from outside: it keeps its own direction. A long one is broken after a sign in it, such as the @ of an address, and
+ * anywhere only where that does not do.
+ */
 export function name(text: string): Html {
-  return html`<bdi class="name">${text}</bdi>`;
+  const parts = text.length > 16 ? text.split(/(?<=[@._/:=,+-])(?=.)/u) : [text];
+  return html`<bdi class="name">${parts.map((part, index) => html`${index > 0 && html`<wbr />`}${part}`)}</bdi>`;
 }
 
 /** What a machine calls something: a run, a digest. It is not broken. */
@@ -120,13 +121,18 @@ function signed(kind: KindCounts): Html[] {
   );
 }
 
-const actionSigns = { create: "+", update: "~", delete: "−" } as const;
+/** How an action is written, and read aloud; its colour is that of its class in the sheet. */
+export const actions: Readonly<Record<Action, { readonly sign: string; readonly done: string }>> = {
+  create: { sign: "+", done: "created" },
+  update: { sign: "~", done: "updated" },
+  delete: { sign: "−", done: "deleted" },
+};
 
 /** An amount with its sign: `+3`; read aloud as `3 created`. */
-export function amount(action: keyof typeof actionSigns, count: number): Html {
-  const words = { create: "created", update: "updated", delete: "deleted" } as const;
-  return html`<span aria-hidden="true">${actionSigns[action]}${formatNumber(count)}</span
-    ><span class="aloud">${formatNumber(count)} ${words[action]}</span>`;
+export function amount(action: Action, count: number): Html {
+  const { sign, done } = actions[action];
+  return html`<span aria-hidden="true">${sign}${formatNumber(count)}</span
+    ><span class="aloud">${formatNumber(count)} ${done}</span>`;
 }
 
 /* Meters and bars */

@@ -59,5 +59,5 @@ export function icon(name: IconName): Html {
 
 /** The mark of Rollcall: a roll, two of its names ticked, one still to be called. */
 export const mark: Html = raw(
-  `<svg class="logo" viewBox="0 0 32 32" aria-hidden="true"><rect class="sheet" width="32" height="32" rx="8"/><path d="m7.5 10 2.2 2.2 4-4.4M18 10h7M7.5 17l2.2 2.2 4-4.4M18 17h7"/><path class="open" d="M10.6 24h.01M18 24h4.5"/></svg>`,
+  `<svg class="logo" viewBox="0 0 32 32" aria-hidden="true"><rect class="sheet" width="32" height="32" rx="8"/><path d="m7.5 10 2.2 2.2 4-4.4M18 10h7M7.5 17l2.2 2.2 4-4.4M18 17h7"/><path stroke-opacity="0.6" d="M10.6 24h.01M18 24h4.5"/></svg>`,
 );

@@ -12,6 +12,7 @@ export const hostile = [
 /** Text as a reader sees it. */
 export function textOf(page: string): string {
   return page
+    .replaceAll("<wbr />", "")
     .replaceAll(/<style>[^<]*<\/style>|<[^>]*>/g, " ")
     .replaceAll(/\s+/g, " ")
     .replaceAll(" .", ".")

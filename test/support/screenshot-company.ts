@@ -6,10 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { RunRecord } from "#state/record.ts";
+import type { Window } from "./browser.ts";
 import { startRollcall, stopRollcall } from "./rollcall/rollcall.ts";
 import type { Running } from "./rollcall/rollcall.ts";
 
-export const password = "screenshots-only";
+const password = "screenshots-only";
 
 /** A daemon with a console, in a folder of its own. */
 export interface Installation extends AsyncDisposable {
@@ -29,8 +30,13 @@ export async function emptyInstallation(): Promise<Installation> {
   return installation(folder, await start(folder));
 }
 
+/** An installation, and the last run of each of its syncs; `applied`: the first of `staff`. */
+export interface Company extends Installation {
+  readonly runs: Readonly<Record<string, RunRecord>>;
+}
+
 /** The sample company with eleven more syncs, so that there is one in every state. */
-export async function company(): Promise<Installation & { readonly runs: Readonly<Record<string, RunRecord>> }> {
+export async function company(): Promise<Company> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-screenshots-"));
   await cp(new URL("../../config", import.meta.url), folder, { recursive: true });
   const [directory, depot] = [await slowDirectory(), await emptyInstallation()];
@@ -61,6 +67,10 @@ export async function company(): Promise<Installation & { readonly runs: Readonl
   runs["sales"] = await ended(ask, id);
   // It takes its target for itself: nothing else can be planned there.
   directory.isSlow = true;
+  for (const [name, role] of Object.entries(staff)) {
+    await ask("/accounts", { name, role, password: `${password} ${name}` });
+    await ask("/login", { name, password: `${password} ${name}`, token: "laptop" });
+  }
   runs["warehouse"] = await begin("warehouse");
   const all = (await ask<{ runs: RunRecord[] }>("/runs?limit=1000")).runs;
   const applied = all.findLast(({ sync, state }) => sync === "staff" && state === "applied");
@@ -98,6 +108,13 @@ const syncs: readonly {
   { name: "suppliers", size: 83, schedule: "15 2 * * *" },
   { name: "warehouse", size: 40, schedule: "0 * * * *" },
 ];
+
+/** The accounts of Rollcall. */
+const staff = {
+  "femke.de.wit@example.com": "approver",
+  "leila.haddad@example.com": "viewer",
+  "operations-on-call": "administrator",
+};
 
 const licences =
   "CREATE TABLE IF NOT EXISTS directory.licences (id BIGINT PRIMARY KEY, holder VARCHAR, since DATE, active BOOLEAN, cost DECIMAL(9, 2));";
@@ -336,6 +353,87 @@ async function ended(ask: Installation["ask"], id: string): Promise<RunRecord> {
     const run = await ask<RunRecord>(`/runs/${id}`);
     if (run.state !== "running") return run;
     await delay(100);
+  }
+}
+
+/** Signs in as the administrator of the service. */
+export async function signedIn({ page, signIn }: Window): Promise<void> {
+  if (page.url() === "about:blank") await page.goto("/");
+  const of = page.getByLabel("Account of");
+  if ((await of.count()) > 0) await of.selectOption(":service");
+  await signIn("admin", password);
+  await page.waitForURL(/\/$/);
+}
+
+/* Its pages, by what their pictures are called */
+
+const table = new URLSearchParams({ database: "directory", schema: "core_default_schema", table: "licences" });
+/** The page of a table into which files can be loaded. */
+export const tablePage = `/loads/table?${table.toString()}`;
+
+export const emptyPages: Readonly<Record<string, string>> = Object.fromEntries(
+  ["", "runs", "doubt", "people", "rules", "pinboards", "connections", "loads", "audit", "accounts"].map((path) => [
+    `empty-${path === "" ? "overview" : path}`,
+    `/${path}`,
+  ]),
+);
+
+/** @returns also somebody whom the plan of `staff` changes */
+export async function pagesOf({
+  ask,
+  runs,
+}: Company): Promise<{ readonly pages: Record<string, string>; readonly moved: string }> {
+  const run = (name: string, page = ""): string => `/runs/${runs[name]?.id}${page}`;
+  const person = (name: string): string =>
+    `/people/user?${new URLSearchParams({ target: "analytics", name }).toString()}`;
+  const [moved, deleted] = [await changed("staff", "update"), await changed("customers", "delete")];
+  const pages = {
+    overview: "/",
+    runs: "/runs",
+    run: run("applied"),
+    "run-held": run("staff"),
+    "run-failed": run("interns"),
+    "run-running": run("warehouse"),
+    "run-part": run("sales"),
+    plan: run("staff", "/plan"),
+    "plan-filtered": run("staff", "/plan?action=update"),
+    "plan-pending": run("contractors", "/plan"),
+    "plan-leaving": run("service-desk", "/plan"),
+    approve: run("staff", "/approve"),
+    "approve-pending": run("contractors", "/approve"),
+    part: run("contractors", "/part"),
+    reject: run("contractors", "/reject"),
+    undo: run("applied", "/undo"),
+    "in-doubt": "/doubt",
+    people: "/people",
+    "people-groups": "/people?kind=group",
+    "people-search": `/people?text=${deleted.slice(0, 5)}`,
+    "people-deleted": "/people?kind=deleted",
+    "people-nobody": "/people?text=new.hire",
+    user: person(moved),
+    "user-deleted": person(deleted),
+    group: "/people/group?name=Operations",
+    loads: "/loads",
+    table: tablePage,
+    pinboards: "/pinboards",
+    pinboard: "/pinboards/11ae9113-9104-46eb-a4f8-18f4b53feaa7",
+    "pinboard-usage": `/pinboards/${board}`,
+    "pinboard-chart": `/pinboards/${board}/${visualization(1)}`,
+    "pinboard-table": `/pinboards/${board}/${visualization(4)}`,
+    rules: "/rules",
+    connections: "/connections",
+    "run-now": "/syncs/staff/run",
+    audit: "/audit",
+    search: "/search?q=re",
+    accounts: "/accounts",
+    account: "/account",
+    "not-found": "/runs/none",
+  };
+  return { pages, moved };
+  async function changed(sync: string, action: string): Promise<string> {
+    const query = new URLSearchParams({ kind: "user", action }).toString();
+    const changes = await ask<{ name: string }[]>(run(sync, `/changes?${query}`));
+    return changes[0]?.name ?? "";
   }
 }
 

@@ -4,7 +4,15 @@ import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { openBrowser } from "./browser.ts";
 import type { Window } from "./browser.ts";
-import { board, company, emptyInstallation, licencesFile, password, visualization } from "./screenshot-company.ts";
+import {
+  company,
+  emptyInstallation,
+  emptyPages,
+  licencesFile,
+  pagesOf,
+  signedIn,
+  tablePage,
+} from "./screenshot-company.ts";
 import type { Installation } from "./screenshot-company.ts";
 
 /*
@@ -28,9 +36,6 @@ const tidyPaths = `(() => {
     text.data = text.data.replaceAll(/\\/tmp\\/rollcall-screenshots-\\w+/g, "/etc/rollcall");
 })()`;
 
-const table = new URLSearchParams({ database: "directory", schema: "core_default_schema", table: "licences" });
-const tablePage = `/loads/table?${table.toString()}`;
-
 await mkdir(folder, { recursive: true });
 await using browser = await openBrowser();
 await Promise.all([picturesOfCompany(), picturesOfNothing()]);
@@ -38,63 +43,16 @@ process.stdout.write(`${folder}\n`);
 
 async function picturesOfNothing(): Promise<void> {
   await using installation = await emptyInstallation();
-  const paths = ["", "runs", "doubt", "people", "rules", "pinboards", "connections", "loads", "audit"];
-  const pages = Object.fromEntries(paths.map((path) => [`empty-${path === "" ? "overview" : path}`, `/${path}`]));
-  await everyDevice(installation, pages);
+  await everyDevice(installation, emptyPages);
 }
 
 async function picturesOfCompany(): Promise<void> {
   await using installation = await company();
-  const { url, runs } = installation;
-  const run = (name: string, page = ""): string => `/runs/${runs[name]?.id}${page}`;
-  const person = (name: string): string =>
-    `/people/user?${new URLSearchParams({ target: "analytics", name }).toString()}`;
-  const [moved, deleted] = [await changed("staff", "update"), await changed("customers", "delete")];
-  const pages: Record<string, string> = {
-    overview: "/",
-    runs: "/runs",
-    run: run("applied"),
-    "run-held": run("staff"),
-    "run-failed": run("interns"),
-    "run-running": run("warehouse"),
-    "run-part": run("sales"),
-    plan: run("staff", "/plan"),
-    "plan-filtered": run("staff", "/plan?action=update"),
-    "plan-pending": run("contractors", "/plan"),
-    approve: run("staff", "/approve"),
-    part: run("contractors", "/part"),
-    reject: run("contractors", "/reject"),
-    undo: run("applied", "/undo"),
-    "in-doubt": "/doubt",
-    people: "/people",
-    "people-groups": "/people?kind=group",
-    "people-search": `/people?text=${deleted.slice(0, 5)}`,
-    "people-deleted": "/people?kind=deleted",
-    "people-nobody": "/people?text=new.hire",
-    user: person(moved),
-    "user-deleted": person(deleted),
-    group: "/people/group?name=Operations",
-    loads: "/loads",
-    table: tablePage,
-    pinboards: "/pinboards",
-    pinboard: "/pinboards/11ae9113-9104-46eb-a4f8-18f4b53feaa7",
-    "pinboard-usage": `/pinboards/${board}`,
-    "pinboard-chart": `/pinboards/${board}/${visualization(1)}`,
-    "pinboard-table": `/pinboards/${board}/${visualization(4)}`,
-    rules: "/rules",
-    connections: "/connections",
-    "run-now": "/syncs/staff/run",
-    audit: "/audit",
-    "not-found": "/runs/none",
-  };
-  async function changed(sync: string, action: string): Promise<string> {
-    const query = new URLSearchParams({ kind: "user", action }).toString();
-    const changes = await installation.ask<{ name: string }[]>(run(sync, `/changes?${query}`));
-    return changes[0]?.name ?? "";
-  }
+  const { url } = installation;
+  const { pages, moved } = await pagesOf(installation);
   if (wanted.test("rules")) Object.assign(pages, await tried(url, moved));
   await everyDevice(installation, pages);
-  await readme(url, { overview: "/", plan: run("staff", "/plan") });
+  await readme(url, { overview: "/", plan: pages["plan"] ?? "" });
 }
 
 /** Every page on a desktop and on a phone. */
@@ -129,12 +87,6 @@ async function picture({ page }: Window, name: string, width: number): Promise<v
     await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
   }
   await page.setViewportSize({ width, height: 900 });
-}
-
-async function signedIn({ page, signIn }: Window): Promise<void> {
-  if (page.url() === "about:blank") await page.goto("/");
-  await signIn("admin", password);
-  await page.waitForURL(/\/$/);
 }
 
 /** Opens a page, with the parts that it asks for itself and what is listed for it. */

@@ -1,9 +1,11 @@
 import type { ListedAccount } from "#control/accounts.ts";
 import { tokenDays } from "#control/sessions.ts";
 import type { ListedToken } from "#control/sessions.ts";
+import { capitalized } from "#plan/render/shared.ts";
 import { may, roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
 import { badge, empty, facts, notice, section, table, when } from "#console/components.ts";
+import { field, select } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import type { Visitor } from "#console/accounts.ts";
@@ -45,12 +47,14 @@ export function accountPage({ now, visitor, tokens, token, problem, secret, isCh
   return html`<h1>Your account</h1>
     ${problem !== undefined && notice("bad", problem, true)}
     ${isChanged && notice("good", "Your password is changed. Your other sessions have ended.", true)}
-    ${facts([
-      ["Name", html`<bdi>${name}</bdi>`],
-      ["Signed in by", via === "command line" ? via : ways[via]],
-      ["Role", role === undefined ? "none" : html`${role}: ${rights[role]}`],
-    ])}
-    ${may(role, "manage accounts") && html`<p><a href="/accounts">Accounts of everybody</a></p>`}
+    <div class="card decision">
+      ${facts([
+        ["Name", html`<bdi>${name}</bdi>`],
+        ["Signed in by", via === "command line" ? via : ways[via]],
+        ["Role", role === undefined ? "none" : html`<b>${role}</b>: ${rights[role]}`],
+      ])}
+      ${may(role, "manage accounts") && html`<p class="buttons"><a class="button secondary" href="/accounts">Accounts of everybody</a></p>`}
+    </div>
     ${account !== undefined && section("tokens", "Command line access", ownTokens(now, tokens, token, visitor, secret))}
     ${via === "account" && section("password", "Password", passwordForm(token))}`;
 }
@@ -75,11 +79,9 @@ function ownTokens(
         true,
       )
     }
-    <form method="post" action="/account/tokens" class="fields">
+    <form method="post" action="/account/tokens" class="filters">
       ${token}
-      <label
-        >Name of the token <input name="name" required maxlength="80" placeholder="laptop" autocomplete="off"
-      /></label>
+      ${field("Name of the token", html`<input name="name" required maxlength="80" placeholder="laptop" autocomplete="off" />`)}
       <button type="submit" class="secondary">Create a token</button>
     </form>
     ${tokens.length > 0 && tokenTable(now, tokens, token, "/account/tokens/revoke", false)}`;
@@ -87,7 +89,7 @@ function ownTokens(
 
 function tokenTable(now: number, tokens: readonly ListedToken[], token: Html, action: string, isOfAll: boolean): Html {
   return table<ListedToken>(
-    "Access tokens",
+    "Tokens",
     [
       { label: "Token", kind: "head", cell: ({ name }) => html`<bdi>${name}</bdi>` },
       ...(isOfAll ? [{ label: "Account", cell: ({ owner }: ListedToken) => html`<bdi>${owner}</bdi>` }] : []),
@@ -100,7 +102,7 @@ function tokenTable(now: number, tokens: readonly ListedToken[], token: Html, ac
         cell: ({ id, name }) =>
           html`<form method="post" action="${action}">
             ${token}<input type="hidden" name="id" value="${exactValue(id)}" />
-            <button type="submit" class="quiet" aria-label="Revoke the token ${name}">Revoke</button>
+            <button type="submit" class="danger secondary small" aria-label="Revoke the token ${name}">Revoke</button>
           </form>`,
       },
     ],
@@ -108,15 +110,16 @@ function tokenTable(now: number, tokens: readonly ListedToken[], token: Html, ac
   );
 }
 
-function field(name: string, label: string, autocomplete: string): Html {
-  return html`<label>${label} <input type="password" name="${name}" autocomplete="${autocomplete}" required /></label>`;
+function passwordField(name: string, label: string, autocomplete: string, hint?: string): Html {
+  const input = html`<input type="password" name="${name}" autocomplete="${autocomplete}" required />`;
+  return field(label, input, { hint });
 }
 
 function passwordForm(token: Html): Html {
-  return html`<form method="post" action="/account/password" class="narrow">
-    ${token} ${field("current", "Current password", "current-password")}
-    ${field("password", "New password (at least 12 characters)", "new-password")}
-    ${field("again", "The same again", "new-password")}
+  return html`<form method="post" action="/account/password" class="card decision">
+    ${token} ${passwordField("current", "Current password", "current-password")}
+    ${passwordField("password", "New password", "new-password", "At least 12 characters.")}
+    ${passwordField("again", "The same again", "new-password")}
     <p class="buttons"><button type="submit">Change the password</button></p>
   </form>`;
 }
@@ -152,8 +155,18 @@ export function accountsPage(page: AccountsPage): Html {
           )
         : table<ListedAccount>("Accounts", columns(page), accounts)
     }
-    ${section("add", "Add an account", addForm(token))}
-    ${tokens.length > 0 && section("tokens", "Access tokens", tokenTable(now, tokens, token, "/accounts/tokens/revoke", true))}`;
+    <div class="columns">
+      <div>
+        ${section(
+          "tokens",
+          "Access tokens",
+          tokens.length === 0
+            ? html`<p class="quiet">None: people make theirs under <a href="/account">Your account</a>.</p>`
+            : tokenTable(now, tokens, token, "/accounts/tokens/revoke", true),
+        )}
+      </div>
+      <div>${section("add", "Add an account", addForm(token))}</div>
+    </div>`;
 }
 
 function columns({ now, visitor, token }: AccountsPage): Parameters<typeof table<ListedAccount>>[1] {
@@ -173,23 +186,30 @@ function columns({ now, visitor, token }: AccountsPage): Parameters<typeof table
     { label: "Last sign-in", cell: ({ signedIn }) => (signedIn === undefined ? "never" : when(signedIn, now)) },
     { label: "Tokens", kind: "number", cell: ({ tokens: count }) => (count === 0 ? false : String(count)) },
     { label: "Role", cell: (account) => roleForm(account, visitor, token) },
-    { label: "Actions", cell: (account) => actionsOf(account, visitor, token) },
+    { label: "Actions", kind: "tight", cell: (account) => actionsOf(account, visitor, token) },
   ];
 }
 
 function roleForm({ id, name, via, role }: ListedAccount, visitor: Visitor, token: Html): Html | string {
   if (via === "oidc" || id === visitor.account) return role ?? "none";
+  const options = roles.map((each) => [each, each] as const);
   return html`<form method="post" action="${at("/accounts", id)}" class="inline">
     ${token}<input type="hidden" name="what" value="role" />
-    <select name="role" aria-label="Role of ${name}">
-      ${roles.map((each) => html`<option ${each === role && html`selected`}>${each}</option>`)}
-    </select>
-    <button type="submit" class="quiet" aria-label="Change the role of ${name}">Change</button>
+    ${select("role", options, role, html`aria-label="Role of ${name}"`)}
+    <button type="submit" class="secondary small" aria-label="Change the role of ${name}">Change</button>
   </form>`;
 }
 
 function button(what: string, label: string, of: string): Html {
-  return html`<button type="submit" name="what" value="${what}" class="quiet" aria-label="${of}">${label}</button>`;
+  return html`<button
+    type="submit"
+    name="what"
+    value="${what}"
+    class="${what === "remove" ? "danger secondary" : "secondary"} small"
+    aria-label="${of}"
+  >
+    ${label}
+  </button>`;
 }
 
 function actionsOf({ id, name, via, disabled }: ListedAccount, visitor: Visitor, token: Html): Html {
@@ -203,21 +223,24 @@ function actionsOf({ id, name, via, disabled }: ListedAccount, visitor: Visitor,
 }
 
 function addForm(token: Html): Html {
-  return html`<form method="post" action="/accounts" class="narrow">
+  const optional = html`<input name="password" type="password" autocomplete="new-password" />`;
+  return html`<form method="post" action="/accounts" class="card decision">
     ${token}
-    <label
-      >Name <input name="name" required maxlength="255" autocomplete="off" autocapitalize="none" spellcheck="false"
-    /></label>
-    <label
-      >Role
-      <select name="role">
-        ${roles.map((role) => html`<option value="${role}">${role}: ${rights[role]}</option>`)}
-      </select></label
-    >
-    <label
-      >Password <input name="password" type="password" autocomplete="new-password" />
-      <small>At least 12 characters. Left empty, one is made and shown once.</small></label
-    >
+    ${field(
+      "Name",
+      html`<input name="name" required maxlength="255" autocomplete="off" autocapitalize="none" spellcheck="false" />`,
+    )}
+    <fieldset>
+      <legend>Role</legend>
+      ${roles.map(
+        (role) =>
+          html`<label class="tick"
+            ><input type="radio" name="role" value="${role}" ${role === "viewer" && html`checked`} />
+            <span>${capitalized(role)} <small class="quiet">${rights[role]}</small></span></label
+          >`,
+      )}
+    </fieldset>
+    ${field("Password", optional, { hint: "At least 12 characters. Left empty, one is made and shown once." })}
     <p class="buttons"><button type="submit">Add the account</button></p>
   </form>`;
 }

@@ -230,8 +230,8 @@ function lines(details: readonly string[]): Html | false {
   if (details.length === 0) return false;
   const shown = details.slice(0, shownDetails.most);
   const left = details.length - shown.length;
-  const list = html`${shown.map((line) => html`<small class="detail quiet"><bdi>${line}</bdi></small>`)}
-  ${left > 0 && html`<small class="detail quiet">and ${formatNumber(left)} more: the downloads have all</small>`}`;
+  const list = html`${shown.map((line) => html`<small class="source"><bdi>${line}</bdi></small>`)}
+  ${left > 0 && html`<small class="source">and ${formatNumber(left)} more: the downloads have all</small>`}`;
   if (details.length <= shownDetails.once) return list;
   return html`<details>
     <summary><small>${formatNumber(details.length)} details</small></summary>

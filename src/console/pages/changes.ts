@@ -3,7 +3,7 @@ import type { AttributeChange, Change } from "#plan/change.ts";
 import type { Section } from "#plan/render/shared.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber, pluralize, wordsOf } from "#text.ts";
-import { chip, diff, name } from "#console/components.ts";
+import { actions, chip, diff, name } from "#console/components.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 
@@ -17,7 +17,7 @@ export function changesTogether(
 ): Html {
   return html`<details ${isOpened && html`open`} class="changes" id="${action}-${kind}">
     <summary data-row>
-      <span class="${action}"><span aria-hidden="true">${signs[action]}</span> ${title}</span>
+      <span class="${action}"><span aria-hidden="true">${actions[action].sign}</span> ${title}</span>
       <span class="quiet">${total}</span>
     </summary>
     ${content}
@@ -40,8 +40,6 @@ export function otherNames({ notes }: RunRecord, kind: Section["kind"]): Readonl
       ),
   );
 }
-
-export const signs = { create: "+", update: "~", delete: "−" } as const;
 
 /** How many groups of a principal a page shows, and how many more can be unfolded; a report in a file has all of them. */
 const groupsShown = { first: 12, unfolded: 100 };
@@ -88,7 +86,7 @@ export function changeRow(change: Change, { other, unfolded, target, hasBox }: R
   const called =
     target === undefined
       ? name(of)
-      : html`<span class="${action}" aria-hidden="true">${signs[action]}</span>
+      : html`<span class="${action}" aria-hidden="true">${actions[action].sign}</span>
           <a href="${at("/people", kind)}?${new URLSearchParams({ target, name: of }).toString()}">${name(of)}</a>`;
   const renamed = other !== undefined && html` <small>${action === "delete" ? "now" : "before"} ${name(other)}</small>`;
   return html`<div class="change">
@@ -98,7 +96,7 @@ export function changeRow(change: Change, { other, unfolded, target, hasBox }: R
 }
 
 /** One line, and what it leaves out. */
-function whatIsDone(change: Change, unfolded: number | undefined): Html {
+export function whatIsDone(change: Change, unfolded?: number): Html {
   const { action, attributes, groupsAdded, groupsRemoved } = change;
   const groups = groupsAdded.length + groupsRemoved.length;
   const isWhole = attributes.length <= 1 && attributes.every(isShort) && groups <= inLine.groups;

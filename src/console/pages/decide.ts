@@ -1,4 +1,3 @@
-import type { Cause } from "#plan/causes.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import { changes, shortDigest } from "#plan/change.ts";
 import type { Counts } from "#plan/change.ts";
@@ -13,9 +12,12 @@ import { verdictOnPlan } from "#sync/verdict.ts";
 import type { RunRecord } from "#state/record.ts";
 import { decisionWords, selectionWords, stateOf } from "#state/run-text.ts";
 import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
-import { amount, empty, gauge, name, notice, state, when } from "#console/components.ts";
+import { amount, empty, gauge, id as idOf, name, notice, state, when } from "#console/components.ts";
+import { confirmation, field, tick } from "#console/forms.ts";
+import type { Confirmation } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
+import { causes, totals } from "#console/pages/plan.ts";
 import { heading } from "#console/pages/run.ts";
 
 /** What every page that decides has. */
@@ -49,63 +51,66 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
   const mustOverride = overridden.length > 0 && noOverrides !== undefined;
   const needed = run.approvers?.people ?? 1;
   const nth = approvalsFor(run, part ? selection : undefined).length + 1;
+  const isBeyond = beyond.length > 0;
+  const isDanger = isBeyond || isAccepted || counts.users.delete + counts.groups.delete > 0;
   return html`${heading(run, now)}
-    <section class="decision">
-      <h2>
-        ${part ? "Approve a part of this plan?" : beyond.length > 0 ? "Override and approve this plan?" : "Approve this plan?"}
-      </h2>
-      <p>
-        ${
-          isAccepted
-            ? html`${name(target)} stays as it is for now, and <b>${leavingWords(leaving)}</b>, unless the sources have
-                them again by then.`
-            : html`${name(target)} will have
-                <b>${totalsOf(counts)}</b>${part && html` (${selectionWords(selection).join("; ")})`}.`
-        }
-        The target is listed again first: if these are no longer the changes, nothing is applied.
-      </p>
-      ${
-        needed > 1 &&
-        html`<p>
-          <b>Approval ${nth} of ${needed}.</b>
-          ${
-            nth < needed
-              ? `Nothing is applied before ${pluralize(needed - nth, "more person approves", "more people approve")} ${part ? "the same part of it" : "it"}.`
-              : "With it, the plan is applied."
-          }
-        </p>`
-      }
-      ${part && html`<p>A group is not deleted while a member of it is left out. The next run plans the rest again.</p>`}
-      ${part && count === 0 && notice("waiting", "Nothing of the plan is selected.")}
-      ${mustOverride && notice("bad", `This plan is beyond ${nameLimits(overridden)}: ${noOverrides}.`)}
-      <form method="post" action="${at("/runs", id, "approve")}">
-        ${token}<input type="hidden" name="digest" value="${digest}" />${selectionFields(selection)}
-        ${noOverrides === undefined && overrides(part, beyond, names)}
-        <label
-          >Reason${beyond.length > 0 && !part ? "" : " (optional)"}
-          <input name="reason" maxlength="2000" autocomplete="off" ${beyond.length > 0 && !part && html`required`}
-        /></label>
-        <p class="buttons">
-          ${
-            nth < needed && !mustOverride
-              ? html`<button type="submit">Approve, as ${nth} of ${needed}</button>`
-              : isAccepted && !mustOverride
-                ? html`<button type="submit" class="danger">
-                    Accept that ${formatPrincipals(leaving.users, leaving.groups)} leave
-                  </button>`
-                : (count > 0 || !part) &&
-                  !mustOverride &&
-                  html`<button type="submit" ${counts.users.delete + counts.groups.delete > 0 && html`class="danger"`}>
-                    ${verbOf(counts)}
-                  </button>`
-          }
-          ${back(id)}
-        </p>
-      </form>
-      <p class="quiet">
-        <small>Plan <code>${shortDigest(digest)}</code></small>
-      </p>
-    </section>`;
+    <div class="columns plan">
+      ${confirmation({
+        title: part
+          ? "Approve a part of this plan?"
+          : isBeyond
+            ? "Override and approve this plan?"
+            : "Approve this plan?",
+        isDanger,
+        content: html`<p>
+            ${
+              isAccepted
+                ? html`${name(target)} stays as it is for now, and <b>${leavingWords(leaving)}</b>, unless the sources
+                    have them again by then.`
+                : html`${name(target)} will have
+                    <b>${totalsOf(counts)}</b>${part && html` (${selectionWords(selection).join("; ")})`}.`
+            }
+            The target is listed again first: if these are no longer the changes, nothing is applied.
+          </p>
+          ${needed > 1 && nthOf(nth, needed, part)}
+          ${part && html`<p>A group is not deleted while a member of it is left out. The next run plans the rest again.</p>`}
+          ${part && count === 0 && notice("waiting", "Nothing of the plan is selected.")}
+          ${mustOverride && notice("bad", `This plan is beyond ${nameLimits(overridden)}: ${noOverrides}.`)}`,
+        action: at("/runs", id, "approve"),
+        fields: html`${token}<input type="hidden" name="digest" value="${digest}" />${selectionFields(selection)}
+          ${noOverrides === undefined && overrides(part, beyond, names)}
+          ${reason(isBeyond && !part ? "Reason" : "Reason (optional)", isBeyond && !part)}`,
+        button:
+          !mustOverride &&
+          (nth < needed
+            ? html`<button type="submit">Approve, as ${nth} of ${needed}</button>`
+            : (isAccepted || count > 0 || !part) &&
+              html`<button type="submit" ${isDanger && html`class="danger"`}>
+                ${isAccepted ? `Accept that ${formatPrincipals(leaving.users, leaving.groups)} leave` : verbOf(counts)}
+              </button>`),
+        back: toPlan(id),
+        note: html`Plan ${idOf(shortDigest(digest))}`,
+      })}
+      <div class="beside">${!isEmpty(counts) && totals(counts)} ${!part && causes(run)}</div>
+    </div>`;
+}
+
+function nthOf(nth: number, needed: number, part: boolean): Html {
+  return html`<p>
+    <b>Approval ${nth} of ${needed}.</b>
+    ${
+      nth < needed
+        ? `Nothing is applied before ${pluralize(needed - nth, "more person approves", "more people approve")} ${part ? "the same part of it" : "it"}.`
+        : "With it, the plan is applied."
+    }
+  </p>`;
+}
+
+function reason(label: string, isRequired: boolean): Html {
+  return field(
+    label,
+    html`<input name="reason" maxlength="2000" autocomplete="off" ${isRequired && html`required`} />`,
+  );
 }
 
 /** The limits to override, a box each. */
@@ -119,13 +124,7 @@ function overrides(
     html`<fieldset>
       <legend>${part ? "Limits that the whole plan is beyond" : "Limits to override for this plan"}</legend>
       ${beyond.map(gauge)}
-      ${names.map(
-        (limit) =>
-          html`<label
-            ><input type="checkbox" name="override" value="${exactValue(limit)}" ${!part && html`required`} /> Override
-            ${nameLimits([limit])}</label
-          >`,
-      )}
+      ${names.map((limit) => tick("override", `Override ${nameLimits([limit])}`, false, limit, !part && html`required`))}
     </fieldset>`
   );
 }
@@ -141,18 +140,18 @@ function verbOf(counts: Counts): string {
   return `Delete ${formatPrincipals(users.delete, groups.delete)}${rest}`;
 }
 
-function back(id: string): Html {
-  return html`<a class="button secondary" href="${at("/runs", id, "plan")}">Back to the plan</a>`;
+function toPlan(id: string): Confirmation["back"] {
+  return { href: at("/runs", id, "plan"), label: "Back to the plan" };
 }
 
-function field(key: string, value: string): Html {
+function hidden(key: string, value: string): Html {
   return html`<input type="hidden" name="${key}" value="${exactValue(value)}" />`;
 }
 
 /** The selection as hidden fields, exactly. */
 function selectionFields({ only, except = [], these, onlyCauses = [], exceptCauses = [] }: Selection): Html {
-  return html`${only !== undefined && field("part", "1")}${(these ?? []).map(({ kind, name: called }) => field("these", `${kind}:${called}`))}${(only ?? []).map((each) => field("only", each))}${except.map(({ kind, name: called }) => field("except", `${kind}:${called}`))}
-  ${onlyCauses.map((each) => field("onlyCause", each))}${exceptCauses.map((each) => field("exceptCause", each))}`;
+  return html`${only !== undefined && hidden("part", "1")}${(these ?? []).map(({ kind, name: called }) => hidden("these", `${kind}:${called}`))}${(only ?? []).map((each) => hidden("only", each))}${except.map(({ kind, name: called }) => hidden("except", `${kind}:${called}`))}
+  ${onlyCauses.map((each) => hidden("onlyCause", each))}${exceptCauses.map((each) => hidden("exceptCause", each))}`;
 }
 
 export interface PartPage extends Omit<DecisionPage, "token"> {
@@ -170,93 +169,82 @@ export function part({ now, run, given, problem }: PartPage): Html {
     (action) => counts.users[action] + counts.groups[action] > 0,
   );
   const known = causes.filter(({ kind }) => kind !== "first");
+  const isGiven = (action: string): boolean => given === undefined || given.getAll("only").includes(action);
   return html`${heading(run, now)}
-    <section class="decision">
-      <h2>Which part?</h2>
-      <form method="get" action="${at("/runs", id, "approve")}">
-        <input type="hidden" name="part" value="1" />
-        <fieldset>
-          <legend>Actions</legend>
-          ${actions.map(
-            (action) =>
-              html`<label
-                ><input
-                  type="checkbox"
-                  name="only"
-                  value="${action}"
-                  ${(given === undefined || given.getAll("only").includes(action)) && html`checked`}
-                />
-                <span class="${action}">${amount(action, counts.users[action] + counts.groups[action])}</span>
-                <span aria-hidden="true">${action}d</span></label
-              >`,
-          )}
-        </fieldset>
-        ${
-          known.length > 0 &&
-          html`<fieldset>
-            <legend>Leave out what these causes change</legend>
-            ${known.map((cause) => causeBox(cause, given?.getAll("exceptCause").includes(cause.id) === true))}
-          </fieldset>`
-        }
-        <label
-          >Leave out these users and groups
-          <textarea
-            name="exceptNames"
-            rows="4"
-            spellcheck="false"
-            aria-describedby="except-help"
-            ${problem !== undefined && html`aria-invalid="true" autofocus`}
-          >
-${exactValue((given?.get("exceptNames") ?? "").replaceAll("\r\n", "\n"))}</textarea>
-          ${problem !== undefined && html`<small class="bad" role="alert">${capitalized(problem)}</small>`}
-          <small id="except-help">A name on each line; <code>group:Sales</code> for a group.</small></label
+  ${confirmation({
+    title: "Which part?",
+    content: false,
+    action: at("/runs", id, "approve"),
+    method: "get",
+    fields: html`<input type="hidden" name="part" value="1" />
+      <fieldset>
+        <legend>Actions</legend>
+        ${actions.map((action) =>
+          tick(
+            "only",
+            html`<span class="${action}">${amount(action, counts.users[action] + counts.groups[action])}</span>
+              <span aria-hidden="true">${action}d</span>`,
+            isGiven(action),
+            action,
+          ),
+        )}
+      </fieldset>
+      ${
+        known.length > 0 &&
+        html`<fieldset>
+          <legend>Leave out what these causes change</legend>
+          ${known.map((cause) => tick("exceptCause", `${amountOf(cause)}: ${describeCause(cause)}`, given?.getAll("exceptCause").includes(cause.id) === true, cause.id))}
+        </fieldset>`
+      }
+      ${field(
+        "Leave out these users and groups",
+        html`<textarea
+          name="exceptNames"
+          rows="4"
+          spellcheck="false"
+          ${problem !== undefined && html`aria-invalid="true" autofocus`}
         >
-        <p class="buttons"><button type="submit">See what that applies</button> ${back(id)}</p>
-      </form>
-    </section>`;
-}
-
-function causeBox(cause: Cause, isTicked: boolean): Html {
-  return html`<label
-    ><input type="checkbox" name="exceptCause" value="${cause.id}" ${isTicked && html`checked`} /> ${amountOf(cause)}:
-    ${describeCause(cause)}</label
-  >`;
+${exactValue((given?.get("exceptNames") ?? "").replaceAll("\r\n", "\n"))}</textarea>`,
+        {
+          hint: html`A name on each line; <code>group:Sales</code> for a group.`,
+          error: problem && capitalized(problem),
+        },
+      )}`,
+    button: html`<button type="submit">See what that applies</button>`,
+    back: toPlan(id),
+  })}`;
 }
 
 export function reject({ now, run, token }: DecisionPage): Html {
   const { id, sync, counts } = run;
   return html`${heading(run, now)}
-    <section class="decision">
-      <h2>Reject this plan?</h2>
-      <p>
-        ${counts !== undefined && html`<b>${capitalized(verdictOnPlan(run))}</b>: none of that happens.`} The next run
-        of ${name(sync)} plans again.
-      </p>
-      <form method="post" action="${at("/runs", id, "reject")}">
-        ${token}
-        <label>Reason <input name="reason" maxlength="2000" autocomplete="off" required /></label>
-        <p class="buttons"><button type="submit" class="danger">Reject</button> ${back(id)}</p>
-      </form>
-    </section>`;
+  ${confirmation({
+    title: "Reject this plan?",
+    content: html`<p>
+      ${counts !== undefined && html`<b>${capitalized(verdictOnPlan(run))}</b>: none of that happens.`} The next run of
+      ${name(sync)} plans again.
+    </p>`,
+    action: at("/runs", id, "reject"),
+    fields: html`${token} ${reason("Reason", true)}`,
+    button: html`<button type="submit" class="danger">Reject</button>`,
+    back: toPlan(id),
+  })}`;
 }
 
 export function undo({ now, run, token }: DecisionPage): Html {
   const { id, counts } = run;
   return html`${heading(run, now)}
-    <section class="decision">
-      <h2>Undo this run?</h2>
-      <p>
-        ${counts !== undefined && html`It applied <b>${totalsOf(counts)}</b>.`} A new run plans how to reverse that, and
-        what later runs did to the same users and groups. Its plan waits for approval: nothing is changed yet.
-      </p>
-      <form method="post" action="${at("/runs", id, "undo")}">
-        ${token}
-        <p class="buttons">
-          <button type="submit">Plan the undo</button>
-          <a class="button secondary" href="${at("/runs", id)}">Back to the run</a>
-        </p>
-      </form>
-    </section>`;
+  ${confirmation({
+    title: "Undo this run?",
+    content: html`<p>
+      ${counts !== undefined && html`It applied <b>${totalsOf(counts)}</b>.`} A new run plans how to reverse that, and
+      what later runs did to the same users and groups. Its plan waits for approval: nothing is changed yet.
+    </p>`,
+    action: at("/runs", id, "undo"),
+    fields: token,
+    button: html`<button type="submit">Plan the undo</button>`,
+    back: { href: at("/runs", id), label: "Back to the run" },
+  })}`;
 }
 
 export interface ConflictPage {

@@ -4,6 +4,7 @@ import { formatNumber, inBytes, pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
 import { facts, moment, name, notice, when } from "#console/components.ts";
 import type { FormatGuess } from "#console/context.ts";
+import { field, select, tick } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { fieldsOf, labels } from "#console/load-form.ts";
@@ -28,19 +29,11 @@ export interface DraftPage {
 export function draft(page: DraftPage): Html {
   const { now, cycle: of, table, fields, guess, token } = page;
   return html`${heading(of, now)}
-    ${(guess?.doubts ?? []).map((doubt) => notice("waiting", html`<p>${sentence(doubt)}</p>`))}
-    ${
-      guess !== undefined &&
-      guess.notes.length > 0 &&
-      html`<ul class="notes">
-        ${guess.notes.map((note) => html`<li>${sentence(note)}</li>`)}
-      </ul>`
-    }
-    <form method="post" action="${at("/loads", of.id, "load")}" class="format">
-      ${token} ${reading(page)}
-      <h2>How it is read</h2>
-      <p class="quiet">Guessed from the beginning of the file. Correct it where it is wrong.</p>
+    <form method="post" action="${at("/loads", of.id, "load")}" class="columns">
+      ${token}
+      <div>${reading(page)}</div>
       <div
+        class="card"
         hx-post="${at("/loads", of.id, "preview")}"
         hx-trigger="input delay:400ms"
         hx-sync="replace"
@@ -49,31 +42,40 @@ export function draft(page: DraftPage): Html {
         hx-target="#preview"
         hx-swap="outerHTML"
       >
-        ${formatFields(fields, table)}
+        <h2>How it is read</h2>
+        <p class="quiet">Guessed from the beginning of the file. Correct it where it is wrong.</p>
+        ${aboutGuess(guess)} ${formatFields(fields, table)}
         <h2>Loading it</h2>
         <div class="fields">${ticked("empty_target", fields)} ${textField("max_ignored_rows", fields, "number")}</div>
+        <p class="quiet">
+          All or nothing: with more rejected rows than that, nothing is loaded and the table stays as it
+          is.${
+            table !== undefined &&
+            table.rows > 0 &&
+            html` It has ${pluralize(table.rows, "row")} now; replacing them happens in the same moment.`
+          }
+        </p>
       </div>
-      <p class="quiet">
-        All or nothing: with more rejected rows than that, nothing is loaded and the table stays as it
-        is.${
-          table !== undefined &&
-          table.rows > 0 &&
-          html` It has ${pluralize(table.rows, "row")} now; replacing them happens in the same moment.`
-        }
-      </p>
       <div class="bar">
         <span class="quiet wide"
           >The file is removed when it is loaded or discarded, when the service restarts, and after an hour.</span
         >
         <p class="buttons">
-          <button type="submit">Load into ${name(of.table.table)}</button>
+          <button type="submit"><span>Load into ${name(of.table.table)}</span></button>
           <button type="submit" class="secondary" formaction="${at("/loads", of.id, "preview")}">Read it again</button>
-          <button type="submit" class="danger" formaction="${at("/loads", of.id, "cancel")}" formnovalidate>
+          <button type="submit" class="danger secondary" formaction="${at("/loads", of.id, "cancel")}" formnovalidate>
             Discard the file
           </button>
         </p>
       </div>
     </form>`;
+}
+
+/** What only a person can decide, and what else was found. */
+function aboutGuess(guess: FormatGuess | undefined): Html {
+  const { doubts = [], notes = [] } = guess ?? {};
+  return html`${doubts.map((doubt) => notice("waiting", html`<p>${sentence(doubt)}</p>`))}
+  ${notes.map((note) => notice("info", html`<p>${sentence(note)}</p>`))}`;
 }
 
 function heading(of: HostedCycle, now: number): Html {
@@ -127,7 +129,7 @@ function verdict({ accepted, rejected, errors, isWhole }: Preview): Html {
         ${errors.map((each) => html`<li>${each}</li>`)}
       </ul>
       ${rejected > errors.length && html`<p>… and ${formatNumber(rejected - errors.length)} more.</p>`}
-      <p>To load the others, set “${labels.max_ignored_rows}” below.</p>`,
+      <p>To load the others, set “${labels.max_ignored_rows}”.</p>`,
   );
 }
 
@@ -217,6 +219,11 @@ function previewRow(row: PreviewRow, width: number): Html {
   </tr>`;
 }
 
+const types = [
+  ["csv", "CSV: quotes, doubled inside"],
+  ["delimited", "delimited: escape character, no quotes"],
+] as const;
+
 /** What has to be said of the format, for the types that the table has. */
 function formatFields(fields: LoadFields, table: HostedTable | undefined): Html {
   const has = (...types: readonly string[]): boolean =>
@@ -240,14 +247,8 @@ function formatFields(fields: LoadFields, table: HostedTable | undefined): Html 
     <details ${hasUnusual(fields) && html`open`}>
       <summary>More</summary>
       <div class="fields">
-        <label
-          >${labels.type}
-          <select name="type">
-            ${(["csv", "delimited"] as const).map((each) => html`<option value="${each}" ${each === fields.type && html`selected`}>${each === "csv" ? "CSV: quotes, doubled inside" : "delimited: escape character, no quotes"}</option>`)}
-          </select></label
-        >
-        ${textField("escape_character", fields, "short")} ${ticked("trailing_field_separator", fields)}
-        ${ticked("flexible", fields)}
+        ${field(labels.type, select("type", types, fields.type))} ${textField("escape_character", fields, "short")}
+        ${ticked("trailing_field_separator", fields)} ${ticked("flexible", fields)}
         ${datetimes || times ? ticked("skip_second_fraction", fields) : hidden("skip_second_fraction")}
         ${booleans ? ticked("use_bit_values", fields) : hidden("use_bit_values")}
       </div>
@@ -273,23 +274,22 @@ function hasUnusual(fields: LoadFields): boolean {
   return type !== "csv" || [escape, flexible, trailing, skips, fields.use_bit_values].some((each) => each !== "");
 }
 
-function ticked(field: FieldName, fields: LoadFields): Html {
-  return html`<label class="tick"
-    ><input type="checkbox" name="${field}" ${fields[field] !== "" && html`checked`} /> ${labels[field]}</label
-  >`;
+function ticked(key: FieldName, fields: LoadFields): Html {
+  return tick(key, labels[key], fields[key] !== "");
 }
 
-function textField(field: FieldName, fields: LoadFields, kind: "short" | "number" | "text" = "text"): Html {
-  return html`<label
-    >${labels[field]}
-    <input
-      name="${field}"
-      value="${exactValue(fields[field])}"
-      ${kind === "short" && html`size="4" maxlength="4"`}
-      ${kind === "number" && html`inputmode="numeric" size="8"`}
+function textField(key: FieldName, fields: LoadFields, kind: "short" | "number" | "text" = "text"): Html {
+  return field(
+    labels[key],
+    html`<input
+      name="${key}"
+      value="${exactValue(fields[key])}"
+      ${kind === "short" && html`maxlength="4"`}
+      ${kind === "number" && html`inputmode="numeric"`}
       autocomplete="off"
       spellcheck="false"
-  /></label>`;
+    />`,
+  );
 }
 
 /** Of a message: they begin small, as parts of longer ones. */

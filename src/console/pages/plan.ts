@@ -67,7 +67,7 @@ export function plan(page: PlanPage): Html {
   return html`${heading(run, now)} ${runTabs(run, "plan")} ${said(run, now)}
     <div class="columns plan">
       <div class="beside">
-        ${counts !== undefined && !isEmpty(counts) && table(counts)} ${limits(run)} ${expectations(run)}
+        ${counts !== undefined && !isEmpty(counts) && totals(counts)} ${limits(run)} ${expectations(run)}
       </div>
       <div>
         ${causes(run, changesOf)}
@@ -98,7 +98,7 @@ function said(run: RunRecord, now: number | undefined): Html {
  */
 export function summary(run: RunRecord, now: number | undefined, changesOf?: (cause: Cause) => string): Html {
   const { counts } = run;
-  return html`${said(run, now)} ${counts !== undefined && !isEmpty(counts) && table(counts)}
+  return html`${said(run, now)} ${counts !== undefined && !isEmpty(counts) && totals(counts)}
   ${judgement(run, changesOf)}`;
 }
 
@@ -157,7 +157,8 @@ function approvals(run: RunRecord, now: number | undefined): Html | false {
   );
 }
 
-function table({ users, groups, membershipsAdded, membershipsRemoved }: Counts): Html {
+/** What a plan comes to, by kind and action. */
+export function totals({ users, groups, membershipsAdded, membershipsRemoved }: Counts): Html {
   const row = (label: string, kind: KindCounts): Html =>
     html`<tr>
       <th scope="row">${label}</th>
@@ -203,7 +204,8 @@ function limits({ limits: checks }: Judged): Html | false {
   return shown.length > 0 && section("limits", "Limits", html`<div class="gauges">${shown.map(gauge)}</div>`);
 }
 
-function causes({ causes: all = [], counts }: Judged, changesOf: Parameters<typeof summary>[2]): Html | false {
+/** Why the changes are there. @param changesOf the address of those that a cause explains */
+export function causes({ causes: all = [], counts }: Judged, changesOf?: (cause: Cause) => string): Html | false {
   if (all.every(({ kind }) => kind === "first")) return false;
   const [drift, others] = [all.filter(({ kind }) => kind === "drift"), all.filter(({ kind }) => kind !== "drift")];
   const whole = Math.max(counts === undefined ? 0 : changes(counts), ...all.map(({ users, groups }) => users + groups));

@@ -7,10 +7,10 @@ import type { Report } from "#sync/report.ts";
 import type { RunRecord } from "#state/record.ts";
 import { asCalledAnywhere } from "#commands.ts";
 import { formatNumber } from "#text.ts";
-import { empty, notice, section } from "#console/components.ts";
+import { actions, empty, notice, section } from "#console/components.ts";
 import { html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
-import { changeRow, changesTogether, otherNames, signs } from "#console/pages/changes.ts";
+import { changeRow, changesTogether, otherNames } from "#console/pages/changes.ts";
 import { summary } from "#console/pages/plan.ts";
 import { about, heading, notes, timeline } from "#console/pages/run.ts";
 import { mapNotes } from "#plan/note.ts";
@@ -116,7 +116,7 @@ function contents({ only, nothing }: Report, plan: Plan): Html {
           ({ action, kind, heading: title, total }) =>
             html`<li>
               <a class="${action}" href="#${action}-${kind}"
-                ><span aria-hidden="true">${signs[action]}</span> ${title}</a
+                ><span aria-hidden="true">${actions[action].sign}</span> ${title}</a
               >
               <small class="quiet">${total}</small>
             </li>`,

@@ -8,10 +8,11 @@ import { formatNumber, pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
 import { empty, facts, name, notice, section, when } from "#console/components.ts";
 import type { Trial } from "#daemon/trial.ts";
+import { field, select } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { byItselfHeaders, tokenField } from "#console/layout.ts";
-import { changeRow, changesTogether } from "#console/pages/changes.ts";
+import { changeRow, changesTogether, whatIsDone } from "#console/pages/changes.ts";
 import { judgement } from "#console/pages/plan.ts";
 import { bySync } from "#console/pages/explanation.ts";
 import type { Stage } from "#state/record.ts";
@@ -51,15 +52,11 @@ export function rules(page: RulesPage): Html {
 }
 
 function choice({ syncs }: RulesPage, sync: string): Html | false {
+  const options = syncs.map((each) => [each, each] as const);
   return (
     syncs.length > 1 &&
     html`<form method="get" action="/rules" class="filters" data-auto>
-      <label
-        >Sync
-        <select name="sync">
-          ${syncs.map((each) => html`<option value="${exactValue(each)}" ${each === sync && html`selected`}>${each}</option>`)}
-        </select></label
-      >
+      ${field("Sync", select("sync", options, sync))}
       <button type="submit" class="secondary">Show its rules</button>
     </form>`
   );
@@ -70,13 +67,13 @@ const lines = { least: 12, most: 32 } as const;
 
 function form({ visitor, text = "", name: called = "", problem, trial }: RulesPage, sync: string): Html {
   const rows = Math.min(Math.max(text.split("\n").length + 1, lines.least), lines.most);
-  return html`<form method="post" action="/rules" class="rules">
+  return html`<form method="post" action="/rules" class="card rules">
     ${tokenField(visitor)}
     <input type="hidden" name="sync" value="${exactValue(sync)}" />
     ${problem !== undefined && notice("bad", html`<p>${problem}</p>`, true)}
-    <label
-      >Rules of ${name(sync)}
-      <textarea
+    ${field(
+      html`Rules of ${name(sync)}`,
+      html`<textarea
         name="text"
         rows="${rows}"
         spellcheck="false"
@@ -85,8 +82,8 @@ function form({ visitor, text = "", name: called = "", problem, trial }: RulesPa
         wrap="off"
         aria-describedby="rules-hint"
       >
-${exactValue(text)}</textarea>
-    </label>
+${exactValue(text)}</textarea>`,
+    )}
     <p id="rules-hint" class="quiet">
       <small
         >As the daemon has them, without comments. <code>***</code> stands for a secret. Leave it and
@@ -94,15 +91,21 @@ ${exactValue(text)}</textarea>
         reads.</small
       >
     </p>
-    <div class="filters">
-      <label
-        >User or group
-        <input name="name" type="search" value="${exactValue(called)}" placeholder="a name, mail or id" data-search
-      /></label>
+    ${field(
+      "User or group",
+      html`<input
+        name="name"
+        type="search"
+        value="${exactValue(called)}"
+        placeholder="a name, mail or id"
+        data-search
+      />`,
+    )}
+    <p class="buttons">
       <button type="submit" name="what" value="one">Explain</button>
       <button type="submit" name="what" value="all" class="secondary">Compare for everybody</button>
       ${trial !== undefined && html`<a href="/rules?sync=${encodeURIComponent(sync)}">Start again</a>`}
-    </div>
+    </p>
   </form>`;
 }
 
@@ -228,17 +231,17 @@ function sayOf(outcome: Outcome | undefined): string {
 
 function subject(before: Outcome | undefined, after: Outcome | undefined): Html {
   const { kind, name: called } = after ?? before ?? { kind: "user", name: "" };
-  return card(html`${kind} ${name(called)}`, [
-    ["now", fate(before)],
-    ["changed", fate(after)],
-  ]);
+  return compared(html`<small>${kind}</small> ${name(called)}`, fate(before), fate(after));
 }
 
-/** Something as it is with both rules. */
-function card(title: Part, sides: Parameters<typeof facts>[0]): Html {
-  return html`<div class="explained">
-    <p>${title}</p>
-    ${facts(sides)}
+/** Something as it is with both rules, beside each other. */
+function compared(title: Part, now: Part, changed: Part): Html {
+  return html`<div class="card compared">
+    <h3>${title}</h3>
+    ${facts([
+      ["now", now],
+      ["changed", changed],
+    ])}
   </div>`;
 }
 
@@ -246,8 +249,8 @@ function card(title: Part, sides: Parameters<typeof facts>[0]): Html {
 function fate(outcome: Outcome | undefined): Html {
   if (outcome === undefined) return html`<span class="quiet">there is none</span>`;
   const { action, why, change } = outcome;
-  return html`<span class="${action}">${actions[action]}</span>: ${why}
-    ${change !== undefined && action !== "delete" && changeRow(change)}`;
+  return html`<b class="${action}">${actions[action]}</b>: ${why}
+    ${change !== undefined && action !== "delete" && whatIsDone(change)}`;
 }
 
 const actions = { create: "create", update: "update", delete: "delete", nothing: "nothing to do" } as const;
@@ -291,10 +294,7 @@ function verdictOf(record: RecordExplanation | undefined): string {
 }
 
 function ruleCard({ rule, before, after }: RuleRow): Html {
-  return card(rule, [
-    ["now", before],
-    ["changed", after],
-  ]);
+  return compared(html`<code>${rule}</code>`, before, after);
 }
 
 function whole(title: string, explanation: Explanation, called: string): Html {
@@ -348,34 +348,39 @@ function verdict(before: Outlook, after: Outlook): Html {
 
 /** What the next run would do to the target, with both rules. */
 function nextRun(before: Counts, after: Counts): Html {
-  const row = (label: string, read: (counts: Counts) => number): Html =>
+  const cell = (read: (counts: Counts) => number): Html =>
+    html`<td class="number">
+      ${
+        read(before) === read(after)
+          ? html`<span class="quiet">${formatNumber(read(after))}</span>`
+          : html`<span class="quiet">${formatNumber(read(before))} →</span> <b>${formatNumber(read(after))}</b>`
+      }
+    </td>`;
+  const row = (kind: "users" | "groups"): Html =>
     html`<tr>
-      <th scope="row">${label}</th>
-      <td class="number">${formatNumber(read(before))}</td>
-      <td class="number">
-        ${read(before) === read(after) ? formatNumber(read(after)) : html`<b>${formatNumber(read(after))}</b>`}
-      </td>
+      <th scope="row">${kind}</th>
+      ${(["create", "update", "delete"] as const).map((action) => cell((counts) => counts[kind][action]))}
     </tr>`;
   return section(
     "next-run",
-    "The next run",
+    html`The next run <small>now → changed</small>`,
     html`<table class="totals">
         <thead>
           <tr>
             <td></td>
-            <th scope="col" class="number">now</th>
-            <th scope="col" class="number">changed</th>
+            <th scope="col" class="number">created</th>
+            <th scope="col" class="number">updated</th>
+            <th scope="col" class="number">deleted</th>
           </tr>
         </thead>
         <tbody>
-          ${(["users", "groups"] as const).map(
-            (kind) =>
-              html`${row(`${kind} created`, (counts) => counts[kind].create)}
-              ${row(`${kind} updated`, (counts) => counts[kind].update)}
-              ${row(`${kind} deleted`, (counts) => counts[kind].delete)}`,
-          )}
-          ${row("memberships added", (counts) => counts.membershipsAdded)}
-          ${row("memberships removed", (counts) => counts.membershipsRemoved)}
+          ${row("users")} ${row("groups")}
+          <tr>
+            <th scope="row">memberships</th>
+            ${cell((counts) => counts.membershipsAdded)}
+            <td></td>
+            ${cell((counts) => counts.membershipsRemoved)}
+          </tr>
         </tbody>
       </table>
       <p class="quiet"><small>What follows is about the run with the changed rules.</small></p>`,

@@ -1,5 +1,6 @@
 import { name, state, when } from "#console/components.ts";
 import type { ConfiguredSync } from "#daemon/connections.ts";
+import { confirmation } from "#console/forms.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import type { Standing } from "#state/record.ts";
@@ -17,8 +18,8 @@ export function runNow(page: RunNowPage): Html {
   const { now, sync, target, sources, standing, token } = page;
   const { running, waiting, nextSlotAt } = standing;
   return html`<h1>Run ${name(sync)} now?</h1>
-    <section class="decision">
-      <ol>
+    ${confirmation({
+      content: html`<ol>
         ${running !== undefined && html`<li>It waits until <a href="${at("/runs", running)}">the run that is under way</a> has ended.</li>`}
         <li>
           It reads ${sources.map((each, index) => html`${index > 0 && ", "}${name(each.name)}`)}, lists ${name(target)}
@@ -32,18 +33,13 @@ export function runNow(page: RunNowPage): Html {
               replaced unless this run finds the same changes.
             </li>`,
         )}
-      </ol>
-      <form method="post" action="${at("/syncs", sync, "run")}">
-        ${token}
-        <p class="buttons">
-          <button type="submit">Run ${name(sync)} now</button>
-          <a class="button secondary" href="/">Back</a>
-        </p>
-      </form>
-      <p class="quiet">
-        <small><code>rollcall plan ${sync}</code> shows what it would change, and changes nothing.</small>
-      </p>
-    </section>`;
+      </ol>`,
+      action: at("/syncs", sync, "run"),
+      fields: token,
+      button: html`<button type="submit"><span>Run ${name(sync)} now</span></button>`,
+      back: { href: "/", label: "Back" },
+      note: html`<code>rollcall plan ${sync}</code> shows what it would change, and changes nothing.`,
+    })}`;
 }
 
 /** What becomes of its plan. */

@@ -200,7 +200,7 @@ test("an approval is asked once, with numbers; a limit is only overridden by a t
   });
   const page = approve({ now, run: held, token, selection: {}, counts }).toString();
   expect(textOf(page)).toContain("Delete 2 users, apply 251 other changes");
-  expect(page.match(/name="override" value="(?:deletes|updates)" required/g)).toHaveLength(2);
+  expect(page.match(/name="override" value="(?:deletes|updates)"\s+required/g)).toHaveLength(2);
   expect(page).toMatch(/name="reason"[^>]*required/);
   const none = { ...counts, users: { ...counts.users, create: 0, update: 0, delete: 0 } };
   const empty = approve({ now, run: held, token, selection: { only: [] }, counts: none }).toString();

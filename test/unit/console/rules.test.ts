@@ -153,7 +153,7 @@ test("for everybody: the difference, the next run with both rules, and how it st
   const shown = plan(outlook(1), held);
   expect(shown).toMatch(/30 users leaving if these rules replace those of staff.*Leaving users 30 ada .*and 29 more/);
   expect(shown).toContain("the next run would be beyond the limit on deletions; now it is within its limits");
-  expect(shown).toMatch(/users deleted 1 30 /);
+  expect(shown).toMatch(/users 0 0 1 → 30 /);
   expect(plan(held, held)).toContain("beyond the limit on deletions; as it is now");
   expect(plan(held, outlook(1))).toContain("within its limits; now it is beyond the limit on deletions");
   expect(plan(outlook(1), outlook(1), same)).toContain("want exactly what the current rules of staff want");

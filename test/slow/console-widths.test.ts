@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { expectNoProblems, useBrowser } from "../support/browser.ts";
+import type { Window } from "../support/browser.ts";
+import { company, emptyInstallation, emptyPages, pagesOf, signedIn } from "../support/screenshot-company.ts";
+import type { Installation } from "../support/screenshot-company.ts";
+import { forget } from "../support/console.ts";
+
+const widths = [360, 768, 1024, 1440, 1920];
+/** Those at which the layouts differ most: axe looks at them in the light and in the dark. */
+const judged = new Set([360, 1440]);
+
+const browser = useBrowser();
+const installations: Installation[] = [];
+let pages: Record<string, string>;
+
+beforeAll(async () => {
+  const [full, empty] = await Promise.all([company(), emptyInstallation()]);
+  installations.push(full, empty);
+  ({ pages } = await pagesOf(full));
+}, 120_000);
+afterAll(async () => {
+  for (const each of installations) await each[Symbol.asyncDispose]();
+});
+
+/**
+ * What is wider than its place. Only what has more columns than a window can have scrolls by itself, as a region that the
+ * keyboard reaches; text of a code is cut or breaks.
+ */
+const tooWide = `(() => {
+  const scrolls = "[role=region][tabindex], textarea, .crumbs, .crumbs *, .cut";
+  const found = [];
+  if (document.documentElement.scrollWidth > innerWidth) found.push("the page");
+  for (const element of document.querySelectorAll("body *")) {
+    if (element.closest("svg, option") !== null || element.matches(scrolls) || !element.checkVisibility()) continue;
+    // It is only read aloud.
+    if (getComputedStyle(element).clipPath !== "none") continue;
+    const inside = element.parentElement.closest("[role=region][tabindex]") !== null;
+    if (!inside && element.getBoundingClientRect().right > innerWidth + 1) found.push(element.outerHTML.slice(0, 160));
+    else if (getComputedStyle(element).overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1)
+      found.push("scrolls: " + element.outerHTML.slice(0, 160));
+  }
+  return found.slice(0, 5);
+})()`;
+
+async function wrongWith(window: Window, name: string): Promise<string[]> {
+  const { page } = window;
+  const wrong: string[] = [];
+  for (const width of widths) {
+    await page.setViewportSize({ width, height: 900 });
+    const found = await page.evaluate<string[]>(tooWide);
+    if (judged.has(width)) found.push(...(await window.accessibility()));
+    wrong.push(...found.map((each) => `${name} at ${width}: ${each}`));
+  }
+  return wrong;
+}
+
+/** With the parts that it asks for by itself. */
+async function open(page: Page, path: string): Promise<void> {
+  await page.goto(path);
+  await expect.poll(() => page.locator("main .htmx-request").count()).toBe(0);
+}
+
+test.each([
+  ["a company with syncs in every state", 0],
+  ["a new installation", 1],
+])("every page of %s fits windows from 360 to 1,920 pixels, and axe finds nothing", async (_, index) => {
+  const { url } = installations[index]!;
+  const window = await browser().window(url);
+  await window.page.goto("/");
+  const wrong = await wrongWith(window, "sign-in");
+  await signedIn(window);
+  for (const [name, path] of Object.entries(index === 0 ? pages : emptyPages)) {
+    await open(window.page, path);
+    wrong.push(...(await wrongWith(window, name)));
+  }
+  expect(wrong).toEqual([]);
+  if (index === 0) forget(window, 404);
+  expectNoProblems(window);
+  await window.close();
+});
