@@ -16,6 +16,7 @@ const leaves: Record<string, readonly string[]> = {
   roles: [],
   root: [],
   "row-scan": [],
+  throttle: [],
   times: ["commands", "text"],
   values: ["text"],
 };

@@ -8,7 +8,7 @@ import type { HostAccounts, LoginResult } from "#service/host.ts";
 import type { Via } from "#state/record.ts";
 import { digestOf } from "#control/proof.ts";
 import { lifetimes, mostSessions } from "#control/sessions.ts";
-import { Throttle } from "#http/throttle.ts";
+import { Throttle } from "#throttle.ts";
 import { sessionCookie } from "#wire/routes.ts";
 
 /** Who looks at the console. */

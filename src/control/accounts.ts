@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { z } from "zod";
 import { InputError } from "#errors.ts";
-import { Throttle } from "#http/throttle.ts";
+import type { Throttle, ThrottleOptions } from "#throttle.ts";
 import { hashOfNobody, hashPassword, verifyPassword } from "#passwords.ts";
 import type { Role } from "#roles.ts";
 import type { Access, Account } from "#state/access.ts";
@@ -15,6 +15,7 @@ import { principalName } from "#values.ts";
 export interface AccountsContext {
   readonly access: AccessStore;
   readonly audit: Pick<AuditLog, "append">;
+  throttle(options: Omit<ThrottleOptions, "now">): Throttle;
   /** In epoch milliseconds; default: the clock. */
   readonly now?: () => number;
 }
@@ -52,7 +53,7 @@ export class Accounts {
   constructor(context: AccountsContext) {
     this.context = context;
     const isKnown = (name: string, address: string): boolean => this.#known.has(`${address} ${name}`);
-    this.#throttle = new Throttle({ ...logins, isKnown, now: () => performance.now() });
+    this.#throttle = context.throttle({ ...logins, isKnown });
   }
 
   now(): number {
@@ -169,7 +170,8 @@ export class Accounts {
     address: string,
   ): Promise<SignIn> {
     const known = folded(name);
-    const end = await this.#throttle.begin(known, address);
+    // Users of a service that has its tables in the same database are others.
+    const end = await this.#throttle.begin(`account ${known}`, address);
     if (typeof end !== "function") {
       await this.reportThrottled(name, address, end.retryAfter);
       return { outcome: "throttled", retryAfter: end.retryAfter };

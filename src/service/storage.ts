@@ -8,11 +8,10 @@ import type { Database } from "#duckdb/database.ts";
 import { emptyFolder, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { directorySchema, PostgresStore } from "#service/directory/postgres.ts";
-import { Throttle } from "#http/throttle.ts";
-import type { ThrottleOptions } from "#http/throttle.ts";
+import { Throttle } from "#throttle.ts";
+import type { ThrottleOptions } from "#throttle.ts";
 import type { Postgres } from "#postgres/database.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
-import { CountsInPostgres, throttleSchema } from "#service/session/login.ts";
 import { openEmbeddedRecords, openPostgresRecords, recordsSchema } from "./records.ts";
 import type { Records } from "./records.ts";
 import type { Nodes } from "#service/loads/nodes.ts";
@@ -90,11 +89,13 @@ export async function openStores(
     };
   }
   // Its driver is only loaded where it is used.
-  const [{ Postgres: Connected }, { migrate }, { joinNodes, nodesSchema }] = await Promise.all([
-    import("#postgres/database.ts"),
-    import("#postgres/migrations.ts"),
-    import("#service/loads/nodes.ts"),
-  ]);
+  const [{ Postgres: Connected }, { migrate }, { CountsInPostgres, throttleSchema }, { joinNodes, nodesSchema }] =
+    await Promise.all([
+      import("#postgres/database.ts"),
+      import("#postgres/migrations.ts"),
+      import("#postgres/failed-logins.ts"),
+      import("#service/loads/nodes.ts"),
+    ]);
   const postgres = await Connected.open(engine);
   try {
     await migrate(postgres, [directorySchema, recordsSchema, throttleSchema, nodesSchema]);
@@ -109,7 +110,7 @@ export async function openStores(
       records,
       throttle: (options) => {
         const timed = { ...options, now: () => records.now() };
-        return new Throttle(timed, new CountsInPostgres(timed, records));
+        return new Throttle(timed, new CountsInPostgres(timed, postgres));
       },
       nodes,
       close: async () => {

@@ -4,6 +4,7 @@ import type { AuditChain } from "#state/audit/chain.ts";
 import type { Access, AccessChange } from "#state/access.ts";
 import type { RunRecord, SyncEvent, SyncState } from "./record.ts";
 import type { Retention } from "./runs.ts";
+import type { Throttle, ThrottleOptions } from "#throttle.ts";
 
 /*
  * What a daemon knows: runs and the states of syncs, the audit log, who may use the console and the API, and files (ledgers, stored plans, quarantined records,
@@ -20,6 +21,8 @@ export interface Store {
   readonly journal: Journal;
   readonly audit: AuditLog;
   readonly access: AccessStore;
+  /** Counts failed sign-ins: over all processes that share the state. */
+  throttle(options: Omit<ThrottleOptions, "now">): Throttle;
   readonly files: StateFiles;
   readonly lease: Lease;
   /** Waits for what is under way, and gives the lease back. */

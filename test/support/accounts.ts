@@ -1,7 +1,9 @@
 import { Accounts } from "#control/accounts.ts";
+import type { AccountsContext } from "#control/accounts.ts";
 import { Sessions } from "#control/sessions.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
 import { FolderAccess } from "#state/folder/access.ts";
+import { Throttle } from "#throttle.ts";
 
 /** Accounts and sessions of a folder, and what the audit log gets of them. @param now in epoch milliseconds. @param issuer of the OpenID provider */
 export function accountsIn(folder: string, now?: () => number, issuer?: string) {
@@ -11,6 +13,7 @@ export function accountsIn(folder: string, now?: () => number, issuer?: string) 
       recorded.push(entry);
     },
   };
-  const context = { access: new FolderAccess(folder), audit, ...(now && { now }) };
+  const throttle: AccountsContext["throttle"] = (options) => new Throttle({ ...options, now: () => performance.now() });
+  const context = { access: new FolderAccess(folder), audit, throttle, ...(now && { now }) };
   return { accounts: new Accounts(context), sessions: new Sessions(context, issuer), recorded };
 }

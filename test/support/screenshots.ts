@@ -91,10 +91,12 @@ async function picture({ page }: Window, name: string, width: number): Promise<v
 
 /** Opens a page, with the parts that it asks for itself and what is listed for it. */
 async function open(page: Page, path: string): Promise<void> {
-  do {
+  // A target that is slow is listed for longer than anybody waits.
+  for (let tries = 0; tries < 20; tries++) {
     await page.goto(path);
     while ((await page.locator("main .htmx-request").count()) > 0) await page.waitForTimeout(100);
-  } while ((await page.getByText("is being listed").count()) > 0);
+    if ((await page.getByText("is being listed").count()) === 0) return;
+  }
 }
 
 /** The page as it looks once somebody has checked everything. */

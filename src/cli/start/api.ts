@@ -48,7 +48,7 @@ export interface DaemonApiOptions {
   /** Finds the service of this data folder, whose accounts may sign in to the console of a daemon alone. */
   readonly embedded: Embedded;
   /** Where accounts and sessions are, and the audit log. */
-  readonly store: Pick<Store, "access" | "audit" | "lease">;
+  readonly store: Pick<Store, "access" | "audit" | "lease" | "throttle">;
   /** Further routes for its own listener. */
   readonly besides: AddRoutes;
   /** Conditions for that listener to be ready: each returns a problem for a person, or undefined. */

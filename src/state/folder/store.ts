@@ -5,6 +5,8 @@ import { FolderAccess, readAccess } from "./access.ts";
 import { FolderAudit } from "./audit.ts";
 import { chainIn, readHead } from "./chain.ts";
 import { FolderJournal, readJournal } from "./journal.ts";
+import { Throttle } from "#throttle.ts";
+import type { ThrottleOptions } from "#throttle.ts";
 
 /** The state in the data folder, whose lock the process has. */
 export class FolderStore implements Store {
@@ -41,6 +43,10 @@ export class FolderStore implements Store {
     // A damaged log continues in a new file, whose head is not the one the journal knows.
     if (log.head().sequence > 0 && log.head().hash !== journal.audited?.hash) await store.#rememberHead();
     return store;
+  }
+
+  throttle(options: Omit<ThrottleOptions, "now">): Throttle {
+    return new Throttle({ ...options, now: () => performance.now() });
   }
 
   /** Waits for the appends under way. */

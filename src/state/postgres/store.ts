@@ -3,11 +3,14 @@ import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { Postgres } from "#postgres/database.ts";
+import { CountsInPostgres, throttleSchema } from "#postgres/failed-logins.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { hasRuns } from "#state/folder/journal.ts";
 import type { Reader, Store, StoreOptions } from "#state/store.ts";
 import { formatDuration, pluralize } from "#text.ts";
+import { Throttle } from "#throttle.ts";
+import type { ThrottleOptions } from "#throttle.ts";
 import { accessSchema, PostgresAccess } from "./access.ts";
 import { auditSchema, chainIn, PostgresAudit } from "./audit.ts";
 import { filesSchema, PostgresFiles } from "./files.ts";
@@ -25,14 +28,16 @@ export class PostgresStore implements Store {
   /** Of the daemon's folder on this machine. */
   readonly files: PostgresFiles;
   readonly lease: Node;
+  readonly #postgres: Postgres;
   readonly #closePools: () => Promise<void>;
 
   private constructor(
-    { place }: Postgres,
+    postgres: Postgres,
     parts: Pick<PostgresStore, "journal" | "audit" | "access" | "files" | "lease">,
     closePools: () => Promise<void>,
   ) {
-    this.place = place;
+    this.place = postgres.place;
+    this.#postgres = postgres;
     this.journal = parts.journal;
     this.audit = parts.audit;
     this.access = parts.access;
@@ -77,6 +82,11 @@ export class PostgresStore implements Store {
     }
   }
 
+  throttle(options: Omit<ThrottleOptions, "now">): Throttle {
+    const timed = { ...options, now: () => this.lease.now() };
+    return new Throttle(timed, new CountsInPostgres(timed, this.#postgres));
+  }
+
   async close(): Promise<void> {
     await this.audit.close();
     await this.lease.close();
@@ -111,7 +121,7 @@ export async function openPostgresReader(settings: PostgresSettings, folder: str
 
 /** Creates what is missing in the database. @throws as `migrate` does */
 export function migrateState(postgres: Postgres): Promise<void> {
-  return migrate(postgres, [nodesSchema, journalSchema, auditSchema, accessSchema, filesSchema]);
+  return migrate(postgres, [nodesSchema, journalSchema, auditSchema, accessSchema, throttleSchema, filesSchema]);
 }
 
 /** Without its ledger, a sync would not know what it owns; so nothing begins with an empty one by mistake. */

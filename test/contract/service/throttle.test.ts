@@ -1,11 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { Throttle } from "#http/throttle.ts";
-import type { ThrottleOptions } from "#http/throttle.ts";
+import { Throttle } from "#throttle.ts";
+import type { ThrottleOptions } from "#throttle.ts";
 import { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
-import { openPostgresRecords, recordsSchema } from "#service/records.ts";
-import type { Records } from "#service/records.ts";
-import { CountsInPostgres, throttleSchema } from "#service/session/login.ts";
+import { CountsInPostgres, throttleSchema } from "#postgres/failed-logins.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 
@@ -15,15 +13,12 @@ const minute = 60_000;
 
 let server: PostgresServer;
 let postgres: Postgres;
-let records: Records;
 beforeAll(async () => {
   server = await startPostgres();
   postgres = await Postgres.open({ postgres: await server.createDatabase(), poolSize: 6, statementTimeout: minute });
-  await migrate(postgres, [recordsSchema, throttleSchema]);
-  records = await openPostgresRecords(postgres);
+  await migrate(postgres, [throttleSchema]);
 });
 afterAll(async () => {
-  records.close();
   await postgres.close();
   await server.stop();
 });
@@ -34,7 +29,7 @@ type Begins = Pick<Throttle, "begin">;
 const implementations = {
   "in memory": (options: ThrottleOptions) => new Throttle(options),
   "three processes on PostgreSQL": (options: ThrottleOptions) => {
-    const throttles = [1, 2, 3].map(() => new Throttle(options, new CountsInPostgres(options, records)));
+    const throttles = [1, 2, 3].map(() => new Throttle(options, new CountsInPostgres(options, postgres)));
     let turn = 0;
     return { begin: (...login) => throttles[turn++ % 3]!.begin(...login) } satisfies Begins;
   },
@@ -200,9 +195,10 @@ describe("0.8 on PostgreSQL", () => {
   ): { throttle: Begins; clock: { time: number }; asked: string[] } => {
     const clock = { time: 1_000_000 };
     const asked: string[] = [];
-    const rows: Records["rows"] = (sql, values) => {
-      asked.push(sql);
-      return records.rows(sql, values);
+    // Those that count, not those that clear away.
+    const rows: Postgres["rows"] = (sql, ...rest) => {
+      if (sql.includes("INSERT")) asked.push(sql);
+      return postgres.rows(sql, ...rest);
     };
     const options = {
       attempts: 10,
@@ -212,7 +208,7 @@ describe("0.8 on PostgreSQL", () => {
       now: () => clock.time,
       ...more,
     };
-    const throttle = new Throttle(options, new CountsInPostgres(options, { ...records, rows }));
+    const throttle = new Throttle(options, new CountsInPostgres(options, { rows }));
     return { throttle, clock, asked };
   };
 

@@ -18,7 +18,7 @@ export interface Opening {
 }
 
 /** A store, with the plans in it. */
-export interface Opened extends Pick<Store, "journal" | "audit" | "access" | "files" | "lease" | "close"> {
+export interface Opened extends Pick<Store, "journal" | "audit" | "access" | "throttle" | "files" | "lease" | "close"> {
   readonly plans: Plans;
 }
 
@@ -41,6 +41,7 @@ export async function openedStore({ data, url, lease, retention }: Opening): Pro
     journal,
     audit,
     access,
+    throttle: (throttled) => store.throttle(throttled),
     files,
     lease: store.lease,
     plans: new Plans(files),

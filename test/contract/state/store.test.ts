@@ -198,6 +198,25 @@ describe.each(kinds)("the state in: %s", (kind) => {
     expect(await next.access.read()).toEqual(known);
   });
 
+  test("failed sign-ins are counted over all processes, and forgotten for whoever signs in", async () => {
+    const minute = 60_000;
+    const options = { attempts: 2, window: minute, lockout: minute, isKnown: () => false };
+    // A folder is one process's.
+    const first = (await stores.open("one")).throttle(options);
+    const second = kind === "folder" ? first : (await stores.open("two")).throttle(options);
+    const fail = async (throttle: typeof first, name: string): Promise<unknown> => {
+      const end = await throttle.begin(name, "10.0.0.1");
+      return typeof end === "function" ? end("failed") : end;
+    };
+    for (const throttle of [first, second]) expect(await fail(throttle, "ada")).toBeUndefined();
+    for (const throttle of [first, second]) expect(await fail(throttle, "ada")).toEqual({ retryAfter: 60 });
+    expect(await fail(second, "kim")).toBeUndefined();
+    const end = await first.begin("kim", "10.0.0.1");
+    if (typeof end === "function") await end("succeeded");
+    for (const throttle of [second, first]) expect(await fail(throttle, "kim")).toBeUndefined();
+    expect(await fail(first, "kim")).toEqual({ retryAfter: 60 });
+  });
+
   test("a ledger has what its syncs own, and no more what they do not", async () => {
     const store = await stores.open();
     const reader = await stores.reader();

@@ -7,7 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import pino from "pino";
 import { afterEach, describe, expect, test } from "vitest";
-import { Throttle } from "#http/throttle.ts";
+import { Throttle } from "#throttle.ts";
 import { json } from "#http/answers.ts";
 import { disconnectOf, readBody } from "#http/exchange.ts";
 import { addHealthRoutes } from "#http/health-routes.ts";

@@ -2,7 +2,7 @@ import pino from "pino";
 import { expect, test } from "vitest";
 import { logIn } from "#service/session/login.ts";
 import type { Credentials, LoginContext, LoginResult } from "#service/session/login.ts";
-import { Throttle } from "#http/throttle.ts";
+import { Throttle } from "#throttle.ts";
 
 function setUp(change: Partial<LoginContext> = {}): {
   login: (credentials: Credentials, address: string) => Promise<LoginResult>;
