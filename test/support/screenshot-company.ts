@@ -439,9 +439,8 @@ export async function pagesOf({
 
 /* What is shown of tables */
 
-export const board = "5c5c5c5c-0000-4000-8000-000000000000";
-export const visualization = (index: number): string =>
-  `5c5c5c5c-0000-4000-8000-${String(index + 1).padStart(12, "0")}`;
+const board = "5c5c5c5c-0000-4000-8000-000000000000";
+const visualization = (index: number): string => `5c5c5c5c-0000-4000-8000-${String(index + 1).padStart(12, "0")}`;
 
 const shown = [
   { type: "HEADLINE", sql: "SELECT 12840 AS licences, 1234567.50::DECIMAL(12, 2) AS cost, 3.2 AS per_person" },
