@@ -46,10 +46,10 @@ export class ServiceAccount {
   }
 
   /**
-   * The scopes that the service account may not ask for: Google's refusal does not name them.
-   * @throws what `DirectoryApi.get` throws, other than that refusal
+   * The same refusal with the scopes that the service account may not ask for: Google does not name them.
+   * @throws what `DirectoryApi.get` throws
    */
-  async missingScopes(context: ReadContext): Promise<readonly string[]> {
+  async explained(refusal: RefusedError, context: ReadContext): Promise<RefusedError> {
     const missing: string[] = [];
     for (const each of scopesOf(this.#options)) {
       const authorization = this.#authorization(this.#read("key", this.#options.key.file), each);
@@ -63,7 +63,9 @@ export class ServiceAccount {
         await api.close();
       }
     }
-    return missing;
+    if (missing.length === 0) return refusal;
+    const problem = `source ${this.#place.name}: the service account may not ask for ${missing.join(" and ")}`;
+    return new RefusedError(`${problem}: ${this.#delegation()}`, { status: 401, cause: refusal });
   }
 
   #authorization(text: string, scopes: string): TokenAuthorization {
@@ -115,12 +117,12 @@ export class ServiceAccount {
     switch (reason) {
       case "unauthorized_client":
       case "access_denied":
-        return this.delegation();
+        return this.#delegation();
       case "invalid_grant":
         return `check three things: the subject ${subject} is an active user; the key in ${this.#options.key.file} has not been deleted, nor its service account disabled; this machine's clock is right`;
       case "insufficientPermissions":
       case "ACCESS_TOKEN_SCOPE_INSUFFICIENT":
-        return this.delegation();
+        return this.#delegation();
       case "accessNotConfigured":
       case "SERVICE_DISABLED":
         return "turn on the Admin SDK API in the Google Cloud project of the service account";
@@ -134,10 +136,10 @@ export class ServiceAccount {
   }
 
   /** What an administrator has to enter where. */
-  delegation(scopes = scopesOf(this.#options)): string {
+  #delegation(): string {
     const { client_id, client_email } = this.#keyIn(this.#read("key", this.#options.key.file));
     const client = client_id === "" ? `the service account ${client_email}` : `the client ID ${client_id}`;
-    return `in the Admin console, under Security > Access and data control > API controls > Domain-wide delegation, give ${client} these scopes: ${scopes.join(",")}`;
+    return `in the Admin console, under Security > Access and data control > API controls > Domain-wide delegation, give ${client} these scopes: ${scopesOf(this.#options).join(",")}`;
   }
 
   /** Whose credentials these are. */

@@ -62,11 +62,12 @@ export function entryOf(
   links: { readonly memberOf?: readonly string[]; readonly members?: readonly MemberReference[] } = {},
 ): Entry {
   const [id, email] = [resource["id"], resource[kind === "user" ? "primaryEmail" : "email"]];
-  const isWhole = isText(id) && isText(email) && (kind === "group" || typeof resource["suspended"] === "boolean");
-  if (!isWhole)
+  if (!isText(id) || !isText(email) || (kind === "user" && typeof resource["suspended"] !== "boolean")) {
+    const missing = isText(id) ? (isText(email) ? "suspended" : "an address") : "an id";
     throw new IncompleteReadError(
-      `${origin}: a ${kind} without ${isText(id) ? (isText(email) ? "suspended" : "an address") : "an id"}, which every ${kind} has: the subject must be an administrator who may read all of it`,
+      `${origin}: a ${kind} without ${missing}, which every ${kind} has: the subject must be an administrator who may read all of it`,
     );
+  }
   const attributes = attributesOf(kind, resource, wanted);
   return { kind, id, origin, attributes, keys: [id], memberOf: links.memberOf ?? [], members: links.members ?? [] };
 }

@@ -1,8 +1,9 @@
 import { Enough, inBatches } from "#connector.ts";
 import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
+import { RefusedError } from "#errors.ts";
 import { inParallel } from "#http/directory/pages.ts";
+import { describeConnection } from "#http/trust.ts";
 import { ServiceAccount } from "./access.ts";
-import { describe } from "./describe.ts";
 import { Lists } from "./lists.ts";
 import { options } from "./options.ts";
 import type { Options } from "./options.ts";
@@ -91,6 +92,43 @@ async function* find(
     }
     if (batch.length > 0) yield batch;
     context.signal.throwIfAborted();
+  } finally {
+    await api.close();
+  }
+}
+
+/**
+ * The connection, whose rights are used and what they reach.
+ * @throws {RefusedError} something is missing; the message says what to grant
+ * @throws what `DirectoryApi.get` throws
+ */
+async function describe(options: Options, account: ServiceAccount, context: ReadContext): Promise<readonly string[]> {
+  const api = account.open(context);
+  const lists = new Lists(api, options, context);
+  try {
+    const subject = await lists.subject();
+    await lists.first("users");
+    const group = options.groups === false ? undefined : await lists.first("groups");
+    const rights =
+      subject === undefined
+        ? "who is not in this directory: it must be another customer's administrator"
+        : subject["isAdmin"] === true
+          ? "a super administrator"
+          : "a delegated administrator: the role must cover all organizational units, or users are missing without an error";
+    const groups =
+      options.groups === false
+        ? "groups are not read"
+        : group === undefined
+          ? "no group"
+          : "groups and members can be read";
+    return [
+      `${options.endpoints.directory}, ${describeConnection(api.socket())}`,
+      `as ${account.who}, ${rights}`,
+      `customer ${options.customer}: users can be read, ${groups}; Google doesn't say how many there are`,
+    ];
+  } catch (error) {
+    const isScope = error instanceof RefusedError && error.status === 401;
+    throw isScope ? await account.explained(error, context) : error;
   } finally {
     await api.close();
   }
