@@ -86,7 +86,7 @@ async function isInScope(server: Server, path: string, filter: string, id: strin
 /** The first resources that a filter lets pass; none if the server refuses the filter. */
 async function matching(server: Server, path: string, filter: string): Promise<readonly Resource[]> {
   const found: Resource[] = [];
-  for await (const resources of pageOf(server, { path, parameters: { filter, count: "2" } }, [400, 501])) {
+  for await (const resources of pageOf(server, { path, parameters: { filter, count: "2" } }, { empty: [400, 501] })) {
     found.push(...resources);
     break;
   }

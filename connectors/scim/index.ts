@@ -115,12 +115,13 @@ async function describeServer(
 ): Promise<readonly string[]> {
   const server = new Server(options, authorization, open, context);
   try {
-    const { by, count } = await pagingOf(options, server);
+    const { by, count, firstCursor } = await pagingOf(options, server);
     const parts = [["users", options.users] as const];
     const totals: string[] = [];
     for (const [name, part] of options.groups === false ? parts : [...parts, ["groups", options.groups] as const]) {
       const filter: Record<string, string> = part.filter === undefined ? {} : { filter: part.filter };
-      const start: Record<string, string> = by === "cursor" ? { cursor: "" } : { startIndex: "1" };
+      const cursor: Record<string, string> = firstCursor === undefined ? {} : { cursor: firstCursor };
+      const start = by === "cursor" ? cursor : { startIndex: "1" };
       const page = pageOf(server, {
         path: part.path,
         parameters: { ...filter, ...start, count: "1", attributes: "id" },

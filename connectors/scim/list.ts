@@ -1,6 +1,7 @@
 import { InputError, RollcallError, UnavailableError } from "#errors.ts";
 import { problemOf } from "#http/directory/api.ts";
 import { itemsOf, JsonError } from "#http/directory/json.ts";
+import { IdDigest, Seen } from "#http/directory/seen.ts";
 import { unseen, untilProven } from "#http/directory/proof.ts";
 import type { Pass, Progress } from "#http/directory/proof.ts";
 import type { Query, Server } from "./client.ts";
@@ -11,13 +12,22 @@ import { idOf, objectOf } from "./resource.ts";
 /** What reading a list asks of a server. */
 export type Lists = Pick<Server, "ask" | "base" | "signal" | "subject" | "titleOf" | "warn">;
 
+/** How lists are read, as configured and as the server announces. */
+export interface Paging extends Omit<Options["paging"], "by"> {
+  readonly by: "index" | "cursor";
+  /** An empty cursor asks for pages by cursor; undefined: the server has no others, or chooses these by itself. */
+  readonly firstCursor?: "" | undefined;
+}
+
 /** A list to read page by page. */
 export interface List {
   /** Below the server's base. */
   readonly path: string;
   /** Without those for paging. */
   readonly parameters: Readonly<Record<string, string>>;
-  readonly paging: Omit<Options["paging"], "by"> & { readonly by: "index" | "cursor" };
+  /** The same for a read whose ids alone matter. */
+  readonly idParameters: Readonly<Record<string, string>>;
+  readonly paging: Paging;
   /** The setting for the fewest there must be, if it is not written in the configuration. */
   readonly unset?: string | undefined;
 }
@@ -36,8 +46,9 @@ export interface List {
 export function resourcesOf(server: Lists, list: List): AsyncGenerator<readonly Resource[]> {
   const { attempts, by } = list.paging;
   const title = server.titleOf(new URL(list.path, server.base));
+  const sizes = { isRefused: false };
   return untilProven(server, title, attempts, (progress) =>
-    by === "cursor" ? byCursor(server, list, progress) : byIndex(server, list, progress),
+    by === "cursor" ? byCursor(server, list, progress, sizes) : byIndex(server, list, progress),
   );
 }
 
@@ -108,7 +119,7 @@ async function beyondTheEnd(
   const query = { path, parameters: { ...parameters, startIndex: `${startIndex}`, count: "2" } };
   let first: string | undefined;
   // Some servers refuse to start after the last one.
-  for await (const resources of pageOf(server, query, paging.overlap ? [] : [400, 404, 416])) {
+  for await (const resources of pageOf(server, query, { empty: paging.overlap ? [] : [400, 404, 416] })) {
     first ??= requiredId(resources[0], path, server);
     if (resources.every((resource) => seen.has(requiredId(resource, path, server)))) continue;
     return `totalResults is ${next - 1}, and there is a resource after these; the list grew, or the server counts only part of it`;
@@ -127,42 +138,106 @@ const emptyPages = 100;
 /** The least part of a total that is only estimated. */
 const closeEnough = 0.9;
 
-async function* byCursor(server: Lists, { path, parameters, paging, unset }: List, progress: Progress): Pass<Resource> {
-  let cursor = "";
-  let total: number | undefined;
+/** Whether the server has refused the size of pages that it was asked for. */
+interface Sizes {
+  isRefused: boolean;
+}
+
+async function* byCursor(server: Lists, list: List, progress: Progress, sizes: Sizes): Pass<Resource> {
+  const { path, parameters, paging, unset } = list;
+  const ids = new IdDigest();
+  const pages = cursorPages(server, list, parameters, sizes);
   let received = 0;
-  let idle = 0;
-  for (;;) {
-    const before = progress.seen.size;
-    const page = pageOf(server, { path, parameters: { ...parameters, cursor, count: `${paging.count}` } });
-    let step = await page.next();
-    for (; step.done !== true; step = await page.next()) {
-      received += step.value.length;
-      const news = unseen(step.value, progress, (resource) => requiredId(resource, path, server));
-      if (news.length > 0) yield news;
-    }
-    if (step.value === lostCursor) return lostCursor;
-    const { nextCursor, totalResults } = step.value;
-    // A cursor may be a mere offset: then a deletion moves somebody past it.
-    if (paging.totals === "exact" && total !== undefined && totalResults !== undefined && totalResults !== total)
-      return changedTotal(total, totalResults);
-    total = totalResults ?? total;
-    if (nextCursor === undefined) break;
-    idle = progress.seen.size === before ? idle + 1 : 0;
-    if (nextCursor === cursor || idle >= emptyPages) return "its pages go in circles";
-    cursor = nextCursor;
+  let step = await pages.next();
+  for (; step.done !== true; step = await pages.next()) {
+    received += step.value.length;
+    for (const resource of step.value) ids.add(requiredId(resource, path, server));
+    const news = unseen(step.value, progress, (resource) => requiredId(resource, path, server));
+    if (news.length > 0) yield news;
+    if (received - progress.seen.size > emptyPages * paging.count) return circles;
   }
+  if (typeof step.value === "string") return step.value;
+  const { total, isOneFullPage } = step.value;
   const { size } = progress.seen;
   if (total === undefined || paging.totals === "estimated") {
     if (received !== size) return "a resource came twice, and no total says that no other is missing for it";
+    if (unset === undefined) return undefined;
+    if (total === undefined) {
+      if (isOneFullPage)
+        server.warn(
+          `${server.subject}: ${path}: ${size} resources, as many as were asked for, and neither totalResults nor a cursor says whether these are all; set ${unset} to the fewest there can be`,
+        );
+      return secondRead(server, list, ids, sizes);
+    }
     // What is far from its estimate has ended early; a number that somebody wrote proves more than an estimate.
-    if (total === undefined || unset === undefined || size >= total * closeEnough) return undefined;
+    if (size >= total * closeEnough) return undefined;
     return `${mismatch(size, total)}: too few even for an estimate; if these are all, set ${unset} to the fewest there can be`;
   }
   if (total === size) return undefined;
   // Fewer than the total may be a part of the list, which no setting should let through.
   const hint = size > total ? " (where the server only estimates it: paging: { totals: estimated })" : "";
   return `${mismatch(size, total)}${hint}`;
+}
+
+const circles = "its pages go in circles";
+
+/**
+ * Every resource of a list, from cursor to cursor (RFC 9865), up to the page without one.
+ * @returns the total, where the server says one; a text: why the read has to begin again
+ */
+async function* cursorPages(
+  server: Lists,
+  { path, paging }: List,
+  parameters: List["parameters"],
+  sizes: Sizes,
+): AsyncGenerator<readonly Resource[], { total: number | undefined; isOneFullPage: boolean } | string> {
+  const cursors = new Seen();
+  let cursor: string | undefined = paging.firstCursor;
+  let total: number | undefined;
+  let empty = 0;
+  for (;;) {
+    const at: Record<string, string> = cursor === undefined ? {} : { cursor };
+    const count: Record<string, string> = sizes.isRefused ? {} : { count: `${paging.count}` };
+    const page = pageOf(server, { path, parameters: { ...parameters, ...at, ...count } }, { byCursor: true });
+    let received = 0;
+    let step = await page.next();
+    for (; step.done !== true; step = await page.next()) {
+      received += step.value.length;
+      yield step.value;
+    }
+    if (step.value === refusedCount) {
+      sizes.isRefused = true;
+      return `${refusedCount} (count=${paging.count}), so it chooses itself`;
+    }
+    if (typeof step.value === "string") return step.value;
+    const { nextCursor, totalResults } = step.value;
+    // A cursor may be a mere offset: then a deletion moves somebody past it.
+    if (paging.totals === "exact" && total !== undefined && totalResults !== undefined && totalResults !== total)
+      return changedTotal(total, totalResults);
+    total = totalResults ?? total;
+    if (nextCursor === undefined) return { total, isOneFullPage: cursors.size === 0 && received === paging.count };
+    empty = received === 0 ? empty + 1 : 0;
+    if (!cursors.add(nextCursor) || empty >= emptyPages) return circles;
+    cursor = nextCursor;
+  }
+}
+
+/**
+ * The end of pages by cursor is the absence of a cursor, which an answer that lost it has, too. Without a total it is read
+ * again, for its ids alone.
+ * @returns how the ids differ
+ */
+async function secondRead(server: Lists, list: List, first: IdDigest, sizes: Sizes): Promise<string | undefined> {
+  const second = new IdDigest();
+  const pages = cursorPages(server, list, list.idParameters, sizes);
+  let step = await pages.next();
+  for (; step.done !== true; step = await pages.next())
+    for (const resource of step.value) second.add(requiredId(resource, list.path, server));
+  if (typeof step.value === "string") return step.value;
+  if (second.equals(first)) return undefined;
+  return second.count === first.count
+    ? `two reads had ${first.count} resources each, and not the same ones: it changed while it was read`
+    : `two reads differ: ${first.count} resources, then ${second.count}`;
 }
 
 function changedTotal(before: number, now: number): string {
@@ -173,8 +248,8 @@ function mismatch(received: number, total: number): string {
   return `totalResults is ${total}, and there are ${received}`;
 }
 
-function envelope(value: Envelope | typeof lostCursor): Envelope {
-  return value === lostCursor ? {} : value;
+function envelope(value: Envelope | string): Envelope {
+  return typeof value === "string" ? {} : value;
 }
 
 /** @throws {InputError} the resource has no id */
@@ -194,20 +269,23 @@ export interface Envelope {
 
 /** Instead of a page: the server no longer accepts the cursor. */
 export const lostCursor = "the server no longer knows the cursor";
+/** Instead of a page: the server does not make pages of this size. */
+export const refusedCount = "the server refuses the size of pages";
 
 /** A page with more resources than this is delivered while it arrives; when it breaks off, it is too late to repeat the request. */
 const longestHeldPage = 1_000;
 
 /**
  * The resources of one page, in one batch or several, then what the list says about itself.
- * @param empty the refusals that mean that there is nothing
+ * @param options.empty the refusals that mean that there is nothing
+ * @param options.byCursor the server may refuse a cursor, or the size of pages
  * @throws what `Server.ask` throws; {InputError} when the answer is not a list
  */
 export async function* pageOf(
   server: Lists,
   query: Pick<Query<never>, "path" | "parameters">,
-  empty: readonly number[] = [],
-): AsyncGenerator<readonly Resource[], Envelope | typeof lostCursor> {
+  { empty = [], byCursor = false }: { readonly empty?: readonly number[]; readonly byCursor?: boolean } = {},
+): AsyncGenerator<readonly Resource[], Envelope | typeof lostCursor | typeof refusedCount> {
   const title = server.titleOf(new URL(query.path, server.base));
   const atLeast = Math.max(longestHeldPage, Number(query.parameters["count"] ?? 0)) + 1;
   interface Start {
@@ -217,7 +295,7 @@ export async function* pageOf(
     readonly envelope: Envelope;
     readonly close: () => void;
   }
-  const start = await server.ask<Start | typeof lostCursor>({
+  const start = await server.ask<Start | typeof lostCursor | typeof refusedCount>({
     ...query,
     keepsOpen: true,
     async use({ body, close }) {
@@ -235,13 +313,13 @@ export async function* pageOf(
     },
     refused: ({ status, body }) => {
       if (empty.includes(status)) return { value: { first: [], envelope: {}, close: () => {} } };
-      const isCursor = "cursor" in query.parameters && status === 400;
-      return isCursor && /^(?:expired|invalid)Cursor$/i.test(String(objectOf(body)?.["scimType"]))
-        ? { value: lostCursor }
-        : undefined;
+      const type = byCursor && status === 400 ? String(objectOf(body)?.["scimType"]) : "";
+      if (/^(?:expired|invalid)Cursor$/i.test(type) && (query.parameters["cursor"] ?? "") !== "")
+        return { value: lostCursor };
+      return /^invalidCount$/i.test(type) && "count" in query.parameters ? { value: refusedCount } : undefined;
     },
   });
-  if (start === lostCursor) return start;
+  if (typeof start === "string") return start;
   if (start.rest === undefined) {
     if (start.first.length > 0) yield start.first;
     return start.envelope;

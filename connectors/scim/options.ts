@@ -117,6 +117,10 @@ const files = z
   })
   .describe("Read files instead of a server: lists, arrays or one resource per line, also compressed with gzip.");
 
+/** Where Microsoft Entra ID serves SCIM, in each of its clouds. */
+const entraUrl =
+  /^https:\/\/(?:(?:dod-)?graph\.microsoft\.(?:com|us)|microsoftgraph\.chinacloudapi\.cn)\/rp\/scim\/*$/i;
+
 /** The options beside `connector: scim`. */
 export const options = z
   .strictObject({
@@ -169,6 +173,11 @@ export const options = z
     if ((value.url === undefined) === (value.files === undefined)) problem("url", "expected either url or files");
     if (value.files !== undefined && value.auth !== undefined) problem("auth", "is for a server, not for files");
     if (value.files !== undefined && value.proxy !== undefined) problem("proxy", "is for a server, not for files");
+    if (value.groups !== false && value.url !== undefined && entraUrl.test(value.url))
+      problem(
+        "groups",
+        "Entra's SCIM API has no members in its groups, so nobody would be in one; write groups: false, or read the tenant with connector: entra",
+      );
     if (value.allowPlainHttp) return;
     if (isPlain(value.url)) problem("url", plainHttp);
     if (isPlain(tokenUrlOf(value.auth))) problem("auth", `tokenUrl: ${plainHttp}`);

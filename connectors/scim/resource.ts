@@ -284,7 +284,7 @@ const names = `
   active emails phoneNumbers ims photos addresses groups entitlements roles
   x509Certificates members value type primary display streetAddress locality region
   postalCode country employeeNumber costCenter organization division department manager
-  filter maxResults pagination cursor maxPageSize
+  filter maxResults pagination cursor index defaultPaginationMethod maxPageSize
   totalResults itemsPerPage startIndex nextCursor detail status scimType`;
 const written = new Map(
   names

@@ -7,7 +7,7 @@ import { Server } from "./client.ts";
 import type { ServerOptions } from "./client.ts";
 import { Seen } from "#http/directory/seen.ts";
 import { resourcesOf } from "./list.ts";
-import type { List } from "./list.ts";
+import type { List, Paging } from "./list.ts";
 import type { GroupsOptions, Options } from "./options.ts";
 import { entryIn, gone, resourceById, titleOfLookup } from "./lookup.ts";
 import type { Lookup } from "./lookup.ts";
@@ -36,6 +36,10 @@ export async function* readServer(
         ...(part.filter !== undefined && { filter: part.filter }),
         ...selectionOf(kind, options, entryOptions),
       },
+      idParameters: {
+        ...(part.filter !== undefined && { filter: part.filter }),
+        ...(options.attributes === "all" ? selectionOf(kind, options, entryOptions) : { attributes: "id" }),
+      },
       paging,
       unset: kind === "user" ? unset("minUsers", options.minUsers) : unset("minGroups", options.minGroups),
     });
@@ -55,10 +59,11 @@ function unset(setting: string, value: number | undefined): string | undefined {
 }
 
 /** Paging as configured, or as the server announces, in pages no larger than its limit. */
-export async function pagingOf({ paging }: Options, server: Server): Promise<List["paging"]> {
+export async function pagingOf({ paging }: Options, server: Server): Promise<Paging> {
   const provider = await serviceProviderConfig(server);
   const by = paging.by === "auto" ? (provider.hasCursors ? "cursor" : "index") : paging.by;
-  return { ...paging, by, count: Math.min(paging.count, provider.largestPage ?? paging.count) };
+  const count = Math.min(paging.count, provider.largestPage ?? paging.count);
+  return { ...paging, by, count, firstCursor: provider.opensByCursor ? undefined : "" };
 }
 
 async function* readGroups(
@@ -160,11 +165,13 @@ async function memberPage(
 /** What a server says that it supports (RFC 7643, 5; RFC 9865). */
 interface ServiceProvider {
   readonly hasCursors: boolean;
+  /** A list without any parameter for paging is paged by cursor. */
+  readonly opensByCursor: boolean;
   /** The most resources in one page; undefined: it does not say. */
   readonly largestPage: number | undefined;
 }
 
-const unknown: ServiceProvider = { hasCursors: false, largestPage: undefined };
+const unknown: ServiceProvider = { hasCursors: false, opensByCursor: false, largestPage: undefined };
 
 /** The server's ServiceProviderConfig; where there is none, nothing is supported. */
 async function serviceProviderConfig(server: Server): Promise<ServiceProvider> {
@@ -185,8 +192,11 @@ async function serviceProviderConfig(server: Server): Promise<ServiceProvider> {
   const pagination = objectOf(config["pagination"]);
   const sizes = [objectOf(config["filter"])?.["maxResults"], pagination?.["maxPageSize"]];
   const known = sizes.map(Number).filter((size) => Number.isInteger(size) && size > 0);
+  const hasCursors = flagOf(pagination?.["cursor"]) === true;
+  const isDefault = String(pagination?.["defaultPaginationMethod"]).toLowerCase() === "cursor";
   return {
-    hasCursors: flagOf(pagination?.["cursor"]) === true,
+    hasCursors,
+    opensByCursor: hasCursors && (isDefault || flagOf(pagination?.["index"]) === false),
     largestPage: known.length === 0 ? undefined : Math.min(...known),
   };
 }

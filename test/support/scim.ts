@@ -159,6 +159,13 @@ export interface Quirks {
   readonly memberPages?: boolean;
   /** Omits `totalResults`. */
   readonly noTotals?: boolean;
+  /** With cursors: the largest `count`; a larger one is refused (RFC 9865, `invalidCount`). */
+  readonly largestCount?: number;
+  /**
+   * As Entra ID's documents have it: cursors alone, an empty one is refused, `resources` in lower case, paths and types too,
+   * totals only where one page is all, groups without members.
+   */
+  readonly entra?: boolean;
 }
 
 /** A SCIM server that pages as `quirks` say, below `/scim/v2`. */
@@ -182,11 +189,19 @@ export function startPagedScim(
     if (type === "ServiceProviderConfig") {
       send(response, 200, {
         filter: { supported: true, maxResults: quirks.largestPage ?? 1_000 },
-        pagination: { cursor: quirks.cursors === true, index: quirks.cursors !== true },
+        pagination: {
+          cursor: quirks.cursors === true || quirks.entra === true,
+          index: quirks.cursors !== true && quirks.entra !== true,
+        },
       });
       return;
     }
-    const all = type === "Users" ? directory.users : type === "Groups" ? directory.groups : [];
+    const refusal = refusalOf(searchParams, quirks);
+    if (refusal !== undefined) {
+      send(response, 400, { status: "400", ...refusal });
+      return;
+    }
+    const all = /^Users$/i.test(type) ? directory.users : /^Groups$/i.test(type) ? directory.groups : [];
     if (id === undefined) send(response, 200, listOf(all, searchParams, quirks));
     else {
       const found = all.find((resource) => resource.id === decodeURIComponent(id));
@@ -197,10 +212,35 @@ export function startPagedScim(
   return serve(app, directory, options);
 }
 
+function refusalOf(query: URLSearchParams, { entra, largestCount }: Quirks): object | undefined {
+  if (entra === true && query.get("cursor") === "") return { scimType: "invalidCursor", detail: "BadRequest" };
+  return largestCount !== undefined && Number(query.get("count") ?? 0) > largestCount
+    ? { scimType: "invalidCount", detail: `at most ${largestCount}` }
+    : undefined;
+}
+
+/** A page as Entra ID has it. */
+function entraListOf(all: readonly ScimResource[], query: URLSearchParams): object {
+  const start = Number(query.get("cursor")?.replace("after-", "") ?? 0);
+  const end = start + Math.min(Number(query.get("count") ?? 100), 100);
+  const resources = all.slice(start, end).map((resource) => ({
+    ...resource,
+    members: undefined,
+    meta: { resourceType: "members" in resource ? "group" : "user" },
+  }));
+  return {
+    schemas: ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
+    ...(start === 0 && end >= all.length ? { totalResults: all.length } : { itemsPerPage: 100 }),
+    ...(end < all.length ? { nextCursor: `after-${end}` } : {}),
+    resources,
+  };
+}
+
 function listOf(all: readonly ScimResource[], query: URLSearchParams, quirks: Quirks): object {
-  const cursor = query.get("cursor");
+  if (quirks.entra === true) return entraListOf(all, query);
+  const cursor = query.get("cursor") ?? "";
   const start =
-    quirks.cursors === true ? Number(cursor?.replace("after-", "")) : Number(query.get("startIndex") ?? 1) - 1;
+    quirks.cursors === true ? Number(cursor.replace("after-", "")) : Number(query.get("startIndex") ?? 1) - 1;
   const end = start + Math.min(Number(query.get("count") ?? 100), quirks.largestPage ?? 1_000);
   const limit = quirks.noMembersInLists === true ? 0 : quirks.memberLimit;
   return {

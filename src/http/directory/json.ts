@@ -32,7 +32,7 @@ const mostBeside = 100_000;
 /** In bytes: one text or number. */
 const longestValue = 16 * 1024 * 1024;
 /** Where the list is in a ListResponse of SCIM: by names, from the root. */
-const scimLists: Lists = [["Resources"], ["resources"]];
+const scimLists: Lists = [["Resources"], ["resources"], ["RESOURCES"]];
 type Lists = readonly (readonly string[])[];
 
 /**

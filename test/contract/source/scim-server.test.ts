@@ -12,7 +12,7 @@ import { startScim } from "../../support/scim.ts";
 import type { ScimDirectory, ScimServer } from "../../support/scim.ts";
 import { largeCompany } from "./company.ts";
 import { directoryOf } from "./scim-medium.ts";
-import { answer, entries, ids, numbers, open, paged, records, small, started } from "./scim-reading.ts";
+import { answer, contextOf, entries, ids, numbers, open, paged, records, small, started } from "./scim-reading.ts";
 
 /** Does something before the request with this number, from 1, for such a path. */
 function atRequest(
@@ -307,6 +307,79 @@ describe("by cursor", () => {
     }
   });
 
+  test("without totals, reads the ids again, unless a minimum is written", async () => {
+    const server = await paged(small(), { cursors: true, largestPage: 4, noTotals: true });
+    const lists = () => server.requests.filter((path) => path.includes("/Users?"));
+    expect(await ids({ url: server.url, groups: false })).toEqual(numbers(10));
+    expect(lists()).toHaveLength(6);
+    expect(lists().filter((path) => path.includes("attributes=id"))).toHaveLength(3);
+    expect(await ids({ url: server.url, groups: false, minUsers: 10 })).toEqual(numbers(10));
+    expect(lists()).toHaveLength(9);
+    // A page that lost its cursor looks like the last one.
+    const warnings: string[] = [];
+    atRequest(server, "/Users?", 2, (response) =>
+      answer(response, 200, { Resources: server.directory.users.slice(4, 8) }),
+    );
+    expect(await ids({ url: server.url, groups: false }, { warnings })).toEqual(numbers(10));
+    expect(warnings).toEqual([expect.stringMatching(/two reads differ: 8 resources, then 10; reading it again/)]);
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users?") !== true) return false;
+      const from = request.url.includes("attributes=id") ? 0 : 1;
+      return answer(response, 200, { Resources: server.directory.users.slice(from, from + 9) });
+    });
+    await expect(records({ url: server.url, groups: false })).rejects.toThrow(
+      /two reads had 9 resources each, and not the same ones: it changed while it was read \(read 3 times\)/,
+    );
+  });
+
+  test("tells that a full page without total and cursor proves nothing", async () => {
+    const server = await paged(small(), { cursors: true, noTotals: true });
+    const warnings: string[] = [];
+    const options = { url: server.url, groups: false, paging: { count: 10 } };
+    expect(await ids(options, { warnings })).toEqual(numbers(10));
+    expect(warnings).toEqual([
+      expect.stringMatching(/Users: 10 resources, as many as were asked for, .* set minUsers to/),
+    ]);
+  });
+
+  test("lets a server choose the size of pages that refuses ours", async () => {
+    const server = await paged(small(), { cursors: true, largestCount: 4 });
+    const warnings: string[] = [];
+    expect(await ids({ url: server.url, groups: false }, { warnings })).toEqual(numbers(10));
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /Users: the server refuses the size of pages \(count=500\), so it chooses itself; reading it again/,
+      ),
+    ]);
+  });
+
+  test("an invalid first cursor is an error, not a lost one", async () => {
+    const server = await paged(small(), { cursors: true, entra: true });
+    server.intercept((request, response) =>
+      request.url?.includes("/Users?") === true
+        ? answer(response, 400, { status: "400", scimType: "invalidCursor", detail: "no cursors today" })
+        : false,
+    );
+    await expect(records({ url: server.url, groups: false })).rejects.toThrow(
+      /answered 400 \(invalidCursor: no cursors today\)/,
+    );
+  });
+
+  test("fails when a cursor comes again, however many pages later", async () => {
+    const server = await paged(small(), { cursors: true });
+    const next: Record<string, string> = { "": "a", a: "b", b: "c", c: "a" };
+    let requests = 0;
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users?") !== true) return false;
+      const nextCursor = next[new URL(request.url, "http://a").searchParams.get("cursor") ?? ""];
+      requests += 1;
+      return answer(response, 200, { nextCursor, Resources: [{ id: `${requests}`, userName: `u${requests}` }] });
+    });
+    const options = { url: server.url, groups: false, paging: { attempts: 1 } };
+    await expect(records(options)).rejects.toThrow("its pages go in circles");
+    expect(requests).toBe(4);
+  });
+
   test("fails when its pages go in circles", async () => {
     const server = await paged(small(), { cursors: true });
     server.intercept((request, response) => {
@@ -316,6 +389,62 @@ describe("by cursor", () => {
     });
     await expect(records({ url: server.url, paging: { attempts: 1 } })).rejects.toThrow("its pages go in circles");
   });
+});
+
+describe("Entra ID's own SCIM API", () => {
+  const tenant = () => paged(directoryOf(largeCompany(250)), { entra: true });
+
+  test("is read for users, though it has no totals, no first cursor, and names in lower case", async () => {
+    const server = await tenant();
+    const options = { url: server.url, users: { path: "users" }, groups: false };
+    expect(await ids(options)).toEqual(numbers(250));
+    const lists = server.requests.filter((path) => path.includes("/users?"));
+    expect(lists).toHaveLength(6);
+    expect(lists[0]).not.toContain("cursor");
+    const description = await open(options).describe?.(contextOf());
+    expect(description?.join("\n")).toContain("read by cursor, 500 at a time");
+    const found = open(options).find?.([{ kind: "user", id: "7" }], contextOf());
+    expect((await Array.fromAsync(found ?? [])).flat()).toMatchObject([{ id: "7" }]);
+  });
+
+  test("its groups have no members, and are refused before anybody is asked", async () => {
+    const server = await tenant();
+    await expect(records({ url: server.url, users: { path: "users" }, groups: { path: "groups" } })).rejects.toThrow(
+      /no group has a member, and no user is in a group/,
+    );
+    for (const host of [
+      "graph.microsoft.com",
+      "graph.microsoft.us",
+      "dod-graph.microsoft.us",
+      "microsoftgraph.chinacloudapi.cn",
+    ]) {
+      const url = `https://${host}/rp/scim`;
+      expect(scim.options.safeParse({ url }).error?.issues).toMatchObject([
+        {
+          path: ["groups"],
+          message: expect.stringMatching(/has no members in its groups.* groups: false, .*connector: entra/),
+        },
+      ]);
+      expect(scim.options.safeParse({ url, groups: false }).success).toBe(true);
+    }
+  });
+});
+
+test("a list may have its names in any case, and numbers as texts", async () => {
+  const server = await paged(small());
+  for (const name of ["Resources", "resources", "RESOURCES"]) {
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users?") !== true) return false;
+      const query = new URL(request.url, "http://a").searchParams;
+      const start = Number(query.get("startIndex")) - 1;
+      const users = server.directory.users.map((user) => ({ ...user, active: "True", id: Number(user.id) }));
+      const end = start + Number(query.get("count"));
+      return answer(response, 200, { TOTALRESULTS: "10", startindex: `${start + 1}`, [name]: users.slice(start, end) });
+    });
+    const found = await entries({ url: server.url, groups: false, paging: { count: 4 } });
+    expect(found.map(({ kind, id }) => `${kind} ${id}`)).toEqual(numbers(10));
+    expect(found.every(({ attributes }) => attributes["active"] === true)).toBe(true);
+  }
 });
 
 describe("a busy server", () => {

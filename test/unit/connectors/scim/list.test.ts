@@ -58,6 +58,7 @@ test("delivers everybody who was present throughout, once, whatever changes mean
         const list: List = {
           path: "Users",
           parameters: {},
+          idParameters: {},
           paging: { by: "index", count, overlap: true, totals: "exact", attempts: 3 },
         };
         const found: string[] = [];
