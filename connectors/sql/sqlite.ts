@@ -1,11 +1,16 @@
+import { fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { Worker } from "node:worker_threads";
+import { fileURLToPath } from "node:url";
 import { shortly } from "./connection.ts";
 import { floatOf, numberOf, quoted, textOf } from "./dialect.ts";
 import type { Cell, Dialect, Meaning, Place, Rows, Session } from "./dialect.ts";
-import type { Answer, Question, Value } from "./sqlite-worker.ts";
+import type { Answer, Question, Value } from "./sqlite-process.ts";
 
-/** A file of SQLite. It is read in a thread of its own, since a statement of `node:sqlite` blocks the one it is in. */
+/**
+ * A file of SQLite. It is read in a process of its own, since a statement of `node:sqlite` blocks the thread that it is in, and
+ * can be stopped only with its process.
+ */
 export const sqlite: Dialect = {
   name: "SQLite",
   grouping: (column) => ({ shown: quoted(column), by: `${quoted(column)} COLLATE BINARY` }),
@@ -23,36 +28,47 @@ class SqliteError extends Error {
   }
 }
 
-/** By SQLite's primary result codes: BUSY, LOCKED, IOERR; PERM, AUTH; CORRUPT, NOTADB. */
+/** SQLite's primary result codes. */
+const codes = { perm: 3, busy: 5, locked: 6, readOnly: 8, ioError: 10, corrupt: 11, auth: 23, notDatabase: 26 };
+
 const meanings: Readonly<Record<number, Meaning["kind"]>> = {
-  5: "unavailable",
-  6: "unavailable",
-  10: "unavailable",
-  3: "refused",
-  23: "refused",
-  11: "incomplete",
-  26: "incomplete",
+  [codes.perm]: "refused",
+  [codes.busy]: "unavailable",
+  [codes.locked]: "unavailable",
+  [codes.ioError]: "unavailable",
+  [codes.corrupt]: "incomplete",
+  [codes.auth]: "refused",
+  [codes.notDatabase]: "incomplete",
 };
 
 function explain(error: unknown): Meaning | undefined {
   if (!(error instanceof SqliteError)) return undefined;
   const code = error.code & 0xff;
-  if (code === 8) return { kind: "input", message: `${error.message}: the query must only read` };
+  if (code === codes.readOnly) return { kind: "input", message: `${error.message}: the query must only read` };
   return { kind: meanings[code] ?? "input", message: error.message };
 }
 
 class SqliteSession implements Session {
-  readonly #worker: Worker;
+  readonly #process: ChildProcess;
   readonly #place: Place;
+  readonly #ended = new AbortController();
 
   constructor(place: Place) {
     this.#place = place;
+    const program = fileURLToPath(import.meta.resolve("#connectors/sql/sqlite-process.ts"));
     const { connect } = place.options.timeouts;
-    this.#worker = new Worker(new URL(import.meta.resolve("#connectors/sql/sqlite-worker.ts")), {
-      workerData: { file: place.file, busy: connect },
+    this.#process = fork(program, [JSON.stringify({ file: place.file, busy: connect })], {
+      env: { TZ: process.env["TZ"] },
+      execArgv: [],
+      serialization: "advanced",
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
     });
-    // The statement that waits fails.
-    this.#worker.on("error", () => undefined);
+    this.#process.once("error", (error) => {
+      this.#ended.abort(error);
+    });
+    this.#process.once("exit", (code, signal) => {
+      this.#ended.abort(new SqliteError(codes.ioError, `the process that reads the file ended (${signal ?? code})`));
+    });
   }
 
   async begin(): Promise<void> {
@@ -79,19 +95,23 @@ class SqliteSession implements Session {
     return [`SQLite ${await this.#version()}, ${this.#place.file}`];
   }
 
-  /** A statement ends before its thread does. */
   async stop(): Promise<void> {
-    await shortly(this.#worker.terminate());
+    this.#process.kill("SIGKILL");
+    if (!this.#ended.signal.aborted) await shortly(once(this.#process, "exit"));
   }
 
-  async close(): Promise<void> {
-    await this.#worker.terminate();
+  close(): Promise<void> {
+    return this.stop();
   }
 
   async #ask(question: Question): Promise<Extract<Answer, { rows: unknown }>> {
-    const answered = once(this.#worker, "message");
-    this.#worker.postMessage(question);
-    const [answer] = (await answered) as [Answer];
+    const { signal } = this.#ended;
+    signal.throwIfAborted();
+    const answered = once(this.#process, "message", { signal });
+    this.#process.send(question, () => undefined);
+    const [answer] = (await answered.catch(() => {
+      throw signal.reason;
+    })) as [Answer];
     if ("rows" in answer) return answer;
     throw new SqliteError(answer.code, answer.message);
   }

@@ -139,8 +139,9 @@ export async function read(
   options: object,
   context: Partial<ReadContext> = {},
   each: () => Promise<void> | void = () => undefined,
+  folder = "/",
 ): Promise<readonly SourceRecord[]> {
-  const source = sql.open(sql.options.parse(options), { name: "hr", folder: "/" });
+  const source = sql.open(sql.options.parse(options), { name: "hr", folder });
   const records: SourceRecord[] = [];
   for await (const batch of source.read({ ...anyContext(), ...context })) {
     records.push(...batch);

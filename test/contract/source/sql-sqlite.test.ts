@@ -5,11 +5,12 @@ import { mkdtemp, readdir, readlink, realpath, rm, truncate, writeFile } from "n
 import { DatabaseSync } from "node:sqlite";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { commonFaults, sqlMedium } from "./sql-medium.ts";
+import { expect, test } from "vitest";
+import { commonFaults, read, sqlMedium } from "./sql-medium.ts";
 import type { SqlPlace, SqlProvision } from "./sql-medium.ts";
 import { sourceSuite } from "./suite.ts";
 
-/** Who writes, and does not end. Within one process, SQLite keeps files open for each other. */
+/** Who writes, and does not end. */
 let writer: ChildProcess | undefined;
 const writing = `const { DatabaseSync } = require("node:sqlite");
 const database = new DatabaseSync("hr.db");
@@ -17,10 +18,14 @@ database.exec("BEGIN EXCLUSIVE");
 process.send("begun");
 setInterval(() => database.isOpen, 1_000);`;
 
+/** Of all processes but that. */
 async function openFiles(folder: string): Promise<number> {
-  const numbers = await readdir("/proc/self/fd");
-  const targets = await Promise.all(numbers.map((number) => readlink(`/proc/self/fd/${number}`).catch(() => "")));
-  return targets.filter((target) => target.startsWith(folder)).length;
+  const processes = (await readdir("/proc")).filter((name) => /^\d+$/.test(name) && Number(name) !== writer?.pid);
+  const files = processes.map(async (id) => {
+    const numbers = await readdir(`/proc/${id}/fd`).catch(() => []);
+    return Promise.all(numbers.map((number) => readlink(`/proc/${id}/fd/${number}`).catch(() => "")));
+  });
+  return (await Promise.all(files)).flat().filter((target) => target.startsWith(folder)).length;
 }
 
 async function make(): Promise<SqlPlace> {
@@ -94,3 +99,68 @@ sourceSuite(
     },
   }),
 );
+
+test("values have the forms that the README states", async () => {
+  const { options, folder, run } = await make();
+  await run(
+    "CREATE TABLE t (id integer, large integer, ratio real, yes boolean, many boolean, day date, bytes blob, blank text, no_text text)",
+    "INSERT INTO t VALUES (7, 9007199254740993, 0.5, 1, 2, '2026-11-26', x'01FF', '', NULL)",
+  );
+  const users = { query: "SELECT *, id = 7 AS is_seven, 1e999 AS endless, 'Jörg 🦉' AS name FROM t", id: "id" };
+  const [user] = await read({ ...options, users }, {}, undefined, folder);
+  expect(JSON.parse(JSON.stringify(user))).toMatchObject({ id: "7", origin: "hr.db, users with id 7" });
+  expect(JSON.parse(JSON.stringify(user))).toHaveProperty("attributes", {
+    id: 7,
+    large: { unreadable: "is a number with more than 15 digits; cast it to text in the query" },
+    ratio: 0.5,
+    yes: true,
+    many: 2,
+    day: "2026-11-26",
+    bytes: "01ff",
+    is_seven: 1,
+    endless: { unreadable: "is Infinity, which is no number" },
+    name: "Jörg 🦉",
+  });
+  const byLarge = { ...users, id: "large", keys: ["bytes", "large"] };
+  expect(await read({ ...options, users: byLarge }, {}, undefined, folder)).toMatchObject([
+    { id: "9007199254740993", keys: ["01ff", "9007199254740993"] },
+  ]);
+});
+
+test("bytes that are no text quarantine a record, and fail the read as an id", async () => {
+  const { options, folder } = await make();
+  await writeFile(join(folder, "hr.db"), "");
+  const users = { query: "SELECT 7 AS id, CAST(x'4AF67267' AS TEXT) AS name", id: "id" };
+  expect(await read({ ...options, users }, {}, undefined, folder)).toMatchObject([
+    { attributes: { name: { unreadable: "has bytes that are no text in UTF-8, or U+FFFD in their place" } } },
+  ]);
+  await expect(read({ ...options, users: { ...users, id: "name" } }, {}, undefined, folder)).rejects.toThrow(
+    /, users, row 1: column "name" is no id: it is a list, or has bytes that are no text in UTF-8; every row needs one$/,
+  );
+});
+
+test("a query that is running keeps nobody up who wants to stop, nor the event loop", async () => {
+  const { options, folder, held } = await make();
+  await writeFile(join(folder, "hr.db"), "");
+  const endless = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id FROM n WHERE id < 0";
+  const abort = new AbortController();
+  const reading = read(
+    { ...options, users: { query: endless, id: "id" } },
+    { signal: abort.signal },
+    undefined,
+    folder,
+  );
+  setTimeout(() => abort.abort("enough"), 100);
+  await expect(reading).rejects.toBe("enough");
+  expect(await held()).toBe(0);
+});
+
+test("two columns with one name are told apart, several statements and what writes are refused", async () => {
+  const { options, folder, run } = await make();
+  await run("CREATE TABLE t (id integer)");
+  const reading = (query: string) => read({ ...options, users: { query, id: "id" } }, {}, undefined, folder);
+  // SQLite gives the second one of a subquery another name.
+  expect(await reading("SELECT 1 AS id, 2 AS id")).toMatchObject([{ attributes: { id: 1, "id:1": 2 } }]);
+  await expect(reading("SELECT 1 AS id) AS a -- (")).rejects.toThrow(/, users: near .*syntax error/);
+  await expect(reading("WITH a AS (SELECT 1) DELETE FROM t")).rejects.toThrow(/, users: near .*syntax error/);
+});

@@ -1,5 +1,4 @@
 import { DatabaseSync } from "node:sqlite";
-import { parentPort, workerData } from "node:worker_threads";
 
 export type Value = null | string | number | bigint | Uint8Array;
 
@@ -19,14 +18,14 @@ export type Answer =
     }
   | { readonly code: number; readonly message: string };
 
-const { file, busy } = workerData as { readonly file: string; readonly busy: number };
+const { file, busy } = JSON.parse(process.argv[2] ?? "") as { readonly file: string; readonly busy: number };
 let database: DatabaseSync | undefined;
 let running:
   | { readonly columns: string[]; readonly types: (string | null)[]; readonly rows: Iterator<unknown> }
   | undefined;
 
-parentPort?.on("message", (question: Question) => {
-  parentPort?.postMessage(answer(question));
+process.on("message", (question: Question) => {
+  process.send?.(answer(question));
 });
 
 function answer({ sql, size }: Question): Answer {
