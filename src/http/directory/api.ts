@@ -3,7 +3,7 @@ import { IncompleteReadError, InputError, RefusedError, UnavailableError } from 
 import { createQueue } from "#queue.ts";
 import { presentable } from "#redact.ts";
 import { formatDuration } from "#text.ts";
-import { HttpClient, jsonIn, textOf } from "#http/client.ts";
+import { HttpClient, jsonBody, jsonIn, textOf } from "#http/client.ts";
 import type { Answer, HttpClientOptions, HttpRequest } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { isLoopback } from "#http/listening.ts";
@@ -56,6 +56,8 @@ export interface Get<T> extends Pick<Exchange<T>, "use" | "keepsOpen"> {
   readonly url: URL;
   /** Beside, or instead of, those of every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** What is searched for, in JSON: services that read by POST. Default: GET. */
+  readonly body?: object | undefined;
   /** May turn a refusal into a result: a 404 may mean that there is none. */
   readonly refused?: ((refusal: Refusal) => { readonly value: T } | undefined) | undefined;
 }
@@ -143,17 +145,23 @@ export class DirectoryApi implements Requester {
    * @throws {RefusedError} the service refuses
    * @throws {InputError} the answer is not what it should be
    */
-  get<T>({ url, headers, refused, ...rest }: Get<T>): Promise<T> {
+  get<T>({ url, headers, body, refused, ...rest }: Get<T>): Promise<T> {
     if (!this.#origins.has(url.origin)) throw new TypeError(`${url.origin} is not an origin of ${this.subject}`);
     const { authorization, headers: usual } = this.#options;
     let sent: Readonly<Record<string, string>> = {};
     let isRenewed = false;
+    const method = body === undefined ? "GET" : "POST";
     const exchange: Exchange<T> = {
       ...rest,
-      title: `GET ${shown(url)}`,
+      title: `${method} ${shown(url)}`,
       request: async () => {
-        sent = await authorization.headers(this, { method: "GET", url });
-        return { url, headers: { accept: "application/json", ...usual, ...headers, ...sent } };
+        sent = await authorization.headers(this, { method, url });
+        return {
+          url,
+          method,
+          headers: { accept: "application/json", ...usual, ...headers, ...sent },
+          body: body === undefined ? undefined : jsonBody(body),
+        };
       },
       refused: (refusal) => {
         if (refusal.status === 401 && !isRenewed && authorization.renew(sent, refusal)) {

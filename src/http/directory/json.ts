@@ -4,7 +4,13 @@ import type { ParsedElementInfo, ParsedTokenInfo } from "@streamparser/json";
 
 /** A piece of the JSON, in its order. Lines count from 1. */
 export type Item =
-  | { readonly kind: "resource"; readonly value: unknown; readonly line: number }
+  | {
+      readonly kind: "resource";
+      readonly value: unknown;
+      readonly line: number;
+      /** In a list that is named, and not the whole, or an element, of the JSON. */
+      readonly isListed: boolean;
+    }
   /** The end of a list: all of the object around it but its resources, which came before. */
   | { readonly kind: "list"; readonly envelope: Readonly<Record<string, unknown>>; readonly line: number };
 
@@ -38,7 +44,7 @@ type Lists = readonly (readonly string[])[];
 /**
  * The resources of one or several objects around a list, of an array, or one per line (NDJSON), in groups as the bytes
  * arrive.
- * @param lists where the list may be in an object: names from the root; several have the same length
+ * @param lists where the list may be in an object: names from the root, as many in each; none: an object is a resource
  * @throws {JsonError} it is none of these, or ends early
  */
 export async function* itemsOf(
@@ -56,7 +62,7 @@ export async function* itemsOf(
         if (head.length > longestGap) throw new JsonError("malformed", 1, "begins with more than 1 MiB of white space");
         continue;
       }
-      reader = new Reader(first === "[" ? [] : lists);
+      reader = new Reader(first === "[", lists);
       piece = withoutMark(head);
     }
     const items = reader.take(piece);
@@ -70,7 +76,7 @@ export async function* itemsOf(
 /** Turns bytes into items: a tokenizer for their places and bounds, a parser for their values. */
 class Reader {
   readonly #lists: Lists;
-  /** How deep the list is, in objects around it; 0: it is the whole of the JSON. */
+  /** How deep the list is, in objects around it; 0: there are none. */
   readonly #deep: number;
   readonly #isArray: boolean;
   /** The names that lead to where the reader is, as far as they matter. */
@@ -90,10 +96,10 @@ class Reader {
   #isList = false;
   #lastOffset = 0;
 
-  constructor(lists: Lists) {
+  constructor(isArray: boolean, lists: Lists) {
     this.#lists = lists;
-    this.#deep = lists[0]?.length ?? 0;
-    this.#isArray = this.#deep === 0;
+    this.#deep = isArray ? 0 : (lists[0]?.length ?? 0);
+    this.#isArray = isArray;
     const paths = this.#isArray ? ["$.*"] : [...lists.map((names) => `$.${names.join(".")}.*`), "$"];
     this.#parser = new TokenParser({ paths, keepStack: false, separator: "" });
     this.#parser.onValue = (found) => this.#onValue(found);
@@ -133,7 +139,7 @@ class Reader {
       // The parser collects the array because `$` is also requested; emptied, it does not grow.
       parent.length = 0;
     }
-    this.#items.push({ kind: "resource", value, line });
+    this.#items.push({ kind: "resource", value, line, isListed: !this.#isArray && stack.length > 0 });
   }
 
   #onToken(token: ParsedTokenInfo): void {

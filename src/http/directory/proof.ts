@@ -34,6 +34,8 @@ export interface ProvenList<Item> extends PagedList<Item> {
   readonly proof: Proof;
   /** What to do when it is not proven. */
   readonly hint?: string | undefined;
+  /** The setting for the fewest there must be, if the configuration does not have it: what a doubt is to be settled by. */
+  readonly unset?: string | undefined;
   /** How often to read a list that does not add up. Default: 2. */
   readonly attempts?: number | undefined;
 }
@@ -113,6 +115,7 @@ async function* passOf<Item>(api: DirectoryApi, list: ProvenList<Item>, title: s
   const ids = new IdDigest();
   let total: number | undefined;
   let received = 0;
+  let last = 0;
   // In one answer nothing moves: two records with one id are two.
   const isWhole = list.paging.by === "none";
   const pages = pagesOf(api, list);
@@ -128,6 +131,7 @@ async function* passOf<Item>(api: DirectoryApi, list: ProvenList<Item>, title: s
     const news =
       isWhole && progress.seen === progress.delivered ? noting(items, progress, idOf) : unseen(items, progress, idOf);
     received += items.length;
+    last = items.length;
     const isLinked = list.paging.by === "link" || list.paging.by === "cursor";
     if (isLinked && items.length > 0 && progress.seen.size === known)
       return "a page holds only records that came before: the service goes in circles, or the list changed";
@@ -152,6 +156,10 @@ async function* passOf<Item>(api: DirectoryApi, list: ProvenList<Item>, title: s
   }
   if (found < received)
     return "a record came twice: two have one id, or another one is missing for it since the list changed while it was read";
+  if (list.unset !== undefined && "size" in list.paging && last >= (list.paging.size ?? Infinity))
+    api.warn(
+      `${title}: the last page is full (${last}), so that nothing but the missing link says that it is the last; set ${list.unset} to the fewest there can be`,
+    );
   return proof.by === "end" ? undefined : secondRead(api, { ...list, url: proof.url ?? list.url }, ids);
 }
 

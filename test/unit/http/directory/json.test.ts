@@ -2,15 +2,19 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Item, itemsOf, JsonError } from "#http/directory/json.ts";
 
-async function items(text: string | Buffer, size = 7): Promise<readonly Item[]> {
+type Found = Omit<Extract<Item, { kind: "resource" }>, "isListed"> | Extract<Item, { kind: "list" }>;
+
+/** Without whether they are listed. */
+async function items(text: string | Buffer, size = 7): Promise<readonly Found[]> {
   const bytes = Buffer.from(text);
   async function* pieces() {
     for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
   }
-  return (await Array.fromAsync(itemsOf(pieces()))).flat();
+  const found = (await Array.fromAsync(itemsOf(pieces()))).flat();
+  return found.map((item) => (item.kind === "list" ? item : resource(item.value, item.line)));
 }
 
-const resource = (value: unknown, line = 1): Item => ({ kind: "resource", value, line });
+const resource = (value: unknown, line = 1): Found => ({ kind: "resource", value, line });
 
 test("reads a list, and reports on it after its resources", async () => {
   const text =

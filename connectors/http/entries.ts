@@ -1,0 +1,114 @@
+import type { Entry, MemberReference, ReadContext, SourceRecord } from "#connector.ts";
+import { IncompleteReadError, InputError } from "#errors.ts";
+import type { AttributeValue } from "#principals/entry.ts";
+import type { Kind } from "#principals/principal.ts";
+import { quote } from "#text.ts";
+import type { Item } from "./content.ts";
+import type { Found } from "./lists.ts";
+import type { EntryOptions, GroupsOptions, MemberKind, MembershipsOptions } from "./options.ts";
+import { attributeIn, flattened, keyIn, keysIn, valueAt } from "./path.ts";
+
+/** The id of a record. @throws {InputError} it has none */
+export function idIn({ item, place }: Found, { id }: Pick<EntryOptions, "id">): string {
+  const found = keyIn(valueAt(item, id));
+  if (found !== undefined) return found;
+  const names = Object.keys(item).slice(0, 10).join(", ");
+  throw new InputError(`${place}: a record without an id at ${id.text}; it has ${names === "" ? "nothing" : names}`);
+}
+
+/**
+ * The entry of a record.
+ * @throws {InputError} it has no id
+ * @throws {IncompleteReadError} it has nothing but that: it is there, and the account may not read it
+ */
+export function entryOf(
+  kind: Kind,
+  found: Found,
+  options: EntryOptions | GroupsOptions,
+  { attributes: wanted }: Pick<ReadContext, "attributes">,
+): Entry {
+  const { item, place } = found;
+  const id = idIn(found, options);
+  const origin = `${place}, id ${id}`;
+  assertReadable(item, options, origin);
+  const names = wanted === undefined ? undefined : new Set(wanted[`${kind}s`]);
+  const members = "members" in options ? options.members : undefined;
+  return {
+    kind,
+    id,
+    origin,
+    attributes: attributesOf(item, options, names),
+    keys: options.keys === undefined ? [id] : options.keys.flatMap((key) => keysIn(valueAt(item, key))),
+    memberOf: options.memberOf === undefined ? [] : keysIn(valueAt(item, options.memberOf.path)),
+    members: members !== undefined && "path" in members ? membersIn(item, members) : [],
+  };
+}
+
+function membersIn(
+  item: Item,
+  { path, kind }: Extract<GroupsOptions["members"], { path: unknown }>,
+): MemberReference[] {
+  return keysIn(valueAt(item, path)).map((key) => (kind === undefined ? { key } : { kind, key }));
+}
+
+/** @param names those that rules read; undefined: all */
+function attributesOf(
+  item: Item,
+  { attributes }: EntryOptions,
+  names: ReadonlySet<string> | undefined,
+): Record<string, AttributeValue> {
+  const isWanted = (name: string): boolean => names === undefined || names.has(name);
+  const all: (readonly [string, AttributeValue])[] = [];
+  if (attributes === undefined) all.push(...flattened(item));
+  for (const [name, path] of Object.entries(attributes ?? {})) {
+    const value = attributeIn(valueAt(item, path));
+    if (value !== undefined) all.push([name, value]);
+  }
+  return Object.fromEntries(all.filter(([name]) => isWanted(name)));
+}
+
+/** Some services answer for a record that the account may not read with its id, and null for all else. */
+function assertReadable(item: Item, { id }: EntryOptions, origin: string): void {
+  const [first] = id.steps;
+  const others = Object.entries(item).filter(
+    ([name]) => first === undefined || !("name" in first) || name !== first.name,
+  );
+  const isBlank = others.length > 0 && others.every(([name, value]) => value === null || name.startsWith("@"));
+  if (!isBlank || !others.some(([, value]) => value === null)) return;
+  throw new IncompleteReadError(
+    `${origin}: every value but the id is null, so the account may not read it: grant it the rights to all users and groups`,
+  );
+}
+
+/**
+ * The membership that a record of a group's own list means.
+ * @throws {InputError} it does not say who, or what, the member is
+ */
+export function memberOf(
+  group: string,
+  found: Found,
+  options: { id: MembershipsOptions["member"]; kind?: MemberKind },
+): SourceRecord {
+  const key = keyIn(valueAt(found.item, options.id));
+  if (key === undefined)
+    throw new InputError(`${found.place}: a member without a reference at ${options.id.text} (id)`);
+  const kind = kindIn(found, options.kind);
+  return { kind: "membership", group, member: kind === undefined ? { key } : { kind, key }, origin: found.place };
+}
+
+/** The membership that a pair means. @throws {InputError} it lacks one of both */
+export function pairOf(found: Found, { group, member, kind }: MembershipsOptions): SourceRecord {
+  const key = keyIn(valueAt(found.item, group));
+  if (key === undefined) throw new InputError(`${found.place}: a membership without a group at ${group.text}`);
+  return memberOf(key, found, { id: member, kind });
+}
+
+function kindIn({ item, place }: Found, kind: MemberKind): Kind | undefined {
+  if (typeof kind !== "object") return kind;
+  const value = keyIn(valueAt(item, kind.path));
+  if (value === kind.user) return "user";
+  if (value === kind.group) return "group";
+  throw new InputError(
+    `${place}: ${kind.path.text} is ${value === undefined ? "missing" : quote(value)}; expected ${quote(kind.user)} or ${quote(kind.group)}`,
+  );
+}

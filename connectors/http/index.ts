@@ -1,0 +1,153 @@
+import { Enough, inBatches } from "#connector.ts";
+import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
+import { DirectoryApi } from "#http/directory/api.ts";
+import type { Authorization } from "#http/directory/authorization.ts";
+import { authorizationOf, certificateIn, fileReader } from "#http/directory/options.ts";
+import { pagesOf } from "#http/directory/pages.ts";
+import { describeConnection } from "#http/trust.ts";
+import { pluralize } from "#text.ts";
+import { idIn } from "./entries.ts";
+import { canFind, find } from "./find.ts";
+import { listOf } from "./lists.ts";
+import type { Found } from "./lists.ts";
+import { options, originsOf } from "./options.ts";
+import type { ListOptions, Options } from "./options.ts";
+import { recordsOf } from "./read.ts";
+
+/** Users and groups from any service that lists them in JSON or CSV over HTTP. Its options: `README.md` in this folder. */
+const http: Connector<Options> = {
+  name: "http",
+  options,
+  open: (options, place) => {
+    const authorization = authorizationOf(options.auth, fileReader(place.folder));
+    const lists = [options.users, options.groups, options.memberships];
+    const isDivided = lists.every((list) => list === undefined || list.next !== undefined);
+    return {
+      read: (context) => checked(read(options, authorization, place, context), options, place, context),
+      recheck: ({ records }, context) => checked(records, options, place, context),
+      describe: (context) => describe(options, authorization, place, context),
+      paged: true,
+      // One answer may hold two records with one id.
+      ...(isDivided && { uniqueIds: true }),
+      ...(canFind(options) && {
+        find: (records, context) => findRecords(options, authorization, place, records, context),
+      }),
+    };
+  },
+};
+
+export default http;
+
+/** @throws {InputError} a file of certificates cannot be read */
+function openApi(
+  options: Options,
+  authorization: Authorization,
+  { name, folder }: OpenContext,
+  context: ReadContext,
+): DirectoryApi {
+  const { ca, certificate, proxy, allowPlainHttp, timeouts, concurrency, headers } = options;
+  const file = fileReader(folder);
+  return new DirectoryApi(
+    {
+      subject: `source ${name}`,
+      origins: originsOf(options),
+      allowPlainHttp,
+      authorization,
+      timeouts,
+      concurrency,
+      ca: ca === undefined ? undefined : file("ca", ca),
+      certificate: certificate === undefined ? undefined : certificateIn(certificate, file),
+      proxy,
+      headers: { accept: "application/json, application/x-ndjson, text/csv, */*;q=0.5", ...headers },
+    },
+    context,
+  );
+}
+
+async function* read(
+  options: Options,
+  authorization: Authorization,
+  open: OpenContext,
+  context: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
+  context.signal.throwIfAborted();
+  const api = openApi(options, authorization, open, context);
+  try {
+    yield* recordsOf(api, options, context);
+    context.signal.throwIfAborted();
+  } finally {
+    await api.close();
+  }
+}
+
+async function* checked(
+  delivered: AsyncIterable<readonly SourceRecord[]>,
+  options: Options,
+  open: OpenContext,
+  context: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const enough = new Enough(options, `source ${open.name}`, context);
+  for await (const records of delivered) {
+    for (const record of records) enough.add(record);
+    yield* inBatches([records]);
+  }
+  enough.end();
+}
+
+async function* findRecords(
+  options: Options,
+  authorization: Authorization,
+  open: OpenContext,
+  records: readonly RecordId[],
+  context: ReadContext,
+): AsyncGenerator<readonly Entry[]> {
+  context.signal.throwIfAborted();
+  const api = openApi(options, authorization, open, context);
+  try {
+    yield* find(api, options, records, context);
+    context.signal.throwIfAborted();
+  } finally {
+    await api.close();
+  }
+}
+
+/** The service, its protection, the login, and what the first page of each list has. */
+async function describe(
+  options: Options,
+  authorization: Authorization,
+  open: OpenContext,
+  context: ReadContext,
+): Promise<readonly string[]> {
+  const api = openApi(options, authorization, open, context);
+  try {
+    const lines: string[] = [];
+    for (const [name, list, id] of [
+      ["user", options.users, options.users],
+      ["group", options.groups, options.groups],
+      ["membership", options.memberships, undefined],
+    ] as const) {
+      if (list === undefined) continue;
+      const idOf = (found: Found): string => (id === undefined ? "" : idIn(found, id));
+      lines.push(await firstPage(api, options, list, { name, idOf }));
+    }
+    return [`${options.url}, ${describeConnection(api.socket())}`, `as ${authorization.who}`, ...lines];
+  } finally {
+    await api.close();
+  }
+}
+
+async function firstPage(
+  api: DirectoryApi,
+  options: Options,
+  list: ListOptions,
+  { name, idOf }: { readonly name: string; readonly idOf: (found: Found) => string },
+): Promise<string> {
+  // A full page is not asked for again: this is no read.
+  const proven = listOf(api, { options, list: { ...list, size: undefined } }, idOf);
+  for await (const { items, total } of pagesOf(api, proven)) {
+    for (const item of items) idOf(item);
+    const all = total === undefined ? "" : ` of ${total}`;
+    return `${pluralize(items.length, name)}${all} on the first page of ${proven.url.origin}${proven.url.pathname}`;
+  }
+  return `no ${name}s at ${proven.url.origin}${proven.url.pathname}`;
+}
