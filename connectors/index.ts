@@ -17,6 +17,11 @@ export const connectors: readonly BuiltInConnector[] = [
   { name: "scim", title: "SCIM 2.0: a server", load: async () => (await import("./scim/index.ts")).default },
   { name: "okta", title: "Okta", load: async () => (await import("./okta/index.ts")).default },
   {
+    name: "http",
+    title: "HTTP: any service that lists people in JSON or CSV",
+    load: async () => (await import("./http/index.ts")).default,
+  },
+  {
     name: "sql",
     title: "SQL: PostgreSQL, MySQL, MariaDB, SQLite",
     load: async () => (await import("./sql/index.ts")).default,

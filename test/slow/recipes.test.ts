@@ -21,6 +21,8 @@ import { rollcall } from "../support/rollcall/command.ts";
 import { OktaServer } from "../support/okta-directory.ts";
 import { startGoogle } from "../support/google/server.ts";
 import type { GoogleServer } from "../support/google/server.ts";
+import { credentials, startHttpDirectory } from "../support/http-directory.ts";
+import type { HttpDirectory } from "../support/http-directory.ts";
 import { startScim } from "../support/scim.ts";
 import type { ScimServer } from "../support/scim.ts";
 import { largeCompany } from "../contract/source/company.ts";
@@ -36,6 +38,7 @@ const withoutOpenLdap = await noOpenLdap();
 let directory: ActiveDirectory;
 let openLdap: OpenLdap | undefined;
 let scim: ScimServer;
+let http: HttpDirectory;
 let oktaServer: OktaServer;
 let oktaKey: string;
 let google: GoogleServer;
@@ -80,6 +83,19 @@ beforeAll(async () => {
   });
   google.admins.add("rollcall@example.com");
   entra = await startEntra(largeTenant(20, 2));
+  http = await startHttpDirectory({
+    people: ["ada", "grace", "linus"].map((login, index) => ({
+      id: `${index + 1}`,
+      login,
+      name: login,
+      mail: `${login}@example.com`,
+      department: "Research",
+    })),
+    teams: [
+      { id: "research", name: "Research", members: [{ id: "1", kind: "user" }] },
+      { id: "engines", name: "Engines", parent: "research", members: [{ id: "2", kind: "user" }] },
+    ],
+  });
   remote = await startService();
   postgres = await startPostgres();
 });
@@ -104,6 +120,13 @@ const environment = {
   HR_PASSWORD: "change-this-password",
   SCIM_TOKEN: "token-of-the-recipe",
   ENTRA_SECRET: app.clientSecret,
+  WORKDAY_PASSWORD: credentials.basic.password,
+  BAMBOOHR_KEY: credentials.key,
+  PERSONIO_CLIENT_ID: credentials.client.clientId,
+  PERSONIO_CLIENT_SECRET: credentials.client.clientSecret,
+  HIBOB_USER: credentials.basic.username,
+  HIBOB_TOKEN: credentials.basic.password,
+  KEYCLOAK_SECRET: credentials.client.clientSecret,
   ANALYTICS_PASSWORD: administrator.password,
 };
 
@@ -147,6 +170,10 @@ describe.each(names)("%s", (name) => {
       .replaceAll("ldaps://ldap.example.com", openLdap?.ldapsUrl ?? "")
       .replaceAll("hr.example.com:5432", `127.0.0.1:${postgres.port}`)
       .replaceAll("https://idp.example.com/scim/v2", scim.url)
+      .replaceAll(
+        /https:\/\/(?:wd2-impl-services1\.workday|api\.bamboohr|api\.hibob|sso\.example)\.com|https:\/\/api\.personio\.de/g,
+        http.url,
+      )
       .replaceAll("https://acme.okta.com", oktaServer.url)
       .replaceAll("connector: google", `connector: google\n    endpoints: ${JSON.stringify(google.endpoints)}`)
       .replaceAll("cloud: global", `cloud: { login: "${entra.login}", graph: "${entra.graph}" }`)
