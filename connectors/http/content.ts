@@ -28,7 +28,7 @@ const rowsAtATime = 1_000;
  * The parts of an answer, as they arrive.
  * @throws {JsonError} it is not JSON, or ends early; {InputError} there is no such list, or it has something else
  */
-export function partsIn(body: AsyncIterable<Buffer>, content: Content, title: string): AsyncGenerator<Part> {
+function partsIn(body: AsyncIterable<Buffer>, content: Content, title: string): AsyncGenerator<Part> {
   return content.format === "csv" ? rowsIn(body, content, title) : objectsIn(body, content, title);
 }
 
@@ -81,7 +81,7 @@ async function* rowsIn(body: AsyncIterable<Buffer>, { delimiter }: Content, titl
     }
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
-    const line = error["lines"] === undefined ? "" : ` at line ${String(error["lines"])}`;
+    const line = typeof error["lines"] === "number" ? ` at line ${error["lines"]}` : "";
     // Its message may quote a value.
     throw new InputError(`${title}: the answer is not CSV${line} (${error.code})`);
   }

@@ -137,9 +137,9 @@ function refused({ faults }: Where, request: FastifyRequest, reply: FastifyReply
 }
 
 /** The part of a list that a page shows, with what the faults do to it. */
-function slice<Item extends object>(
+function slice(
   { faults, company }: Where,
-  list: readonly Item[],
+  list: readonly object[],
   start: number,
   size: number,
 ): { readonly items: readonly object[]; readonly total: number; readonly end: number; readonly hasMore: boolean } {
@@ -261,8 +261,8 @@ function workday(where: Where): void {
       const { items } = slice(where, rows, 0, rows.length);
       if (request.query.format === "json") return { Report_Entry: items };
       const names = Object.keys(rows[0] ?? {});
-      const cell = (value: unknown): string => `"${String(value ?? "").replaceAll('"', '""')}"`;
-      const lines = items.map((item) => names.map((name) => cell((item as Record<string, unknown>)[name])).join(","));
+      const cell = (value = ""): string => `"${value.replaceAll('"', '""')}"`;
+      const lines = items.map((item) => names.map((name) => cell((item as Record<string, string>)[name])).join(","));
       return reply.type("text/csv").send(`${names.join(",")}\n${lines.join("\n")}\n`);
     },
   );

@@ -11,7 +11,7 @@ export interface HttpProvision extends Provision {
 
 const module = new URL("../../../connectors/http/index.ts", import.meta.url).href;
 
-export function httpCompanyOf({ users, groups }: Company): HttpCompany {
+function httpCompanyOf({ users, groups }: Company): HttpCompany {
   const members = new Map<string, { id: string; kind: "user" | "group" }[]>(groups.map(({ name }) => [name, []]));
   for (const user of users) for (const name of user.groups) members.get(name)?.push({ id: user.number, kind: "user" });
   for (const group of groups)
