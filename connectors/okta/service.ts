@@ -3,6 +3,7 @@ import { IncompleteReadError } from "#errors.ts";
 import { DirectoryApi } from "#http/directory/api.ts";
 import type { JsonAnswer } from "#http/directory/api.ts";
 import { assertionGrant, fixedHeaders, TokenAuthorization } from "#http/directory/credentials.ts";
+import type { Grant } from "#http/directory/credentials.ts";
 import type { Authorization, Refusal } from "#http/directory/authorization.ts";
 import { fileReader } from "#http/directory/options.ts";
 import { linkIn } from "#http/directory/pages.ts";
@@ -23,12 +24,20 @@ export function authorizationOf({ url, token, clientId, privateKey, dpop }: Opti
   if (clientId === undefined || privateKey === undefined) throw new TypeError("neither a token nor a key");
   const readFile = fileReader(folder);
   const { file, kid, algorithm } = privateKey;
-  const grant = assertionGrant({
+  const signed = assertionGrant({
     tokenUrl: new URL("/oauth2/v1/token", url).href,
     clientId,
     scope: scopes.join(" "),
     key: { name: file, read: () => readFile("privateKey.file", file), kid, algorithm },
   });
+  const grant: Grant = {
+    ...signed,
+    // Okta's guide and its own clients send the assertion alone, which names the client.
+    form: async () => {
+      const { client_id: _, ...fields } = (await signed.form()).fields;
+      return { fields };
+    },
+  };
   return dpop ? new DpopAuthorization(grant) : new TokenAuthorization(grant);
 }
 
