@@ -117,7 +117,7 @@ const during: readonly Fault<CsvProvision>[] = [
 
 const ofColumns = inWorkbook(memberOfColumns, "Excel, memberships in a column of users and groups");
 const ofPairs = inWorkbook(pairs, "Excel, memberships in a sheet of pairs, elements with a prefix", "x");
-sourceSuite(csvMedium(ofColumns, { before, during }, { users: 20_000, heap: 24 }));
+sourceSuite(csvMedium(ofColumns, { before, during }, { users: 20_000, heap: 32 }));
 sourceSuite(csvMedium(ofPairs, { before: [], during: [] }, undefined));
 
 let folder: string;
