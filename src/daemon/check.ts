@@ -139,6 +139,7 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
       keepAttributes: expectations.some(({ readsSource }) => readsSource),
     });
     const expected = await evaluateExpectations(connection, expectations, {
+      attributes: rules.declared,
       result: "assembled",
       sources: sources.map((each) => each.name),
       signal,

@@ -1,10 +1,13 @@
+import { variableOf } from "#principals/environment.ts";
+import type { Attributes } from "#principals/attributes.ts";
+import { columnOf } from "#principals/attributes.ts";
 import { literal, onlyIf } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { AttributeValue } from "#principals/entry.ts";
 import { isMet } from "#principals/expectations.ts";
 import type { CompiledExpectation, Expectation } from "#principals/expectations.ts";
 import { Counted } from "#principals/expression.ts";
-import type { Kind } from "#principals/principal.ts";
+import type { Kind, PrincipalValue } from "#principals/principal.ts";
 import { Yielder } from "#principals/yield.ts";
 import type { Change } from "./change.ts";
 import { changeOfRow } from "./diff.ts";
@@ -56,6 +59,8 @@ interface Some {
 }
 
 export interface EvaluationOptions {
+  /** What the target declares. */
+  readonly attributes: Attributes;
   /** The relation that it is about. `assembled`: what the sources make, without a target. */
   readonly result?: "desired" | "assembled";
   /** The names of the sources: of several records of one principal, the first that has an attribute counts. */
@@ -199,6 +204,7 @@ function add(tally: Tally, found: Found, isNew: boolean): void {
 
 interface Evaluation {
   readonly connection: Connection;
+  readonly attributes: Attributes;
   readonly result: "desired" | "assembled";
   /** SQL: the condition on `d`, who is evaluated. */
   readonly which: string;
@@ -225,7 +231,7 @@ const ownTables = [
 async function prepare(
   connection: Connection,
   tallies: readonly Tally[],
-  { result = "desired", sources, only, signal }: EvaluationOptions,
+  { attributes, result = "desired", sources, only, signal }: EvaluationOptions,
 ): Promise<Evaluation> {
   const hasTarget = result === "desired";
   const [any] = hasTarget ? await connection.rows("SELECT true FROM changes LIMIT 1") : [];
@@ -239,6 +245,7 @@ async function prepare(
   const nesting = (side: Side): Promise<Map<string, readonly string[]>> => nestingOf(connection, side, result);
   return {
     connection,
+    attributes,
     result,
     which: only === undefined ? "true" : `d.name = ${literal(only)}`,
     hasChanges,
@@ -282,21 +289,20 @@ async function recordsOf(connection: Connection, sources: readonly string[]): Pr
   return `(SELECT kind, name, to_json(list(attributes ORDER BY ${place}))::VARCHAR AS attributes ${known} GROUP BY kind, name)`;
 }
 
-type Attributes = Readonly<Record<string, AttributeValue>>;
+type Said = Readonly<Record<string, AttributeValue>>;
 
-function attributesIn(text: string): Attributes {
-  const value = JSON.parse(text) as Attributes | readonly string[];
-  if (!Array.isArray(value)) return value as Attributes;
-  const records = value.map((each) => JSON.parse(String(each)) as Attributes);
-  return Object.assign(Object.create(null), ...records.toReversed()) as Attributes;
+function attributesIn(text: string): Said {
+  const value = JSON.parse(text) as Said | readonly string[];
+  if (!Array.isArray(value)) return value as Said;
+  const records = value.map((each) => JSON.parse(String(each)) as Said);
+  return Object.assign(Object.create(null), ...records.toReversed()) as Said;
 }
 
 /** A user or group as a query returns it; columns that nothing asks for are absent. */
 interface Row {
   readonly name: string;
-  readonly display_name?: string;
-  readonly description?: string | null;
-  readonly mail?: string | null;
+  /** The attributes that expressions ask for, by what they call them. */
+  readonly values?: Readonly<Record<string, PrincipalValue | null>>;
   readonly group_names?: readonly string[];
   readonly attributes?: string | null;
   readonly members?: readonly string[] | number | null;
@@ -304,23 +310,23 @@ interface Row {
 }
 
 /** The columns of a principal that expressions need, as SQL. */
-function columnsOf({ nesting }: Evaluation, tallies: readonly Tally[], alias: string): string[] {
+function columnsOf({ nesting, attributes }: Evaluation, tallies: readonly Tally[], alias: string): string[] {
   const uses = (...names: readonly string[]): boolean =>
     tallies.some(({ expectation: { expression } }) => names.some((name) => expression.uses(name) !== "not"));
-  const columns = [
-    "name",
-    ...(uses("displayName") ? ["display_name"] : []),
-    ...(uses("description") ? ["description"] : []),
-    ...(uses("mail") ? ["mail"] : []),
-  ].map((column) => `${alias}.${column}`);
+  const asked = attributes.all.filter((attribute) => uses(variableOf(attribute)));
+  const values = asked.map((attribute) => {
+    const column = `${alias}.${columnOf(attribute)}`;
+    return `${literal(variableOf(attribute))}: ${attribute.type === "texts" ? `coalesce(${column}, [])` : column}`;
+  });
+  const columns = [`${alias}.name`, ...(values.length === 0 ? [] : [`{${values.join(", ")}} AS "values"`])];
   if (!uses("groups", "nestedGroups")) return columns;
-  const asked = askedGroups(nesting, tallies);
+  const those = askedGroups(nesting, tallies);
   const all = `${alias}.group_names`;
   return [
     ...columns,
-    asked === undefined
+    those === undefined
       ? all
-      : `list_filter(${all}, lambda g: g IN (${["''", ...asked].map(literal).join(", ")})) AS group_names`,
+      : `list_filter(${all}, lambda g: g IN (${["''", ...those].map(literal).join(", ")})) AS group_names`,
   ];
 }
 
@@ -350,9 +356,7 @@ function valuesOf(row: Row, { nesting }: Evaluation, side: Side): Record<string,
   const { group_names: groups = [] } = row;
   return {
     name: row.name,
-    displayName: row.display_name,
-    description: row.description ?? null,
-    mail: row.mail ?? null,
+    ...row.values,
     groups,
     nestedGroups: nesting[side].size === 0 ? groups : nested(groups, nesting[side]),
     members: listOf(row.members),
@@ -444,7 +448,7 @@ function judge(
   }: {
     readonly row: Row;
     readonly was: Row | undefined;
-    readonly attributes: Attributes;
+    readonly attributes: Said;
     readonly met: false | string;
   },
 ): void {

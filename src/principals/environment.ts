@@ -1,3 +1,5 @@
+import type { Kind } from "./principal.ts";
+import type { Attribute, Attributes as Declared } from "./attributes.ts";
 import { Environment, EvaluationError } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
@@ -99,28 +101,59 @@ export class Counted {
 }
 
 const ofPrincipals = {
-  name: "string",
-  displayName: "string",
-  description: "dyn",
   groups: "list<string>",
   nestedGroups: "list<string>",
   inSource: "bool",
   entry: "Entry",
 };
 
+/** What expressions can name, with its type. */
+export type Vocabulary = Readonly<Record<string, string>>;
+
 /** What expressions can name, by what they are about: an entry, a single text, a user or a group of the target, how many there are, or a name that is taken. */
-export const vocabularies = {
+const vocabularies = {
   entry: { entry: "Entry" },
   value: { entry: "Entry", value: "string" },
-  users: { ...ofPrincipals, mail: "dyn" },
-  groups: { ...ofPrincipals, members: "list<string>", nestedMembers: "list<string>" },
   counts: { users: "Counted", groups: "Counted" },
   naming: { name: "string", n: "int" },
-} as const satisfies Record<string, Readonly<Record<string, string>>>;
+} as const satisfies Record<string, Vocabulary>;
 /** What an expression is about. */
-export type Subject = keyof typeof vocabularies;
+export type Subject = keyof typeof vocabularies | "users" | "groups";
 
-function createEnvironment(variables: Readonly<Record<string, string>>): Environment {
+/** Those about principals, by the attributes that the target declares. */
+const ofTargets = new WeakMap<Declared, Readonly<Record<"users" | "groups", Vocabulary>>>();
+
+export function vocabularyOf(subject: Subject, declared: Declared): Vocabulary {
+  if (subject !== "users" && subject !== "groups") return vocabularies[subject];
+  const known = ofTargets.get(declared) ?? {
+    users: { name: "string", ...variablesOf(declared, "user"), ...ofPrincipals },
+    groups: {
+      name: "string",
+      ...variablesOf(declared, "group"),
+      ...ofPrincipals,
+      members: "list<string>",
+      nestedMembers: "list<string>",
+    },
+  };
+  ofTargets.set(declared, known);
+  return known[subject];
+}
+
+function variablesOf(declared: Declared, kind: Kind): Vocabulary {
+  return Object.fromEntries(
+    declared.of(kind).map((attribute) => {
+      const { type, required } = attribute;
+      return [variableOf(attribute), type === "texts" ? "list<string>" : required === true ? "string" : "dyn"];
+    }),
+  );
+}
+
+/** What expressions call an attribute: `name_givenName`, since a dot reads a field. */
+export function variableOf({ name }: Attribute): string {
+  return name.replaceAll(".", "_");
+}
+
+function createEnvironment(variables: Vocabulary): Environment {
   const environment = new Environment({ homogeneousAggregateLiterals: false })
     .registerType("Entry", EntryRecord)
     .registerType("Counted", Counted)
@@ -147,10 +180,10 @@ function createEnvironment(variables: Readonly<Record<string, string>>): Environ
 }
 
 /** Made when an expression is about that: each takes milliseconds, and few configurations need all. */
-const environments = new Map<Subject, Environment>();
+const environments = new WeakMap<Vocabulary, Environment>();
 
-export function environmentOf(subject: Subject): Environment {
-  const made = environments.get(subject) ?? createEnvironment(vocabularies[subject]);
-  environments.set(subject, made);
+export function environmentOf(vocabulary: Vocabulary): Environment {
+  const made = environments.get(vocabulary) ?? createEnvironment(vocabulary);
+  environments.set(vocabulary, made);
   return made;
 }

@@ -1,5 +1,6 @@
 import { InputError, messageOf } from "#errors.ts";
 import { describeValue } from "#text.ts";
+import type { Attributes } from "./attributes.ts";
 import { RunBudgetError } from "./budget.ts";
 import type { RuleProblem } from "./compile.ts";
 import type { AttributeValue } from "./entry.ts";
@@ -33,9 +34,10 @@ export function checkExpectations(
   expectations: readonly Pick<Expectation, "over" | "expect">[],
   tables?: LookupTables,
   onlyTexts?: boolean,
+  declared?: Attributes,
 ): (RuleProblem & { readonly index: number })[] {
   return expectations.flatMap((expectation, index) => {
-    const result = compileOne(expectation, { now: new Date(), tables, onlyTexts });
+    const result = compileOne(expectation, { now: new Date(), tables, onlyTexts, declared });
     return "evaluate" in result ? [] : [{ index, path: ["expect"], ...result }];
   });
 }
@@ -52,9 +54,10 @@ export function compileExpectations(
   now = new Date(),
   tables?: LookupTables,
   place = (index: number) => `the expectation ${expectations[index]?.name}`,
+  declared?: Attributes,
 ): CompiledExpectation[] {
   return expectations.map((expectation, index) => {
-    const expression = compileOne(expectation, { now, tables, place: () => place(index) });
+    const expression = compileOne(expectation, { now, tables, declared, place: () => place(index) });
     if (!("evaluate" in expression))
       throw new InputError(`the expectation ${expectation.name} is not valid: ${expression.message}`);
     const readsSource = expression.uses("entry") !== "not" || expression.uses("inSource") !== "not";

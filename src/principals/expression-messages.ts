@@ -2,12 +2,13 @@ import { EvaluationError, TypeError as CelTypeError } from "@marcbachmann/cel-js
 import type { ASTNode, TypeCheckResult } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
 import { nearest } from "#text.ts";
+import { serviceAttributes } from "./attributes.ts";
 import { isNode, namedBy, namedIn, written } from "./ast.ts";
 import type { counterparts } from "./ast.ts";
 import { adviceFor, flagLike } from "./comparison-advice.ts";
 import { Mismatch } from "./comparison.ts";
-import { attributeOf, environmentOf, vocabularies } from "./environment.ts";
-import type { Attributes, Subject } from "./environment.ts";
+import { attributeOf, environmentOf, vocabularyOf } from "./environment.ts";
+import type { Attributes, Subject, Vocabulary } from "./environment.ts";
 import { sizeOfValues } from "./functions.ts";
 
 /** What is wrong with an expression, and where: `offset` counts UTF-16 units from its start. */
@@ -18,13 +19,13 @@ export interface Fault {
 
 const hints: Readonly<Record<string, string>> = { incompatible_ternary_branches: "for no value write dyn(null)" };
 
-function hintOf(code: string, over: Subject): string | undefined {
+function hintOf(code: string, over: Subject, vocabulary: Vocabulary): string | undefined {
   if (code !== "unknown_variable")
     return over === "counts" ? "users.size() and groups.size() count; for each of them write over: users" : hints[code];
   if (over === "entry") return "an attribute is read as entry.NAME";
   if (over === "value") return "there is only value";
   if (over === "naming") return "there are name, what the rule gives, and the number n";
-  const names = Object.keys(vocabularies[over]).join(", ");
+  const names = Object.keys(vocabulary).join(", ");
   if (over === "counts") return `there are ${names}; for each of them write over: users`;
   return `there are ${names}; an attribute of the source is read as entry.NAME`;
 }
@@ -39,12 +40,17 @@ export interface Origin {
 }
 
 /** What the library says is wrong with an expression. */
-export function fault(error: TypeCheckResult["error"], { text, nodeAt }: Origin, over: Subject = "entry"): Fault {
+export function fault(
+  error: TypeCheckResult["error"],
+  { text, nodeAt }: Origin,
+  over: Subject = "entry",
+  vocabulary: Vocabulary = {},
+): Fault {
   if (error === undefined) return { message: "the expression is not valid" };
   const { code, range } = error;
   const node = nodeAt?.(range);
   const offset = nodeAt === undefined ? range?.start : node?.start;
-  const hint = error.cause instanceof Mismatch && over !== "counts" ? undefined : hintOf(code, over);
+  const hint = error.cause instanceof Mismatch && over !== "counts" ? undefined : hintOf(code, over, vocabulary);
   const message = attributeMeant(text, offset) ?? `${said(error, node, text)}${hint === undefined ? "" : `; ${hint}`}`;
   return offset === undefined ? { message } : { message, offset };
 }
@@ -157,7 +163,8 @@ const optionalFunctions = new Set(["bind", "hasValue", "none", "of", "or", "orVa
 /** By name: whether it is called as a function, `f(x)`, as a method, `x.f()`, or both. */
 function knownFunctions(): ReadonlyMap<string, { readonly isFunction: boolean; readonly isMethod: boolean }> {
   const functions = new Map([["now", { isFunction: true, isMethod: false }]]);
-  for (const { name, receiverType } of environmentOf("entry").getDefinitions().functions) {
+  for (const { name, receiverType } of environmentOf(vocabularyOf("entry", serviceAttributes)).getDefinitions()
+    .functions) {
     if (!/^[a-z]/.test(name) || optionalFunctions.has(name)) continue;
     const known = functions.get(name) ?? { isFunction: false, isMethod: false };
     functions.set(name, {

@@ -1,4 +1,6 @@
 import { ParseError } from "@marcbachmann/cel-js";
+import { serviceAttributes } from "./attributes.ts";
+import type { Attributes as Declared } from "./attributes.ts";
 import type { ASTNode, Environment, ParseResult } from "@marcbachmann/cel-js";
 import { describeValue, didYouMean, nfc, quote } from "#text.ts";
 import { Budget, RunBudgetError, sizeOf } from "./budget.ts";
@@ -12,9 +14,9 @@ import {
   environmentOf,
   groupFunctions,
   readTablesFrom,
-  vocabularies,
+  vocabularyOf,
 } from "./environment.ts";
-import type { Attributes, GroupFunction, Subject } from "./environment.ts";
+import type { Attributes, GroupFunction, Subject, Vocabulary } from "./environment.ts";
 import { explain, fault, textFault, unset } from "./expression-messages.ts";
 import type { Fault, Origin } from "./expression-messages.ts";
 import { objectionToPattern } from "./functions.ts";
@@ -38,6 +40,8 @@ export interface CompileOptions {
   readonly tables?: LookupTables | undefined;
   /** `value`: the expression is over the attribute of this name alone, as `value`. */
   readonly over?: Subject | undefined;
+  /** What an expression over users or groups can name of them. Absent: what the service declares. */
+  readonly declared?: Declared | undefined;
   /** Every attribute is one text, or missing: a comparison with anything else is a fault. */
   readonly onlyTexts?: boolean | undefined;
   /** Where it is written, for the error that ends a run. */
@@ -47,16 +51,17 @@ export interface CompileOptions {
 /** Compiles an expression, once for all entries; or says what is wrong with it. */
 export function compileExpression(
   source: string,
-  { now, tables, over = "entry", onlyTexts = false, place }: CompileOptions,
+  { now, tables, over = "entry", declared = serviceAttributes, onlyTexts = false, place }: CompileOptions,
 ): Expression | Fault {
   if (Buffer.byteLength(source) > longest)
     return { message: "a rule has at most 16 KiB; a list of names is better a group or an attribute of the source" };
   const text = nfc(source);
+  const vocabulary = vocabularyOf(over, declared);
   try {
-    const { ast, parsed, origin } = parse(environmentOf(over), text);
+    const { ast, parsed, origin } = parse(environmentOf(vocabulary), text);
     const nodes = [...nodesOf(ast)];
     const checked = whereAttributesAreTexts(onlyTexts, () => parsed.check());
-    if (!checked.valid) return fault(checked.error, origin, over);
+    if (!checked.valid) return fault(checked.error, origin, over, vocabulary);
     const wrong = nodes
       .map(
         (node) =>
@@ -76,7 +81,7 @@ export function compileExpression(
         offset: entryNode.start,
       };
     const type = namedBy(ast) !== undefined && onlyTexts ? "string" : (checked.type ?? "dyn");
-    const run = evaluatorOf(parsed, origin, { over, place });
+    const run = evaluatorOf(parsed, origin, { vocabulary, place });
     return new Expression({ source, type, ast, run, now, tables, over });
   } catch (error) {
     if (error instanceof ParseError) return fault(error, { text });
@@ -191,11 +196,14 @@ function parse(
 function evaluatorOf(
   parsed: ParseResult,
   origin: Origin,
-  { over, place = () => "a rule" }: { readonly over: Subject; readonly place?: (() => string) | undefined },
+  {
+    vocabulary,
+    place = () => "a rule",
+  }: { readonly vocabulary: Vocabulary; readonly place?: (() => string) | undefined },
 ): (context: Readonly<Record<string, unknown>>, size: number, attributes: Attributes) => unknown {
-  const variables = Object.entries(vocabularies[over]).flatMap(([name, type]) => (grows.test(type) ? [name] : []));
+  const variables = Object.entries(vocabulary).flatMap(([name, type]) => (grows.test(type) ? [name] : []));
   const metered = meter(parsed.ast.input, [...nodesOf(parsed.ast)], variables);
-  const program = metered === undefined ? parsed : environmentOf(over).parse(metered.text);
+  const program = metered === undefined ? parsed : environmentOf(vocabulary).parse(metered.text);
   const { valid, error: cause } = program.check();
   if (!valid) throw new TypeError("what counts an expression's steps has changed it", { cause });
   const budget = new Budget(place);
@@ -227,8 +235,9 @@ function sizeOfRecord(values: object = {}, names: readonly string[] = Object.key
 export function compileNaming(source: string, place?: () => string): Naming | Fault {
   if (Buffer.byteLength(source) > longest) return { message: "a rule has at most 16 KiB" };
   const text = nfc(source);
+  const vocabulary = vocabularyOf("naming", serviceAttributes);
   try {
-    const { ast, parsed, origin } = parse(environmentOf("naming"), text);
+    const { ast, parsed, origin } = parse(environmentOf(vocabulary), text);
     const checked = parsed.check();
     if (!checked.valid) return fault(checked.error, origin, "naming");
     const nodes = [...nodesOf(ast)];
@@ -238,7 +247,7 @@ export function compileNaming(source: string, place?: () => string): Naming | Fa
       return { message: "says nothing of n, the number to tell names apart by: write something like name + string(n)" };
     if (!["string", "dyn"].includes(checked.type ?? "dyn"))
       return { message: `gives ${checked.type}, but a text is needed` };
-    const run = evaluatorOf(parsed, origin, { over: "naming", place });
+    const run = evaluatorOf(parsed, origin, { vocabulary, place });
     const evaluate = (name: string, n: number): string => {
       const given = run({ name, n: BigInt(n) }, sizeOf(name), {});
       if (typeof given !== "string") throw new Error(`gives ${describeValue(given)}, but a text is needed`);

@@ -179,12 +179,17 @@ async function withWaits(
 /** The expectations that one user or group breaks. */
 async function brokenBy(
   connection: Connection,
-  { expectations = [], sources }: Sync,
+  { expectations = [], sources, rules: { declared } }: Sync,
   { subject, signal }: { readonly subject: Outcome; readonly signal: AbortSignal },
 ): Promise<Outcome["breaks"]> {
   const over = expectations.filter(({ over }) => over === `${subject.kind}s`);
   const names = sources.map(({ name }) => name);
-  const checks = await evaluateExpectations(connection, over, { only: subject.name, sources: names, signal });
+  const checks = await evaluateExpectations(connection, over, {
+    attributes: declared,
+    only: subject.name,
+    sources: names,
+    signal,
+  });
   const broken = checks.filter(({ violations }) => violations > 0);
   return broken.length === 0 ? undefined : broken;
 }

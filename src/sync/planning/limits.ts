@@ -118,7 +118,7 @@ export interface Planned extends ExpectedPlan {
  */
 export async function withExpectations(
   connection: Connection,
-  { expectations = [], sources }: Sync,
+  { expectations = [], sources, rules: { declared } }: Sync,
   limited: LimitedPlan,
   options: {
     readonly knowsSources?: boolean;
@@ -128,7 +128,11 @@ export async function withExpectations(
 ): Promise<ExpectedPlan> {
   if (expectations.length === 0) return limited;
   const names = sources.map(({ name }) => name);
-  const found = await evaluateExpectations(connection, expectations, { ...options, sources: names });
+  const found = await evaluateExpectations(connection, expectations, {
+    ...options,
+    attributes: declared,
+    sources: names,
+  });
   return { ...limited, checks: [...limited.checks, ...limitChecksOf(found)], expectations: found };
 }
 

@@ -3,6 +3,7 @@ import { findCauses } from "#plan/causes.ts";
 import type { Change } from "#plan/change.ts";
 import { depart } from "#plan/departures.ts";
 import { createPlan } from "#plan/diff.ts";
+import { evaluateExpectations } from "#plan/expectations.ts";
 import { measure } from "#plan/limits.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import { renderCsv } from "#plan/render/csv.ts";
@@ -12,6 +13,7 @@ import { tablesOf } from "#plan/tables.ts";
 import { assemble } from "#principals/assembly.ts";
 import { Attributes } from "#principals/attributes.ts";
 import { compileRules } from "#principals/compile.ts";
+import { checkExpectations, compileExpectations } from "#principals/expectations.ts";
 import type { AttributeValue, Entry } from "#principals/entry.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/duckdb.ts";
@@ -226,4 +228,31 @@ test("a rule gives what its attribute holds, or the record is in doubt; a kind w
   });
   expect(judge({}, { active: { absent: { default: true } } })).toMatchObject({ attributes: { active: true } });
   expect(() => judge({}, { active: '"yes"' })).toThrow(/the rules are not valid/);
+});
+
+test("expectations name the attributes that the target declares, an unset list as an empty one", async () => {
+  await planOf(entries, [ada]);
+  const expected = (expect: string) => ({ name: expect, over: "users", expect, otherwise: "warn", most: 0 }) as const;
+  const compiled = compileExpectations(
+    [expected("active == true"), expected("size(emails) > 0"), expected('name_givenName != "Ada"')],
+    undefined,
+    undefined,
+    undefined,
+    attributes,
+  );
+  const checks = await evaluateExpectations(connection(), compiled, {
+    attributes,
+    sources: ["hr"],
+    signal: new AbortController().signal,
+  });
+  expect(checks.map(({ violations, examples }) => [violations, examples.map(({ name }) => name)])).toEqual([
+    [1, ["ada"]],
+    [0, []],
+    [1, ["ada"]],
+  ]);
+  expect(checkExpectations([expected('displayName == ""')], undefined, undefined, attributes)).toEqual([
+    expect.objectContaining({
+      message: expect.stringMatching(/there are name, userName, active, emails, name_givenName/),
+    }),
+  ]);
 });

@@ -67,6 +67,7 @@ async function evaluate(
 ): Promise<ExpectationCheck[]> {
   await prepare(world);
   return evaluateExpectations(refusingSlowJoins(connection()), compileExpectations(expectations), {
+    attributes: serviceAttributes,
     sources: ["hr"],
     signal,
     ...options,
@@ -307,7 +308,7 @@ test("bad expressions are found before anything is read, with their place", () =
     checkExpectations([{ over, expect }]).map(({ message, offset }) => `${offset ?? ""} ${message}`);
   expect(faults("users", '!("a" in groups) || entry.type == "x"')).toEqual([]);
   expect(faults("users", "members.size() > 0")).toEqual([
-    "0 Unknown variable: members; there are name, displayName, description, groups, nestedGroups, inSource, entry, mail; an attribute of the source is read as entry.NAME",
+    "0 Unknown variable: members; there are name, displayName, description, mail, groups, nestedGroups, inSource, entry; an attribute of the source is read as entry.NAME",
   ]);
   expect(faults("groups", "members.size()")).toEqual([" gives int, but true or false is needed"]);
   expect(faults(undefined, 'users.exists(u, u == "ada")').join("")).toContain("for each of them write over: users");
