@@ -106,6 +106,7 @@ const layers: Record<string, readonly string[]> = {
     "config",
     "connector",
     "plan",
+    "principals/attributes",
     "principals/compile",
     "principals/expectations",
     "principals/lookup",

@@ -8,7 +8,7 @@ import { csvLine } from "#plan/render/csv.ts";
 import { painter } from "#plan/render/text.ts";
 import { listUnmanaged } from "#sync/explain/unmanaged.ts";
 import type { Fate, Unmanaged, UnmanagedList } from "#sync/explain/unmanaged.ts";
-import { formatName, formatNumber, pluralize, visible } from "#text.ts";
+import { formatName, formatNumber, pluralize, visible, wordsOf } from "#text.ts";
 import { exactly } from "#times.ts";
 import type { Context } from "#daemon/context.ts";
 import { readStateForPlan } from "#daemon/data-folder.ts";
@@ -45,15 +45,19 @@ export async function unmanaged(
   const isCsv = csv && !output.json;
   const codes: ExitCode[] = [];
   let written = 0;
+  /** All syncs have the columns of the first. */
+  let columns: readonly string[] | undefined;
   if (output.json) await output.write('{"unmanaged":[');
-  if (isCsv) await output.write(`\uFEFF${csvLine(columns)}`, "data");
   for (const sync of chosenSyncs(configuration, name)) {
     try {
       codes.push(
         await listOne(context, sync, async (list) => {
           if (output.json) await writeJson(output, list, written++ > 0);
-          else if (isCsv) await writeCsv(output, list);
-          else await writeText(output, list);
+          else if (isCsv) {
+            if (columns === undefined) await output.write(`\uFEFF${csvLine(columnsOf(list))}`, "data");
+            columns ??= columnsOf(list);
+            await writeCsv(output, list, columns);
+          } else await writeText(output, list);
           return list.count > 0 ? exitCodes.changes : exitCodes.done;
         }),
       );
@@ -93,28 +97,39 @@ async function listOne(
   }
 }
 
-async function writeJson(output: Output, { rows, ...list }: UnmanagedList, isNext: boolean): Promise<void> {
+/** Somebody with what people know them by beside the rest. */
+function flat({ type, name, known, ...rest }: Unmanaged): Readonly<Record<string, unknown>> {
+  return { type, name, ...known, ...rest };
+}
+
+async function writeJson(output: Output, { rows, knownBy: _, ...list }: UnmanagedList, isNext: boolean): Promise<void> {
   await output.write(`${isNext ? "," : ""}${JSON.stringify(list).slice(0, -1)},"principals":[`);
   let isFirst = true;
   for await (const batch of rows()) {
-    await output.write((isFirst ? "" : ",") + batch.map((each) => JSON.stringify(each)).join(","));
+    await output.write((isFirst ? "" : ",") + batch.map((each) => JSON.stringify(flat(each))).join(","));
     isFirst = false;
   }
   await output.write("]}");
 }
 
-const columns = ["sync", "type", "name", "displayName", "mail", "groups", "fate", "leavesAt"] as const;
+function columnsOf({ knownBy }: UnmanagedList): string[] {
+  return ["sync", "type", "name", ...knownBy, "groups", "fate", "leavesAt"];
+}
 
-async function writeCsv(output: Output, { sync, rows }: UnmanagedList): Promise<void> {
+async function writeCsv(output: Output, { sync, rows }: UnmanagedList, columns: readonly string[]): Promise<void> {
   for await (const batch of rows()) {
-    const lines = batch.map((each) =>
-      csvLine(
-        columns.map((column) => {
-          if (column === "sync") return sync;
-          return column === "groups" ? each.groups.join(";") : (each[column] ?? undefined);
-        }),
-      ),
-    );
+    const lines = batch.map(({ groups, fate, leavesAt, type, name, known }) => {
+      const cells: Readonly<Record<string, string | null>> = {
+        ...known,
+        sync,
+        type,
+        name,
+        groups: groups.join(";"),
+        fate,
+        leavesAt,
+      };
+      return csvLine(columns.map((column) => cells[column] ?? undefined));
+    });
     await output.write(lines.join(""), "data");
   }
 }
@@ -134,7 +149,8 @@ const words: Record<Fate, string> = {
 
 const kinds: Readonly<Record<string, string>> = { LOCAL_USER: "user", LOCAL_GROUP: "group" };
 
-async function writeText(output: Output, { sync, target, count, leftOut, rows }: UnmanagedList): Promise<void> {
+async function writeText(output: Output, list: UnmanagedList): Promise<void> {
+  const { sync, target, knownBy, count, leftOut, rows } = list;
   const title = painter(output.colour)("bold", visible(`${sync} → ${target}`));
   const shown: Unmanaged[] = [];
   for await (const batch of rows()) {
@@ -146,18 +162,23 @@ async function writeText(output: Output, { sync, target, count, leftOut, rows }:
       ? "everybody in the target is in a source"
       : `${pluralize(count, "principal")} in the target and in no source`;
   await output.write(`${title}: ${who}\n`);
-  const names = ["type", "name", "display name", "mail", "groups", "what a run does"];
-  const cells = shown.map(({ type, name, displayName, mail, groups, fate, leavesAt }) => [
+  const names = ["type", "name", ...knownBy.map(wordsOf), "groups", "what a run does"];
+  const cells = shown.map(({ type, name, known, groups, fate, leavesAt }) => [
     kinds[type] ?? type,
     name,
-    displayName ?? "",
-    mail ?? "",
+    ...knownBy.map((each) => known[each] ?? ""),
     groups.map(formatName).join(", "),
     leavesAt === null ? words[fate] : `deleted on ${exactly(leavesAt)}`,
   ]);
-  // The display name, the groups and the mail go where there is no room.
+  // The first that they are known by, the groups and the others go where there is no room.
+  const [first, ...others] = knownBy.map((_, index) => index + 2);
+  const groups = knownBy.length + 2;
   const room = output.terminal ? output.width : undefined;
-  const layout = layOut(names, cells, { room, flexible: [1, 2, 3, 4, 5], expendable: [2, 4, 3] });
+  const layout = layOut(names, cells, {
+    room,
+    flexible: names.map((_, index) => index).slice(1),
+    expendable: [...(first === undefined ? [] : [first]), groups, ...others],
+  });
   if (shown.length > 0) for (const part of renderTable(names, cells, { layout })) await output.write(part);
   if (count > shown.length) await output.write(`… and ${formatNumber(count - shown.length)} more: --csv lists all\n`);
   const rest = [

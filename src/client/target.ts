@@ -1,4 +1,5 @@
 import { messageOf } from "#errors.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
 import type { Target } from "#sync/ports.ts";
 import { Client } from "./client.ts";
 import type { ClientOptions } from "./client.ts";
@@ -11,6 +12,7 @@ export function openTarget(options: ClientOptions): Target {
   const client = new Client(options);
   return {
     name: options.name,
+    declared: serviceAttributes,
     list: (destination, signal) => client.list(destination, signal),
     isStill: (tag, signal) => client.isStill(tag, signal),
     sync: (request, destination, signal) => client.sync(request, destination, signal),

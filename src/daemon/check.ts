@@ -1,3 +1,4 @@
+import type { Attributes } from "#principals/attributes.ts";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -150,7 +151,7 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
       groups: assembly.groups,
       excluded: assembly.excluded,
       quarantined: assembly.quarantined.count,
-      principals: await firstPrincipals(connection),
+      principals: await firstPrincipals(connection, rules.declared),
       problems: [
         ...doubts,
         ...assembly.neverSet.map((each) => ({
@@ -220,11 +221,13 @@ async function drain(batches: AsyncIterable<unknown>): Promise<void> {
   while ((await iterator.next()).done !== true);
 }
 
-async function firstPrincipals(connection: Connection): Promise<SyncCheck["principals"]> {
-  const rows = await connection.rows(`
-    SELECT kind, name, display_name AS "displayName", description, mail, group_names AS groups
-    FROM assembled ORDER BY rowid LIMIT ${shown}`);
-  return rows.map((row) => Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null)));
+async function firstPrincipals(connection: Connection, attributes: Attributes): Promise<SyncCheck["principals"]> {
+  const rows = await connection.rows<{ kind: string; name: string; values: object; groups: readonly string[] }>(`
+    SELECT kind, name, ${attributes.values()} AS "values", group_names AS groups FROM assembled ORDER BY rowid LIMIT ${shown}`);
+  return rows.map(({ kind, name, values, groups }) => {
+    const set = Object.entries(values).filter(([, value]) => value !== null);
+    return { kind, name, ...Object.fromEntries(set), groups };
+  });
 }
 
 function sampleOf(entry: Entry): string {

@@ -2,7 +2,7 @@ import type { Configuration } from "#config/configuration.ts";
 import { daemonFolder, readStateForPlan } from "#daemon/data-folder.ts";
 import type { Embedded } from "#daemon/embedded.ts";
 import { StoredChanges } from "#daemon/stored-changes.ts";
-import { openConfiguredTarget, openSync, placeOf, syncOf } from "#daemon/wiring.ts";
+import { declaredBy, openConfiguredTarget, openSync, placeOf, syncOf } from "#daemon/wiring.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { redactAll } from "#redact.ts";
@@ -130,7 +130,9 @@ export class People {
   /** Who had a text in the name, display name or mail until a run deleted them, as far as plans are stored. The last first. */
   deleted(target: string, wanted: { readonly text: string; readonly most: number }): Promise<Deleted[]> {
     const runs = this.#runsTo(target).filter((run) => isApplied(run) !== false);
-    return this.#readStored(runs, ({ connection }, files) => deletedBy(connection, runs, files, wanted));
+    return this.#readStored(runs, ({ connection }, files) =>
+      deletedBy(connection, runs, files, declaredBy(this.#options.current(), target), wanted),
+    );
   }
 
   #runsTo(target: string): RunRecord[] {

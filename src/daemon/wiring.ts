@@ -13,6 +13,8 @@ import { renderPath } from "#config/problems.ts";
 import type { Path } from "#config/problems.ts";
 import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { redactor } from "#redact.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import { compileRules, tablesOf } from "#principals/compile.ts";
 import { compileExpectations, readersOf, tablesOfExpectations } from "#principals/expectations.ts";
 import { readTables } from "#principals/lookup.ts";
@@ -45,12 +47,17 @@ export async function openSync(
 export async function openParts(configuration: Configuration, name: string): Promise<Omit<Sync, "target" | "place">> {
   const sync = syncOf(configuration, name);
   const tables = await tablesFor(configuration, sync);
+  const declared = declaredBy(configuration, sync.to);
   const now = new Date();
   const place = (path: Path): string => placeIn(configuration, ["syncs", name, ...path]);
-  const expectations = compileExpectations(sync.expectations, now, tables, (index) =>
-    place(["expectations", index, "expect"]),
+  const expectations = compileExpectations(
+    sync.expectations,
+    now,
+    tables,
+    (index) => place(["expectations", index, "expect"]),
+    declared,
   );
-  const rules = compileRules(sync.rules, now, tables, readersOf(expectations), place);
+  const rules = compileRules(sync.rules, now, tables, readersOf(expectations), place, declared);
   const digests = Object.fromEntries([...tables].map(([file, { digest }]) => [file, digest]));
   return {
     name,
@@ -85,8 +92,9 @@ export async function compilerOf(
   sync: SyncConfiguration,
 ): Promise<(rules: SyncConfiguration["rules"]) => Sync["rules"]> {
   const tables = await tablesFor(configuration, sync);
-  const readers = readersOf(compileExpectations(sync.expectations, undefined, tables));
-  return (rules) => compileRules(rules, undefined, tables, readers);
+  const declared = declaredBy(configuration, sync.to);
+  const readers = readersOf(compileExpectations(sync.expectations, undefined, tables, undefined, declared));
+  return (rules) => compileRules(rules, undefined, tables, readers, undefined, declared);
 }
 
 /** Where something is written: `rollcall.yaml:12: syncs.staff.users.name`. */
@@ -210,6 +218,16 @@ export async function openConfiguredTarget(
   return openTarget(await clientOptionsOf(configuration, name, embedded, observe));
 }
 
+/** What the users and groups of a target have: every target is a service of the interface. @throws {InputError} no target has the name */
+export function declaredBy({ targets }: Configuration, name: string): Attributes {
+  if (targets[name] === undefined) throw unknownTarget(targets, name);
+  return serviceAttributes;
+}
+
+function unknownTarget(targets: Configuration["targets"], name: string): InputError {
+  return new InputError(`no target is called ${name}: ${listOf(Object.keys(targets))}`);
+}
+
 /** What identifies a target: `embedded` for the service of this data folder, otherwise its URL. */
 export function placeOf(configuration: Configuration, name: string): string {
   const target = configuration.targets[name];
@@ -237,8 +255,7 @@ async function clientOptionsOf(
   observe?: ClientOptions["observe"],
 ): Promise<ClientOptions> {
   const target = configuration.targets[name];
-  if (target === undefined)
-    throw new InputError(`no target is called ${name}: ${listOf(Object.keys(configuration.targets))}`);
+  if (target === undefined) throw unknownTarget(configuration.targets, name);
   if (target === "embedded") return { ...(await embeddedOptions(name, embedded)), observe };
   const { url, username, password, prefix, ca, proxy } = target;
   return {

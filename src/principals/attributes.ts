@@ -69,6 +69,21 @@ export class Attributes {
     return this.all.filter(({ identifies }) => identifies === true).map((attribute) => textOf(attribute, from));
   }
 
+  /** SQL: the same by name, as a struct. */
+  known(from = ""): string {
+    return this.knownAs((attribute) => textOf(attribute, from));
+  }
+
+  /** SQL: the same of something else than a row of principals. */
+  knownAs(value: (attribute: Attribute) => string): string {
+    return structOf(this.all.flatMap((each) => (each.identifies === true ? [[each, value(each)] as const] : [])));
+  }
+
+  /** SQL: all attributes by name, as texts in a struct. */
+  values(from = ""): string {
+    return structOf(this.all.map((each) => [each, textOf(each, from)] as const));
+  }
+
   /** The columns of every relation of principals, in this order. */
   get relation(): readonly string[] {
     return ["kind", "name", ...this.compared];
@@ -104,6 +119,11 @@ export class Attributes {
   bitOf(name: string): number {
     return 1 << this.all.findIndex((attribute) => attribute.name === name);
   }
+}
+
+/** SQL: a struct with a field for each attribute. */
+function structOf(fields: readonly (readonly [Attribute, string])[]): string {
+  return `{${fields.map(([{ name }, value]) => `${literal(name)}: ${value}`).join(", ")}}`;
 }
 
 /** DDL of the column of an attribute, which may be NULL. */

@@ -1,7 +1,11 @@
+import type { Attributes } from "#principals/attributes.ts";
+
 /** The service that a sync writes to. Every list is a file: none is ever one string in memory. */
 export interface Target {
   /** The target's name in the configuration, for messages. */
   readonly name: string;
+  /** The attributes of its users and groups (decision 8). */
+  readonly declared: Attributes;
   /**
    * Writes the answer of `user/list`, a JSON array of principal objects (B.9), to the file `destination`.
    * @returns the entity tag of the list (RFC 9110, 8.8.3); undefined where the service gives none

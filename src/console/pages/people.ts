@@ -1,3 +1,4 @@
+import { capitalized } from "#plan/render/shared.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kind, People } from "#daemon/people.ts";
 import { answerOf, Refusal } from "#control/answers.ts";
@@ -5,7 +6,7 @@ import { errorDocument, RollcallError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { Deleted } from "#sync/explain/history.ts";
 import type { Excerpt, ListedPrincipal } from "#sync/explain/listing.ts";
-import { formatNumber, pluralize } from "#text.ts";
+import { formatNumber, pluralize, wordsOf } from "#text.ts";
 import { empty, name, notice, pager, section, table, tabs, when } from "#console/components.ts";
 import type { Column } from "#console/components.ts";
 import { offsetOf, visitorOf } from "#console/context.ts";
@@ -253,20 +254,31 @@ function nobody({ target, text }: PeoplePage, kind: Kind): Html {
 type Row = ListedPrincipal & { readonly isDirect?: boolean };
 
 /** What every list of people says of one. */
-type Called = Pick<ListedPrincipal, "kind" | "name" | "displayName" | "mail">;
+type Called = Pick<ListedPrincipal, "kind" | "name" | "known">;
 
 /** What a person would call them, with the link to their page. */
 function called(target: string, row: Called): Html {
   return html`${icon(row.kind)}
-    <a href="${addressOf(`/people/${row.kind}`, { target, name: row.name })}">${name(row.displayName ?? row.name)}</a>`;
+    <a href="${addressOf(`/people/${row.kind}`, { target, name: row.name })}">${name(titleOf(row))}</a>`;
+}
+
+/** What a person would call somebody: the first attribute that people know them by, or the name. */
+export function titleOf(row: Called): string {
+  return Object.values(row.known)[0] ?? row.name;
 }
 
 function login(row: Called): Html | false {
-  return (row.displayName === null || row.displayName !== row.name) && name(row.name);
+  return Object.values(row.known)[0] !== row.name && name(row.name);
 }
 
-function mail(row: Called): Html | false {
-  return row.mail !== null && name(row.mail);
+/** A column for each further attribute that people know somebody by, such as the mail; of groups, where one has it. */
+function contacts<Row extends Called>(rows: readonly Row[], kind: Kind | "both"): Column<Row>[] {
+  const [, ...others] = Object.keys(rows[0]?.known ?? {});
+  return others.flatMap((attribute) => {
+    const of = ({ known }: Called): string | null => known[attribute] ?? null;
+    if (kind === "group" && !rows.some((row) => of(row) !== null)) return [];
+    return [{ label: capitalized(wordsOf(attribute)), cell: (row: Row) => of(row) !== null && name(of(row) ?? "") }];
+  });
 }
 
 /** Users or groups, each a link to its page. */
@@ -282,7 +294,7 @@ export function principals(target: string, kind: Kind | "both", rows: readonly R
       label: kind === "group" ? "Group name" : "Login",
       cell: login,
     },
-    kind !== "group" && { label: "Mail", cell: mail },
+    ...contacts(rows, kind),
     kind !== "user" && {
       label: "Members",
       kind: "number",
@@ -320,7 +332,7 @@ function deletedTable(
         cell: (row) => called(target, row),
       },
       { label: "Login", cell: login },
-      { label: "Mail", cell: mail },
+      ...contacts(rows, "both"),
       { label: "Deleted", cell: ({ run }) => when(run.endedAt ?? run.startedAt, now) },
       { label: "By the run", cell: ({ run }) => html`<a href="${at("/runs", run.id)}">${name(run.sync)}</a>` },
     ],

@@ -1,3 +1,4 @@
+import { capitalized } from "#plan/render/shared.ts";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kind, KnownHistory } from "#daemon/people.ts";
 import { Refusal } from "#control/answers.ts";
@@ -28,6 +29,7 @@ import {
   queryOf,
   readList,
   targetOf,
+  titleOf,
 } from "#console/pages/people.ts";
 import type { PeopleFrame } from "#console/pages/people.ts";
 
@@ -139,10 +141,10 @@ export interface PrincipalPage extends PeopleFrame {
 export function principal(page: PrincipalPage): Html {
   const { target, kind, name: called, found, url } = page;
   const query = { target, name: called };
-  const displayName = found?.details?.displayName ?? called;
+  const title = found?.details === undefined ? called : titleOf(found.details);
   return html`<hgroup>
-      <h1>${icon(kind)} ${name(displayName)}</h1>
-      <p class="quiet">${displayName !== called && html`${name(called)}, `}${kind} of ${name(target)}</p>
+      <h1>${icon(kind)} ${name(title)}</h1>
+      <p class="quiet">${title !== called && html`${name(called)}, `}${kind} of ${name(target)}</p>
     </hgroup>
     ${found === undefined ? listing(page, url) : inTarget(page, found)}
     ${later("explanation", "Where it comes from, and what the next run does", addressOf("/people/explain", query), "Read the sources and explain it")}
@@ -168,14 +170,18 @@ function inTarget(page: PrincipalPage, { listedAt, details, members }: NonNullab
   const { target, kind, name: called } = page;
   const again = addressOf(`/people/${kind}`, { target, name: called, instead: listedAt });
   if (details === undefined) return listed(page, listedAt, again, gone(page));
-  const { mail, description, records } = details;
+  const { known, attributes, records } = details;
+  // The title is above.
+  const others = [...new Set([...Object.keys(known), ...Object.keys(attributes)])].slice(1);
   return listed(
     page,
     listedAt,
     again,
     html`${facts([
-      ["Mail", mail !== null && name(mail)],
-      ["Description", description !== null && name(description)],
+      ...others.map((attribute) => {
+        const value = attributes[attribute] ?? null;
+        return [capitalized(wordsOf(attribute)), value !== null && name(value)] as const;
+      }),
       [
         "Made of",
         records.length > 0 &&

@@ -5,7 +5,7 @@ import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 import type { IconName } from "#console/icons.ts";
-import { addressOf } from "#console/pages/people.ts";
+import { addressOf, titleOf } from "#console/pages/people.ts";
 
 export interface SearchPage {
   /** In epoch milliseconds. */
@@ -31,7 +31,7 @@ export function search(page: SearchPage): Html {
         item(
           each.kind,
           addressOf(`/people/${each.kind}`, { target: each.target, name: each.name }),
-          html`${name(each.displayName ?? each.name)}`,
+          html`${name(titleOf(each))}`,
           html`${name(each.name)} · ${name(each.target)}`,
         ),
       ),

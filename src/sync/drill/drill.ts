@@ -127,7 +127,7 @@ async function settle(
   const list = workbench.file("target.json");
   const target = new RehearsalTarget(workbench, {
     name: sync.target.name,
-    attributes: sync.rules.declared,
+    declared: sync.rules.declared,
     state: list,
     fill: (signal) => sync.target.list(list, signal),
   });
@@ -214,7 +214,7 @@ async function happen(
   });
   const target = new RehearsalTarget(workbench, {
     name: sync.target.name,
-    attributes: sync.rules.declared,
+    declared: sync.rules.declared,
     state,
     ...injection.target,
   });

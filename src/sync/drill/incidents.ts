@@ -264,8 +264,8 @@ async function wrongTenant({ connection, sync }: World): Promise<readonly Inject
   const { source, users } = largest;
   const groups = await count(connection, `kind = 'group' AND source = ${literal(source)}`);
   const reads = sync.rules.reads();
-  const of = (kind: "users" | "groups"): string[] =>
-    ["name", "displayName", "mail"].flatMap((rule) => reads[kind].get(rule) ?? []);
+  const known = sync.rules.declared.all.flatMap(({ name, identifies }) => (identifies === true ? [name] : []));
+  const of = (kind: "users" | "groups"): string[] => ["name", ...known].flatMap((rule) => reads[kind].get(rule) ?? []);
   const names = { user: of("users"), group: of("groups") };
   return [
     {

@@ -8,7 +8,7 @@ import type { SyncRequest, Target } from "#sync/ports.ts";
 
 export interface RehearsalTargetOptions {
   readonly name: string;
-  readonly attributes: Attributes;
+  readonly declared: Attributes;
   /** The file with what it has. */
   readonly state: string;
   /** Makes that file before it is listed for the first time. Absent: it is there. */
@@ -25,6 +25,7 @@ export interface RehearsalTargetOptions {
  */
 export class RehearsalTarget implements Target {
   readonly name: string;
+  readonly declared: Attributes;
   readonly #workbench: Workbench;
   readonly #options: RehearsalTargetOptions;
   /** The file with what it has now. */
@@ -36,6 +37,7 @@ export class RehearsalTarget implements Target {
     this.#workbench = workbench;
     this.#options = options;
     this.name = options.name;
+    this.declared = options.declared;
     this.state = options.state;
   }
 
@@ -51,7 +53,7 @@ export class RehearsalTarget implements Target {
     await readPrincipals(connection, principals, "desired");
     if (!deleteOthers)
       await connection.run("INSERT INTO desired SELECT a.* FROM actual a ANTI JOIN desired USING (kind, name)");
-    await createChanges(connection, this.#options.attributes, {
+    await createChanges(connection, this.declared, {
       actual: "actual",
       desired: "desired",
       into: "changes",

@@ -2,8 +2,10 @@ import { basename } from "node:path";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Change } from "#plan/change.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import { patternMatching } from "#plan/patterns.ts";
 import { changesIn, readPastChanges } from "#plan/stored.ts";
+import type { Known } from "./listing.ts";
 import { folded } from "#sync/planning/people.ts";
 import { formatName } from "#text.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -51,8 +53,8 @@ export async function* historyOf(
 
 /** Somebody whom a run has deleted, and whom none has created again since. */
 export interface Deleted extends Subject {
-  readonly displayName: string | null;
-  readonly mail: string | null;
+  /** What people knew it by, by attribute; null: unset. */
+  readonly known: Known;
   readonly run: RunRecord;
 }
 
@@ -60,12 +62,13 @@ export interface Deleted extends Subject {
  * Those who were deleted, the last first.
  * @param runs whose changes have reached the target
  * @param files their stored changes, each named after its run
- * @param wanted a text in their name, display name or mail, whose case does not matter
+ * @param wanted a text in their name or what people knew them by, whose case does not matter
  */
 export async function deletedBy(
   connection: Connection,
   runs: readonly RunRecord[],
   files: readonly string[],
+  attributes: Attributes,
   wanted: { readonly text: string; readonly most: number },
 ): Promise<Deleted[]> {
   if (files.length === 0) return [];
@@ -75,8 +78,8 @@ export async function deletedBy(
       SELECT kind::VARCHAR AS kind, name, max(filename) AS file, arg_max(action::VARCHAR, filename) AS action,
         arg_max(before, filename) AS before
       FROM ${changesIn(files)} GROUP BY kind, name)
-    SELECT kind, name, before.display_name AS "displayName", before.mail AS mail, file FROM latest
-    WHERE action = 'delete' AND contains(${folded("concat_ws(chr(10), name, before.display_name, before.mail)")}, ${sought})
+    SELECT kind, name, ${attributes.known("before.")} AS known, file FROM latest
+    WHERE action = 'delete' AND contains(${folded(`concat_ws(chr(10), ${["name", ...attributes.identifying("before.")].join(", ")})`)}, ${sought})
     ORDER BY file DESC, kind DESC, name LIMIT ${wanted.most}`);
   return rows.flatMap(({ file, ...row }) => {
     const run = runs.find(({ id }) => basename(file) === `${id}.parquet`);

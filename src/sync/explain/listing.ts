@@ -6,6 +6,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { UnavailableError } from "#errors.ts";
 import { readPrincipals } from "#plan/lists.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
 import { createQueue } from "#queue.ts";
 import { pathsToGroups } from "#sync/explain/outcome.ts";
@@ -14,12 +15,15 @@ import type { Reader } from "#state/store.ts";
 import { folded } from "#sync/planning/people.ts";
 import type { Target } from "#sync/ports.ts";
 
+/** Attributes as texts, by name; null: unset. */
+export type Known = Readonly<Record<string, string | null>>;
+
 /** A user or group of a target, as a list shows it. */
 export interface ListedPrincipal {
   readonly kind: Kind;
   readonly name: string;
-  readonly displayName: string | null;
-  readonly mail: string | null;
+  /** What people know it by, by attribute. */
+  readonly known: Known;
   /** Of how many groups it is a direct member. */
   readonly groups: number;
   /** Of a group: how many direct members it has. */
@@ -28,7 +32,8 @@ export interface ListedPrincipal {
 
 /** One of them, whole. */
 export interface ListedDetails extends Omit<ListedPrincipal, "groups" | "members"> {
-  readonly description: string | null;
+  /** All its attributes. */
+  readonly attributes: Known;
   /** For each group that it is in: the shortest path, beginning with a direct membership. */
   readonly groups: readonly (readonly string[])[];
   /** The records that the syncs have made it of. */
@@ -204,9 +209,9 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
       }
     };
     await inTurn(place, readLedger, signal);
-    await storeList(workbench);
+    await storeList(workbench, target.declared);
     await connection.run("DROP TABLE principals; DROP TABLE record; DROP TABLE IF EXISTS ledger");
-    const listing = new Listing(connection, new Date(at).toISOString());
+    const listing = new Listing(connection, target.declared, new Date(at).toISOString());
     return { at, listing, readers: 0, isOld: false, close: () => workbench.close() };
   } catch (error) {
     await workbench.close();
@@ -226,9 +231,9 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
  * - `grp (id, name)`, `nesting (child, parent)`: a number for each group that somebody is in, and which is in which.
  * - `membership (grp, place)`: the direct ones, by group.
  */
-async function storeList(workbench: Workbench): Promise<void> {
+async function storeList(workbench: Workbench, attributes: Attributes): Promise<void> {
   const { connection } = workbench;
-  const sought = folded("concat_ws(chr(10), name, display_name, mail, ids)");
+  const sought = folded(`concat_ws(chr(10), ${["name", ...attributes.identifying(), "ids"].join(", ")})`);
   const write = async (view: string, query: string): Promise<void> => {
     const stored = literal(workbench.file(`${view}.parquet`));
     await connection.run(`COPY (${query}) TO ${stored} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)`);
@@ -268,16 +273,18 @@ export class Listing {
   /** ISO 8601. */
   readonly listedAt: string;
   readonly #connection: Connection;
+  readonly #attributes: Attributes;
   readonly #inTurn = createQueue();
   /** The group whose members are in the table `member`. */
   #listed: string | undefined;
 
-  constructor(connection: Connection, listedAt: string) {
+  constructor(connection: Connection, attributes: Attributes, listedAt: string) {
     this.#connection = connection;
+    this.#attributes = attributes;
     this.listedAt = listedAt;
   }
 
-  /** Who has a text in the name, display name, mail, or the id of a record; case does not matter. Whole names come first. */
+  /** Who has a text in the name, what people know it by, or the id of a record; case does not matter. Whole names come first. */
   async search(text: string, kind: Kind | undefined, window: Window): Promise<Excerpt> {
     const sought = folded(literal(text));
     const isMeant = [...(kind === undefined ? [] : [`kind = '${kind}'`]), ...has(text)];
@@ -300,7 +307,7 @@ export class Listing {
 
   async find(kind: Kind, name: string): Promise<ListedDetails | undefined> {
     const [row] = await this.#connection.rows<Omit<ListedDetails, "groups" | "records"> & { direct: string[] }>(
-      `SELECT kind, name, display_name AS "displayName", mail, description, group_names AS direct FROM principal
+      `SELECT kind, name, ${this.#attributes.known()} AS known, ${this.#attributes.values()} AS attributes, group_names AS direct FROM principal
        WHERE folded_name = ${folded(literal(name))} AND kind = '${kind}' AND name = ${literal(name)}`,
     );
     if (row === undefined) return undefined;
@@ -349,7 +356,7 @@ export class Listing {
     const { places = [], count = 0n } = part ?? {};
     if (places.length === 0) return { rows: [], count: Number(count) };
     const rows = await this.#connection.rows<Excerpt["rows"][number] & { place: bigint }>(`
-      SELECT kind, name, display_name AS "displayName", mail, len(group_names)::INTEGER AS groups, place${more}
+      SELECT kind, name, ${this.#attributes.known()} AS known, len(group_names)::INTEGER AS groups, place${more}
       FROM principal WHERE place IN (${places.join(", ")})`);
     const members = await this.#sizes(rows.filter(({ kind }) => kind === "group").map((row) => row.name));
     // A user may have the name of a group.

@@ -1,11 +1,14 @@
 import { takenNames } from "#plan/carried.ts";
+import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { Ledger, readOthers } from "#state/ledger/ledger.ts";
 import type { StateFiles } from "#state/store.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
+import type { Known } from "./listing.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 
@@ -31,8 +34,8 @@ export interface Unmanaged {
   /** `LOCAL_USER`, `LOCAL_GROUP`, or another type of the target. */
   readonly type: string;
   readonly name: string;
-  readonly displayName: string | null;
-  readonly mail: string | null;
+  /** What people know it by, by attribute; null: unset. */
+  readonly known: Known;
   readonly groups: readonly string[];
   readonly fate: Fate;
   /** When it leaves, ISO 8601; of those who are leaving. */
@@ -43,6 +46,8 @@ export interface Unmanaged {
 export interface UnmanagedList {
   readonly sync: string;
   readonly target: string;
+  /** The attributes that people know them by. */
+  readonly knownBy: readonly string[];
   readonly count: number;
   /** Who is not in the list, although no source of this sync has them. */
   readonly leftOut: {
@@ -77,6 +82,7 @@ export async function listUnmanaged<Result>(
 ): Promise<Result> {
   return inWorkbench(options, async (workbench, watching) => {
     const { connection } = workbench;
+    const { declared } = sync.rules;
     const now = Date.now();
     const ledger = {
       files: options.files,
@@ -89,16 +95,17 @@ export async function listUnmanaged<Result>(
     await Ledger.open(connection, ledger);
     await readOthers(connection, ledger);
     await makeDesired(sync, workbench, { ...options, signal: watching.signal(), now });
-    const leftOut = await findUnmanaged(connection, sync.departures.after);
+    const leftOut = await findUnmanaged(connection, declared, sync.departures.after);
     const [row] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM unmanaged");
     return await work({
       sync: sync.name,
       target: sync.target.name,
+      knownBy: declared.all.filter(({ identifies }) => identifies === true).map(({ name }) => name),
       count: row?.count ?? 0,
       leftOut,
       rows: () =>
         connection.batches<Unmanaged>(`
-          SELECT type, name, display_name AS "displayName", mail, group_names AS groups, fate,
+          SELECT type, name, known, group_names AS groups, fate,
             strftime(make_timestamp(leaves_at * 1000), '%Y-%m-%dT%H:%M:%S.%gZ') AS "leavesAt"
           FROM unmanaged ORDER BY place, type, name`),
     });
@@ -108,7 +115,13 @@ export async function listUnmanaged<Result>(
 const typeOf: Record<Kind, string> = { user: "LOCAL_USER", group: "LOCAL_GROUP" };
 
 /** @param after the grace period, in milliseconds */
-async function findUnmanaged(connection: Connection, after: number): Promise<UnmanagedList["leftOut"]> {
+async function findUnmanaged(
+  connection: Connection,
+  attributes: Attributes,
+  after: number,
+): Promise<UnmanagedList["leftOut"]> {
+  // What Rollcall does not manage has the same attributes in the target's list.
+  const foreign = attributes.knownAs(({ name }) => `json ->> ${literal(`$."${name}"`)}`);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE sourceless AS
     SELECT a.*, coalesce(f.reason, 'gone') AS reason, g.since + ${after} AS leaves_at,
@@ -120,12 +133,12 @@ async function findUnmanaged(connection: Connection, after: number): Promise<Unm
     WHERE (a.kind, a.name) NOT IN (SELECT (kind, was) FROM renamed) AND coalesce(f.reason, '') NOT IN ('renamed', 'reused');
     CREATE OR REPLACE TEMP TABLE unmanaged AS
     SELECT CASE kind WHEN 'user' THEN 0 ELSE 1 END AS place,
-      CASE kind WHEN 'user' THEN '${typeOf.user}' ELSE '${typeOf.group}' END AS type, name, display_name, mail, group_names,
+      CASE kind WHEN 'user' THEN '${typeOf.user}' ELSE '${typeOf.group}' END AS type, name, ${attributes.known()} AS known, group_names,
       CASE reason WHEN 'unmanaged' THEN 'not owned' ELSE reason END AS fate,
       CASE reason WHEN 'leaving' THEN leaves_at END AS leaves_at
     FROM sourceless WHERE reason NOT IN ('protected', 'quarantined', 'unread') AND NOT is_of_others
     UNION ALL
-    SELECT 2, type, name, json ->> '$.displayName', json ->> '$.mail', group_names, 'foreign', NULL
+    SELECT 2, type, name, ${foreign}, group_names, 'foreign', NULL
     FROM actual_foreign WHERE (name, type) NOT IN (SELECT (name, type) FROM ${takenNames})`);
   const [row] = await connection.rows<UnmanagedList["leftOut"]>(`
     SELECT count(*) FILTER (reason = 'protected')::INTEGER AS protected, count(*) FILTER (is_of_others)::INTEGER AS others,

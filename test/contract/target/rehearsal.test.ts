@@ -83,7 +83,7 @@ test("the target of a rehearsal previews and applies what the service does", asy
     await real.list(file("state.json"), soon());
     const rehearsed: Target = new RehearsalTarget(workbench, {
       name: "rehearsed",
-      attributes: serviceAttributes,
+      declared: serviceAttributes,
       state: file("state.json"),
     });
     await copyFile(file("state.json"), file("kept.json"));

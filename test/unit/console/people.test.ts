@@ -69,12 +69,12 @@ function explained(text: string): Explanation {
 
 test("names from outside are harmless on the pages of users and groups, and lead back to who has them", () => {
   for (const text of hostile) {
-    const row = { kind: "group", name: text, displayName: text, mail: text } as const;
+    const row = { kind: "group", name: text, known: { displayName: text, mail: text } } as const;
     const excerpt = { rows: [{ ...row, groups: 1, members: 2, isDirect: false }], count: 300, offset: 100 };
     const shown = { ...excerpt, counts: { user: 0, group: 300 }, tab: "group", listedAt } as const;
     const details = {
       ...row,
-      description: text,
+      attributes: { displayName: text, description: text, mail: text },
       groups: [[text], [text, text]],
       records: [{ sync: text, source: text, id: text }],
     };
@@ -131,7 +131,7 @@ test("a page says what to do where nobody is found, and while a target is being 
 });
 
 test("a page of users and groups says which part it shows, and leads to the next with the same search", () => {
-  const row = { kind: "user", name: "ada", displayName: null, mail: null, groups: 0 } as const;
+  const row = { kind: "user", name: "ada", known: { displayName: null, mail: null }, groups: 0 } as const;
   const found = { ...nobody, rows: [row], count: 250, counts: { user: 250, group: 3 }, offset: 100 };
   const page = people({
     now,
@@ -150,7 +150,7 @@ test("a page of users and groups says which part it shows, and leads to the next
 
 test("whoever was deleted is found among those who are there, and leads to the run that did it", () => {
   const run = appliedRun({ sync: "staff", target: "t" });
-  const deleted = [{ kind: "user", name: "joan", displayName: "Joan Clarke", mail: null, run }] as const;
+  const deleted = [{ kind: "user", name: "joan", known: { displayName: "Joan Clarke", mail: null }, run }] as const;
   const of = { now, target: "t", targets: ["t"], text: "joan", url: "/people?text=joan", found: nobody, deleted };
   const page = people(of).toString();
   expect(page).toMatch(/Deleted\s+<small>1 match among those whom a run has deleted/);

@@ -1,3 +1,4 @@
+import { serviceAttributes } from "#principals/attributes.ts";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,7 +21,8 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 /** What a target with these principals lists. */
 async function withListing(principals: readonly Principal[], work: (listing: Listing) => Promise<void>): Promise<void> {
-  const target: Pick<Target, "list" | "close"> = {
+  const target: Pick<Target, "declared" | "list" | "close"> = {
+    declared: serviceAttributes,
     list: async (file) => {
       const list = principals.map(({ kind, ...rest }) => ({ ...rest, principalTypeEnum: principalTypes[kind] }));
       await writeFile(file, JSON.stringify(list));
