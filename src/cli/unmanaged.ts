@@ -102,8 +102,14 @@ function flat({ type, name, known, ...rest }: Unmanaged): Readonly<Record<string
   return { type, name, ...known, ...rest };
 }
 
-async function writeJson(output: Output, { rows, knownBy: _, ...list }: UnmanagedList, isNext: boolean): Promise<void> {
-  await output.write(`${isNext ? "," : ""}${JSON.stringify(list).slice(0, -1)},"principals":[`);
+async function writeJson(
+  output: Output,
+  { rows, sync, target, count, leftOut }: UnmanagedList,
+  isNext: boolean,
+): Promise<void> {
+  await output.write(
+    `${isNext ? "," : ""}${JSON.stringify({ sync, target, count, leftOut }).slice(0, -1)},"principals":[`,
+  );
   let isFirst = true;
   for await (const batch of rows()) {
     await output.write((isFirst ? "" : ",") + batch.map((each) => JSON.stringify(flat(each))).join(","));

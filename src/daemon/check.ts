@@ -226,7 +226,7 @@ async function firstPrincipals(connection: Connection, attributes: Attributes): 
     SELECT kind, name, ${attributes.values()} AS "values", group_names AS groups FROM assembled ORDER BY rowid LIMIT ${shown}`);
   return rows.map(({ kind, name, values, groups }) => {
     const set = Object.entries(values).filter(([, value]) => value !== null);
-    return { kind, name, ...Object.fromEntries(set), groups };
+    return Object.assign({ kind, name }, Object.fromEntries(set), { groups });
   });
 }
 
