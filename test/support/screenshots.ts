@@ -161,10 +161,12 @@ async function readme(url: string, pages: Readonly<Record<string, string>>): Pro
   await signedIn(window);
   for (const [name, path] of Object.entries(pages)) {
     await open(window.page, path);
+    await window.page.evaluate(tidyPaths);
     await window.page.screenshot({ path: join(folder, `readme-${name}.png`) });
   }
   await window.page.setViewportSize({ width: 390, height: 780 });
   await open(window.page, "/");
-  await window.page.screenshot({ path: join(folder, `readme-phone.png`) });
+  await window.page.evaluate(tidyPaths);
+  await window.page.screenshot({ path: join(folder, "readme-phone.png") });
   await window.close();
 }

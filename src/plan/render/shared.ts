@@ -215,8 +215,11 @@ function severally(one: string, names: readonly string[], on = ""): string[] {
   return names.length === 0 ? [] : [`the ${one}${names.length === 1 ? "" : "s"}${on} ${names.join(", ")}`];
 }
 
-/** The check of a limit as a line: `deletes: 40 users, at most 10 (10% of 100)`. */
-export function describeCheck(check: LimitCheck): string {
+/**
+ * The check of a limit as a line: `deletes: 40 users, at most 10 (10% of 100)`.
+ * @param called what it is called there: by default its key, which is what a command or the configuration takes
+ */
+export function describeCheck(check: LimitCheck, called: string = check.limit): string {
   const { limit, of, value, earlier, bound, basis, groups = [] } = check;
   const expectation = expectationOf(limit);
   if (expectation !== undefined)
@@ -231,7 +234,7 @@ export function describeCheck(check: LimitCheck): string {
     limit === "minUsers" || limit === "minGroups"
       ? ["at least", counted]
       : ["at most", limit === "shrink" ? `${counted} fewer than before` : counted];
-  return `${limit}: ${formatNumber(value)} ${what}${before}, ${most} ${formatNumber(bound)} (${basis})${losingWords(groups, value - earlier)}`;
+  return `${called}: ${formatNumber(value)} ${what}${before}, ${most} ${formatNumber(bound)} (${basis})${losingWords(groups, value - earlier)}`;
 }
 
 /** How many groups a line names. */
