@@ -3,7 +3,7 @@ import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import { foreignInWords, memberSource, scopeInWords, waitInWords, whyUnreadable } from "#sync/explain/text.ts";
 import type { Line } from "#sync/explain/text.ts";
-import { capitalized, limitName } from "#plan/render/shared.ts";
+import { capitalized, describeCheckInWords } from "#plan/render/shared.ts";
 import { pluralize, visible, wordsOf } from "#text.ts";
 import { badge, diff, empty, name, none, notice, table } from "#console/components.ts";
 import type { Tone } from "#console/components.ts";
@@ -143,7 +143,7 @@ function outcome(each: Outcome, sync: string): Html {
 }
 
 function waiting(wait: Outcome["waits"][number], now: Outcome["action"]): Html {
-  const { text, below = [] } = waitInWords(wait, now, (limit) => capitalized(limitName(limit)));
+  const { text, below = [] } = waitInWords(wait, now, describeCheckInWords);
   const words = below.filter((each) => each.isCommand !== true || wait.run === undefined);
   const link =
     wait.run !== undefined &&

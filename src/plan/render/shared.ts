@@ -215,11 +215,17 @@ function severally(one: string, names: readonly string[], on = ""): string[] {
   return names.length === 0 ? [] : [`the ${one}${names.length === 1 ? "" : "s"}${on} ${names.join(", ")}`];
 }
 
-/**
- * The check of a limit as a line: `deletes: 40 users, at most 10 (10% of 100)`.
- * @param called what it is called there: by default its key, which is what a command or the configuration takes
- */
-export function describeCheck(check: LimitCheck, called: string = check.limit): string {
+/** The check of a limit as a line, by its key, which a command takes: `deletes: 40 users, at most 10 (10% of 100)`. */
+export function describeCheck(check: LimitCheck): string {
+  return checkLine(check, check.limit);
+}
+
+/** The same, for pages: `Deletions: 40 users, at most 10 (10% of 100)`. */
+export function describeCheckInWords(check: LimitCheck): string {
+  return checkLine(check, capitalized(limitName(check.limit)));
+}
+
+function checkLine(check: LimitCheck, called: string): string {
   const { limit, of, value, earlier, bound, basis, groups = [] } = check;
   const expectation = expectationOf(limit);
   if (expectation !== undefined)

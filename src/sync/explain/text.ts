@@ -1,4 +1,3 @@
-import type { LimitCheck } from "#plan/limits.ts";
 import { describeCheck, nameLimits } from "#plan/render/shared.ts";
 import type { Paint } from "#plan/render/text.ts";
 import { isUnreadable } from "#principals/entry.ts";
@@ -135,12 +134,12 @@ const keptWords = ": a manual membership, kept (memberships.keepManual)";
 /**
  * Why a change waits, and what to do.
  * @param now what a run would do at the moment
- * @param called what a limit is called; by default its key
+ * @param describe the line of a limit
  */
 export function waitInWords(
   { how, limits, reason, since, run, action, expiresAt, next }: Wait,
   now: Outcome["action"],
-  called: (limit: LimitCheck["limit"]) => string = (limit) => limit,
+  describe = describeCheck,
 ): Line {
   const bound = nameLimits(limits.map(({ limit }) => limit));
   const because = {
@@ -152,7 +151,7 @@ export function waitInWords(
   const until = expiresAt === undefined ? "" : `, which can be approved until ${exactly(expiresAt)}`;
   const below: Line[] = [
     ...(run === undefined ? [] : [line(`in run ${run}${does}${until}`)]),
-    ...limits.map((check) => line(visible(describeCheck(check, called(check.limit))))),
+    ...limits.map((check) => line(visible(describe(check)))),
     ...next.map((command) => ({ text: command, isCommand: true }) as const),
   ];
   return { text: `waits${since === undefined ? "" : ` since ${exactly(since)}`}: ${because}`, below };
