@@ -171,7 +171,11 @@ export interface Selections {
 }
 
 /** @throws what `selectionOf` throws */
-export function selectionsOf({ users, groups }: Options, context: ReadContext, subject: string): Selections {
+export function selectionsOf(
+  { users, groups }: Options,
+  context: Pick<ReadContext, "attributes" | "required">,
+  subject: string,
+): Selections {
   return {
     user: selectionOf("user", users, context, subject),
     group: selectionOf("group", groups === false ? {} : groups, context, subject),

@@ -3,7 +3,8 @@ import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connect
 import { IncompleteReadError, RefusedError } from "#errors.ts";
 import { describeConnection } from "#http/trust.ts";
 import { formatNumber, pluralize } from "#text.ts";
-import { Changes } from "./changes.ts";
+import { selectionsOf } from "./attributes.ts";
+import { changesOf } from "./changes.ts";
 import { findRecords } from "./find.ts";
 import { authorizationOf, Graph, permissions } from "./graph.ts";
 import { options } from "./options.ts";
@@ -18,7 +19,7 @@ const entra: Connector<Options> = {
   questions,
   open: (options, place) => {
     const authorization = authorizationOf(options, place);
-    const changes = new Changes();
+    const changes = changesOf(options);
     const opened = (context: ReadContext): Graph => {
       context.signal.throwIfAborted();
       return new Graph(options, authorization, place, context);
@@ -26,16 +27,19 @@ const entra: Connector<Options> = {
     return {
       uniqueIds: true,
       paged: true,
-      read: (context) =>
-        checked(
-          using(
-            () => opened(context),
-            (graph) => readTenant(graph, context),
-          ),
+      read: (context) => {
+        const read = (graph: Graph): AsyncGenerator<readonly SourceRecord[]> => {
+          const selections = selectionsOf(options, context, graph.api.subject);
+          changes.read(selections);
+          return readTenant(graph, selections);
+        };
+        return checked(
+          using(() => opened(context), read),
           options,
           place,
           context,
-        ),
+        );
+      },
       recheck: ({ records }, context) => checked(records, options, place, context),
       find: (records, context) =>
         using(
@@ -46,7 +50,7 @@ const entra: Connector<Options> = {
       version: async (context) => {
         const graph = opened(context);
         try {
-          return await changes.look(graph, context);
+          return await changes.look(graph);
         } finally {
           await graph.api.close();
         }

@@ -1,12 +1,12 @@
-import type { Entry, MemberReference, ReadContext, SourceRecord } from "#connector.ts";
+import type { Entry, MemberReference, SourceRecord } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { inParallel } from "#http/directory/pages.ts";
 import { readList } from "#http/directory/proof.ts";
 import type { Proof } from "#http/directory/proof.ts";
 import { Seen } from "#http/directory/seen.ts";
 import { formatNumber } from "#text.ts";
-import { pageSizeOf, parametersOf, selectionsOf } from "./attributes.ts";
-import type { GraphObject, Selection } from "./attributes.ts";
+import { pageSizeOf, parametersOf } from "./attributes.ts";
+import type { GraphObject, Selection, Selections } from "./attributes.ts";
 import { eventual, idOf, permissions, unreadable } from "./graph.ts";
 import type { Graph } from "./graph.ts";
 import type { GroupsOptions } from "./options.ts";
@@ -19,9 +19,8 @@ const attempts = 3;
  * @throws {IncompleteReadError} a list does not prove that it is complete, or the app may not read all of it
  * @throws what `DirectoryApi.get` throws
  */
-export async function* readTenant(graph: Graph, context: ReadContext): AsyncGenerator<readonly SourceRecord[]> {
+export async function* readTenant(graph: Graph, selections: Selections): AsyncGenerator<readonly SourceRecord[]> {
   const { users, groups } = graph.options;
-  const selections = selectionsOf(graph.options, context, graph.api.subject);
   yield* readUsers(graph, selections.user);
   if (groups !== false) yield* new GroupReader(graph, groups, users.guests === "exclude").read(selections.group);
 }

@@ -454,8 +454,23 @@ describe("changes", () => {
     expect(await look()).toBe(second);
     directory.changed("users", left, "deleted");
     expect(await look()).not.toBe(second);
-    // Another opened source has no memory of this one's.
-    expect(await open(directory).version!(contextOf())).not.toBe(second);
+    // A tenant is opened anew for each run.
+    const third = await look();
+    expect(await open(directory).version!(contextOf())).toBe(third);
+    expect(await open(directory, { concurrency: 2 }).version!(contextOf())).not.toBe(third);
+  });
+
+  test("of what no read has asked for are not followed, and so count as changes", async () => {
+    const directory = await started();
+    const source = open(directory);
+    const first = await source.version!(contextOf());
+    const attributes = { users: ["extension_0123456789abcdef0123456789abcdef_badge"], groups: [] };
+    await Array.fromAsync(source.read(contextOf({ attributes })));
+    const second = await source.version!(contextOf());
+    expect(second).not.toBe(first);
+    expect(directory.requests.findLast((path) => path.startsWith("/v1.0/users/delta"))).toContain("_badge");
+    await Array.fromAsync(source.read(contextOf({ attributes })));
+    expect(await source.version!(contextOf())).toBe(second);
   });
 
   test("are everything after a token has ended, and unknown without permission", async () => {
@@ -470,8 +485,10 @@ describe("changes", () => {
   });
 
   test("of managers are not followed", async () => {
+    const directory = await started();
     const attributes = { users: ["manager"], groups: [] };
-    expect(await open(await started()).version!(contextOf({ attributes }))).toBeUndefined();
+    await Array.fromAsync(open(directory).read(contextOf({ attributes })));
+    expect(await open(directory).version!(contextOf())).toBeUndefined();
   });
 });
 

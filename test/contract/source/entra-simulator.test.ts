@@ -1,15 +1,21 @@
 import { createHash, X509Certificate } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { ConfidentialClientApplication } from "@azure/msal-node";
 import { Client, PageIterator } from "@microsoft/microsoft-graph-client";
 import type { PageCollection } from "@microsoft/microsoft-graph-client";
 import { generateKeyPair, SignJWT } from "jose";
 import { Agent, fetch } from "undici";
 import { expect, onTestFinished, test } from "vitest";
+import type { SourceRecord } from "#connector.ts";
+import entra from "#connectors/entra/index.ts";
 import { makeCertificate } from "../../support/certificates.ts";
 import { startEntra } from "../../support/entra/directory.ts";
 import type { EntraDirectory, EntraOptions } from "../../support/entra/directory.ts";
 import { app, idOf, largeTenant } from "../../support/entra/tenant.ts";
 import type { Tenant } from "../../support/entra/tenant.ts";
+import { optionsOf } from "./entra-medium.ts";
 
 /* What Microsoft's own clients make of the server that stands in for Entra ID. */
 
@@ -65,10 +71,25 @@ function clientOf(directory: EntraDirectory, credential?: Credential): Client {
   });
 }
 
-async function all(client: Client, path: string): Promise<readonly { readonly id: string }[]> {
-  const found: { readonly id: string }[] = [];
+interface GraphItem {
+  readonly id: string;
+  readonly "@odata.type"?: string;
+}
+
+interface GraphUser extends GraphItem {
+  readonly userPrincipalName: string;
+  readonly mail: string;
+  readonly accountEnabled: boolean;
+}
+
+interface GraphGroup extends GraphItem {
+  readonly displayName: string;
+}
+
+async function all<Item extends GraphItem = GraphItem>(client: Client, path: string): Promise<readonly Item[]> {
+  const found: Item[] = [];
   const first = (await client.api(path).get()) as PageCollection;
-  await new PageIterator(client, first, (item: { id: string }) => found.push(item) > 0).iterate();
+  await new PageIterator(client, first, (item: Item) => found.push(item) > 0).iterate();
   return found;
 }
 
@@ -154,3 +175,40 @@ test("has Graph's own client wait when it throttles", async () => {
   expect(await all(clientOf(directory), "/users?$top=200")).toHaveLength(250);
   expect(directory.requests).toHaveLength(3);
 });
+
+test("has Graph's own client read what the connector reads", async () => {
+  const directory = await started(largeTenant(2_300, 12));
+  const client = clientOf(directory);
+  const theirs: string[] = [];
+  for (const user of await all<GraphUser>(client, "/users?$select=id,userPrincipalName,mail,accountEnabled"))
+    theirs.push(["user", user.id, user.userPrincipalName, user.mail, user.accountEnabled].join(" "));
+  for (const group of await all<GraphGroup>(client, "/groups?$select=id,displayName")) {
+    theirs.push(["group", group.id, group.displayName].join(" "));
+    for (const member of await all(client, `/groups/${group.id}/members?$select=id`))
+      theirs.push(`${group.id} > ${String(member["@odata.type"]).replace("#microsoft.graph.", "")} ${member.id}`);
+  }
+
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-entra-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  await writeFile(join(folder, "ca.pem"), certificate.cert);
+  const options = entra.options.parse({
+    ...optionsOf(directory),
+    ca: "ca.pem",
+    groups: { attributes: ["displayName"] },
+  });
+  const source = entra.open(options, { name: "tenant", folder });
+  const ours: string[] = [];
+  for await (const batch of source.read({ signal: new AbortController().signal, warn: () => {} }))
+    for (const record of batch) ours.push(...linesOf(record));
+  expect(ours.sort()).toEqual(theirs.sort());
+});
+
+function linesOf(record: SourceRecord): readonly string[] {
+  if (record.kind === "membership") return [`${record.group} > ${record.member.kind} ${record.member.key}`];
+  const { userPrincipalName, mail, accountEnabled, displayName } = record.attributes;
+  const shown = record.kind === "user" ? [userPrincipalName, mail, accountEnabled] : [displayName];
+  return [
+    [record.kind, record.id, ...shown].join(" "),
+    ...record.members.map(({ kind, key }) => `${record.id} > ${kind} ${key}`),
+  ];
+}
