@@ -140,7 +140,7 @@ export class Database {
       this.#isWaiting = false;
     };
     work.then(answered, answered);
-    const late = AbortSignal.timeout(limit);
+    const late = AbortSignal.timeout(Math.min(limit, longestTimer));
     const over = AbortSignal.any([this.#signal, this.#limit, late]);
     const { promise, reject } = Promise.withResolvers<never>();
     const stop = (): void => {
@@ -174,7 +174,7 @@ export class Database {
     }
     const meaning = this.#dialect.explain(error) ?? this.#lost(error);
     const secrets = [this.#options.password, "password" in url ? url.password : undefined];
-    if (meaning === undefined) return error;
+    if (meaning === undefined) return part === undefined ? strange(error, title) : error;
     const known = secrets.filter((secret) => secret !== undefined);
     const hint =
       meaning.kind === "refused" && part === undefined && known.length === 0 ? "; it has no password here" : "";
@@ -191,6 +191,9 @@ export class Database {
   }
 }
 
+/** The longest time that a timer of Node.js holds, in milliseconds. */
+const longestTimer = 2 ** 31 - 1;
+
 /** How much longer than the database's own limit an answer may take, in milliseconds. */
 const grace = 10_000;
 
@@ -203,6 +206,13 @@ const errors = {
 
 function meant({ kind, message }: Meaning, title: string, cause: unknown): RollcallError {
   return new errors[kind](`${title}: ${message}`, { cause });
+}
+
+/** What answers is something else. */
+function strange(error: unknown, title: string): unknown {
+  if (!(error instanceof Error) || error instanceof TypeError) return error;
+  const message = `no answer of such a server (${presentable(error.message)}): are scheme, host and port right?`;
+  return new UnavailableError(`${title}: ${message}`, { cause: error });
 }
 
 async function placeOf(options: Options, open: OpenContext, { warn }: ReadContext): Promise<Place> {

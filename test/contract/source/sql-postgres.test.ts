@@ -1,4 +1,7 @@
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -262,6 +265,16 @@ test("an attribute that is empty for all, or has no column any more, fails the r
   );
   const optional = { ...other, users: { ...other.users, optionalColumns: ["mail"] } };
   expect(await read(optional, context)).toHaveLength(9);
+});
+
+test("something else that answers is told", async () => {
+  const { options } = await make();
+  const other = createServer((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
+  await once(other.listen(0, "127.0.0.1"), "listening");
+  const url = options.url.replace(/:\d+/, `:${(other.address() as AddressInfo).port}`);
+  const reading = read({ ...options, url, users: { query: "SELECT 1 AS id", id: "id" } });
+  await expect(reading).rejects.toBeInstanceOf(UnavailableError);
+  other.close();
 });
 
 test("a statement ends at its time limit", async () => {
