@@ -1,3 +1,4 @@
+import { capitalized } from "#plan/render/shared.ts";
 import type { Note } from "#plan/note.ts";
 import { advice } from "#console/pages/run.ts";
 import { badge, empty, facts, gauge, name, notice, state, table, when, withDeeper } from "#console/components.ts";
@@ -7,7 +8,7 @@ import type { Html, Part } from "#console/html.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { isExpectation } from "#plan/limits.ts";
 import type { RunRecord, SourceRead, Stage, Standing } from "#state/record.ts";
-import { formatSizes, pluralize } from "#text.ts";
+import { formatSizes, pluralize, wordsOf } from "#text.ts";
 import { lasting } from "#times.ts";
 
 export interface ConnectionsPage {
@@ -375,6 +376,7 @@ function rules({ sync, check }: ConnectedSync, { now }: ConnectionsPage): Html |
   const finding = check?.findings?.find(({ what }) => what === "sync");
   if (check === undefined || finding === undefined) return false;
   const { principals } = finding;
+  const [title = "name", ...others] = [...new Set(principals.flatMap((each) => Object.keys(each)))].filter(isAttribute);
   return html`<h3>What the rules make of the records</h3>
     ${found(check, finding, now)}
     ${
@@ -382,10 +384,13 @@ function rules({ sync, check }: ConnectedSync, { now }: ConnectionsPage): Html |
       table<Principal>(
         `The first principals of ${sync}`,
         [
-          { label: "Name", kind: "head", cell: (each) => name(text(each["displayName"]) || text(each["name"])) },
+          { label: "Name", kind: "head", cell: (each) => name(text(each[title]) || text(each["name"])) },
           { label: "Login", cell: (each) => name(text(each["name"])) },
           { label: "Kind", cell: (each) => text(each["kind"]) },
-          { label: "Mail", cell: (each) => name(text(each["mail"])) },
+          ...others.map((attribute) => ({
+            label: capitalized(wordsOf(attribute)),
+            cell: (each: Principal) => name(text(each[attribute])),
+          })),
           { label: "Groups", cell: ({ groups }) => html`<span class="chips">${chips(groups)}</span>` },
         ],
         principals,
@@ -394,6 +399,10 @@ function rules({ sync, check }: ConnectedSync, { now }: ConnectionsPage): Html |
 }
 
 type Principal = Readonly<Record<string, unknown>>;
+
+function isAttribute(key: string): boolean {
+  return !["kind", "name", "groups"].includes(key);
+}
 
 function chips(groups: unknown): Html[] {
   return (Array.isArray(groups) ? groups : []).map((each) => html`<span class="chip">${name(String(each))}</span>`);
