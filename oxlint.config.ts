@@ -40,7 +40,7 @@ const layers: Record<string, readonly string[]> = {
   "src/notify": ["state", "sync", "plan", "files", "http"],
   "src/library": ["connector", "client"],
   "src/client": ["wire", "http"],
-  "src/client/target.ts": ["client", "wire", "http", "principals", "sync/ports"],
+  "src/client/target.ts": ["client", "wire", "http", "principals", "connector"],
   "src/exports": [
     "client",
     "plan",

@@ -1,6 +1,6 @@
 import { messageOf } from "#errors.ts";
 import { serviceAttributes } from "#principals/attributes.ts";
-import type { Target } from "#sync/ports.ts";
+import type { Target } from "#connector.ts";
 import { Client } from "./client.ts";
 import type { ClientOptions } from "./client.ts";
 

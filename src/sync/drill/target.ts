@@ -4,7 +4,7 @@ import type { Workbench } from "#duckdb/workbench.ts";
 import { createChanges } from "#plan/diff.ts";
 import { readPrincipals, syncArrays, writePrincipals } from "#plan/lists.ts";
 import type { Attributes } from "#principals/attributes.ts";
-import type { SyncRequest, Target } from "#sync/ports.ts";
+import type { SyncRequest, Target } from "#connector.ts";
 
 export interface RehearsalTargetOptions {
   readonly name: string;

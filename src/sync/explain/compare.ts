@@ -1,7 +1,7 @@
 import { createReadStream, createWriteStream } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { once } from "node:events";
-import type { ReadContext, Source, SourceRecord, WantedAttributes } from "#connector.ts";
+import type { ReadContext, Source, SourceRecord, Target, WantedAttributes } from "#connector.ts";
 import type { Plan } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { linesOf } from "#files/lines.ts";
@@ -14,7 +14,6 @@ import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import type { StateFiles } from "#state/store.ts";
-import type { Target } from "#sync/ports.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 

@@ -13,7 +13,7 @@ import { pathsToGroups } from "#sync/explain/outcome.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import type { Reader } from "#state/store.ts";
 import { folded } from "#sync/planning/people.ts";
-import type { Target } from "#sync/ports.ts";
+import type { Target } from "#connector.ts";
 
 /** Attributes as texts, by name; null: unset. */
 export type Known = Readonly<Record<string, string | null>>;

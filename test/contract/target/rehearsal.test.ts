@@ -7,7 +7,7 @@ import { openTarget } from "#client/target.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { serviceAttributes } from "#principals/attributes.ts";
 import { RehearsalTarget } from "#sync/drill/target.ts";
-import type { Target } from "#sync/ports.ts";
+import type { Target } from "#connector.ts";
 import { syncResult } from "#wire/administration.ts";
 import { cases } from "../../support/random.ts";
 import { administrator, startService } from "../../support/rollcall/service.ts";

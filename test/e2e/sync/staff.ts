@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import csv from "#connectors/csv/index.ts";
 import { openTarget } from "#client/target.ts";
 import { compileRules } from "#principals/compile.ts";
-import type { Target } from "#sync/ports.ts";
+import type { Target } from "#connector.ts";
 import { run } from "#sync/run.ts";
 import type { RunOptions, RunResult } from "#sync/context.ts";
 import { filesIn } from "#state/folder/store.ts";

@@ -8,7 +8,7 @@ import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Store } from "#state/store.ts";
-import type { Target } from "#sync/ports.ts";
+import type { Target } from "#connector.ts";
 
 /** Wrappers around what the coordinator is given. */
 export interface Wrapping {

@@ -8,7 +8,7 @@ import type { Principal } from "#principals/principal.ts";
 import { openFolderReader } from "#state/folder/store.ts";
 import { Listings } from "#sync/explain/listing.ts";
 import type { Listing } from "#sync/explain/listing.ts";
-import type { Target } from "#sync/ports.ts";
+import type { Target } from "#connector.ts";
 import { principalTypes } from "#wire/administration.ts";
 import { cases } from "../../../support/random.ts";
 import { directory } from "../../plan/directories.ts";
