@@ -75,7 +75,7 @@ function ownTokens(
       notice(
         "good",
         html`<p>Your new token. It is shown only this once:</p>
-          <p><code class="whole">${secret}</code></p>`,
+          <p><code class="secret">${secret}</code></p>`,
         true,
       )
     }
@@ -143,7 +143,7 @@ export function accountsPage(page: AccountsPage): Html {
             The password of <b><bdi>${password.of}</bdi></b
             >, shown only this once:
           </p>
-          <p><code class="whole">${password.is}</code></p>`,
+          <p><code class="secret">${password.is}</code></p>`,
         true,
       )
     }
