@@ -188,7 +188,7 @@ class GroupReader {
   }
 
   /**
-   * Graph leaves applications out of lists of members, and may count them: then users and groups are counted apart.
+   * Graph leaves applications out of lists of members and counts them: then users and groups are counted apart.
    * @returns why not all members came; undefined: they did
    */
   async #problemWith(path: string, found: number, seen: Record<Entry["kind"], Seen>): Promise<string | undefined> {

@@ -34,8 +34,6 @@ export interface Faults {
   countsOff?: { readonly of: RegExp; by: number } | undefined;
   /** Azure AD B2C: there are no counts. */
   noCounts?: boolean | undefined;
-  /** Counts include the service principals that v1.0 leaves out of lists. */
-  countsServicePrincipals?: boolean | undefined;
   /** Groups from Active Directory come without the groups in them, and counts agree. */
   noNesting?: boolean | undefined;
   /** The next requests that match are refused. */
@@ -144,15 +142,15 @@ export class Graph {
     const hidden = group["visibility"] === "HiddenMembership" && !this.permissions.includes("Member.Read.Hidden");
     const all = hidden ? [] : this.#tenant.members(id);
     const isBeta = url.pathname.startsWith("/beta/");
-    const isCount = url.pathname.endsWith("/$count");
     const type = cast?.replace("microsoft.graph.", "");
     if (cast !== undefined && !isEventual)
       throw new Refusal(400, "Request_UnsupportedQuery", "OData cast requires ConsistencyLevel eventual and $count.");
     if (type === "group" && (group["groupTypes"] as readonly string[] | undefined)?.includes("Unified"))
       throw new Refusal(400, "Request_UnsupportedQuery", "The specified cast is not supported for this group.");
     const isLess = this.#faults.noNesting === true && group["onPremisesSyncEnabled"] === true;
+    // Graph v1.0 lists applications to those alone who ask the index, which counts are from.
     const isShown = ({ type: of }: Member): boolean =>
-      (of !== "servicePrincipal" || isBeta || (isCount && this.#faults.countsServicePrincipals === true)) &&
+      (of !== "servicePrincipal" || isBeta || isEventual) &&
       !(isLess && of === "group") &&
       (type === undefined || of === type);
     const members = Array.isArray(all) ? (all as readonly Member[]).filter(isShown) : all;
