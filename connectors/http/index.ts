@@ -12,12 +12,14 @@ import { listOf } from "./lists.ts";
 import type { Found } from "./lists.ts";
 import { options, originsOf } from "./options.ts";
 import type { ListOptions, Options } from "./options.ts";
+import { questions } from "./questions.ts";
 import { recordsOf } from "./read.ts";
 
 /** Users and groups from any service that lists them in JSON or CSV over HTTP. Its options: `README.md` in this folder. */
 const http: Connector<Options> = {
   name: "http",
   options,
+  questions,
   open: (options, place) => {
     const authorization = authorizationOf(options.auth, fileReader(place.folder));
     const lists = [options.users, options.groups, options.memberships];

@@ -164,7 +164,10 @@ const entries = {
       url: perRecord.describe("One record: employees/{id}."),
       at: plainPath.optional().describe("The path of the record in the answer. Default: the answer is the record."),
       where: z
-        .record(z.string().min(1), z.union([z.string(), z.number(), z.boolean()]))
+        .record(
+          text(aPath).refine((value) => parsePath(value) !== undefined, { error: `expected ${aPath}` }),
+          z.union([z.string(), z.number(), z.boolean()]),
+        )
         .optional()
         .describe("Path: value. What a record must have to be in the list, such as status: active."),
     })

@@ -210,6 +210,16 @@ function plain(where: Where): void {
     company.teams.map(({ id, name, about, members }) => ({ id, name, about: about ?? null, size: members.length }));
   linked("/people", people);
   linked("/teams", teams);
+  // As some services have it: an object per line, the rest by the Link header, in either order.
+  guarded("/people.ndjson", ({ query }, reply) => {
+    const start = number(query["after"], 0);
+    const list = query["order"] === "desc" ? people().toReversed() : people();
+    const page = slice(where, list, start, 100);
+    const next = `</plain/people.ndjson?after=${page.end}${query["order"] === "desc" ? "&order=desc" : ""}>; rel="next"`;
+    if (page.hasMore) void reply.header("link", next);
+    void reply.type("application/x-ndjson");
+    return page.items.map((item) => `${JSON.stringify(item)}\n`).join("");
+  });
   guarded("/people/count", () => `${company.people.length}`);
   guarded("/people/:id", ({ params }) => people().find((one) => "id" in one && one.id === params.id));
   guarded("/teams/:id", ({ params }) => teams().find((one) => "id" in one && one.id === params.id));

@@ -21,6 +21,11 @@ import type { Grant, SigningKey } from "./credentials.ts";
 /** What a header can hold: not the newline at the end of a secret's file. */
 const token = text("a token").regex(/^[\x21-\x7e]+$/, { error: "expected a token, without spaces or line ends" });
 
+/** `Token …`, `GenieKey …`: what many services have instead of `Bearer`. */
+const headerValue = text("a value").regex(/^[\x21-\x7e]+(?: [\x21-\x7e]+)*$/, {
+  error: "expected a value without line ends, and without spaces around it",
+});
+
 /** The address of a service, without credentials. @param example for messages; query: whether one is allowed */
 export function serviceUrl(example: string, { query = false } = {}) {
   const expected = `a URL like ${example}`;
@@ -104,7 +109,7 @@ export const auth = z
       z.strictObject({ oauth: oauth.describe("OAuth 2 client credentials.") }),
       z.strictObject({
         headers: z
-          .record(z.string().regex(/^[\w-]+$/, "expected the name of a header"), token)
+          .record(z.string().regex(/^[\w-]+$/, "expected the name of a header"), headerValue)
           .describe("Headers of every request, by name."),
       }),
     ],

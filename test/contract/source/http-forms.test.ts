@@ -94,6 +94,16 @@ const forms = {
       size: { parameter: "limit", count: 100 },
     },
   }),
+  lines: (url: string) => ({
+    url: `${url}/plain`,
+    auth: { headers: { Authorization: `Bearer ${credentials.token}` } },
+    users: {
+      url: "people.ndjson",
+      id: "id",
+      next: { link: "header" },
+      proof: { reversed: { order: "desc" } },
+    },
+  }),
   keycloak: (url: string) => ({
     url: `${url}/admin/realms/acme`,
     auth: { oauth: { tokenUrl: `${url}/realms/acme/protocol/openid-connect/token`, ...credentials.client } },
@@ -180,6 +190,8 @@ describe("never fewer people", () => {
     ],
     ["personio", "hires between pages", /metadata\.total_elements was 230 and is now 231: .*; reading it again/],
     ["personio", "has an empty page in the midst", /metadata\.total_elements is 230, and there are 100/],
+    ["lines", "answers 503", /people\.ndjson answered 503 \(tried 4 times\)/],
+    ["lines", "hides the last tenth", /two reads had 207 records each, and not the same ones/],
     [
       "hibobBulk",
       "forgets the link",
@@ -258,6 +270,11 @@ describe("options", () => {
       "members without an id",
       { ...base, groups: { ...base.users, members: { url: "groups/members", id: "id" } } },
       /expected (?:a path with \{id\}|\{path\} or \{url, id\})/,
+    ],
+    [
+      "a condition at no path",
+      { ...base, users: { ...base.users, find: { url: "w/{id}", where: { "a..b": 1 } } } },
+      /expected a path such as|Invalid key/,
     ],
     ["plain HTTP", forms.workday("http://wd.example.com"), /http:\/\/ would send tokens and passwords unencrypted/],
     [
