@@ -9,11 +9,13 @@ import type { EntryOptions, GroupsOptions, MemberKind, MembershipsOptions } from
 import { attributeIn, flattened, keyIn, keysIn, valueAt } from "./path.ts";
 
 /** The id of a record. @throws {InputError} it has none */
-export function idIn({ item, place }: Found, { id }: Pick<EntryOptions, "id">): string {
+export function idIn({ item, place, subject }: Found, { id }: Pick<EntryOptions, "id">): string {
   const found = keyIn(valueAt(item, id));
   if (found !== undefined) return found;
   const names = Object.keys(item).slice(0, 10).join(", ");
-  throw new InputError(`${place}: a record without an id at ${id.text}; it has ${names === "" ? "nothing" : names}`);
+  throw new InputError(
+    `${subject}: ${place}: a record without an id at ${id.text} (id); it has ${names === "" ? "nothing" : names}`,
+  );
 }
 
 /**
@@ -27,10 +29,10 @@ export function entryOf(
   options: EntryOptions | GroupsOptions,
   { attributes: wanted }: Pick<ReadContext, "attributes">,
 ): Entry {
-  const { item, place } = found;
+  const { item, place, subject } = found;
   const id = idIn(found, options);
   const origin = `${place}, id ${id}`;
-  assertReadable(item, options, origin);
+  assertReadable(item, options, `${subject}: ${origin}`);
   const names = wanted === undefined ? undefined : new Set(wanted[`${kind}s`]);
   const members = "members" in options ? options.members : undefined;
   return {
@@ -91,7 +93,7 @@ export function memberOf(
 ): SourceRecord {
   const key = keyIn(valueAt(found.item, options.id));
   if (key === undefined)
-    throw new InputError(`${found.place}: a member without a reference at ${options.id.text} (id)`);
+    throw new InputError(`${found.subject}: ${found.place}: a member without a reference at ${options.id.text} (id)`);
   const kind = kindIn(found, options.kind);
   return { kind: "membership", group, member: kind === undefined ? { key } : { kind, key }, origin: found.place };
 }
@@ -99,16 +101,17 @@ export function memberOf(
 /** The membership that a pair means. @throws {InputError} it lacks one of both */
 export function pairOf(found: Found, { group, member, kind }: MembershipsOptions): SourceRecord {
   const key = keyIn(valueAt(found.item, group));
-  if (key === undefined) throw new InputError(`${found.place}: a membership without a group at ${group.text}`);
+  if (key === undefined)
+    throw new InputError(`${found.subject}: ${found.place}: a membership without a group at ${group.text}`);
   return memberOf(key, found, { id: member, kind });
 }
 
-function kindIn({ item, place }: Found, kind: MemberKind): Kind | undefined {
+function kindIn({ item, place, subject }: Found, kind: MemberKind): Kind | undefined {
   if (typeof kind !== "object") return kind;
   const value = keyIn(valueAt(item, kind.path));
   if (value === kind.user) return "user";
   if (value === kind.group) return "group";
   throw new InputError(
-    `${place}: ${kind.path.text} is ${value === undefined ? "missing" : quote(value)}; expected ${quote(kind.user)} or ${quote(kind.group)}`,
+    `${subject}: ${place}: ${kind.path.text} is ${value === undefined ? "missing" : quote(value)}; expected ${quote(kind.user)} or ${quote(kind.group)}`,
   );
 }

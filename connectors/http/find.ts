@@ -45,7 +45,7 @@ async function recordById(
   const item = part.find.at === undefined ? answer.value : valueAt(answer.value, part.find.at);
   if (typeof item !== "object" || item === null || Array.isArray(item))
     throw new InputError(`${title}: the answer is not one ${kind} (find)`);
-  const found = { item: item as Item, place: `${url.origin}${url.pathname}` };
+  const found = { item: item as Item, place: `${url.origin}${url.pathname}`, subject: api.subject };
   // There are servers that answer with what was meant for another request.
   if (idIn(found, part) !== id) throw new IncompleteReadError(`${title}: the answer is another ${kind} than ${id}`);
   const inScope = Object.entries(part.find.where ?? {}).every(([name, value]) => {

@@ -16,6 +16,8 @@ export interface Found {
   readonly item: Item;
   /** The URL of its list, without parameters. */
   readonly place: string;
+  /** For messages: `source hr`. */
+  readonly subject: string;
 }
 
 /** One list, as declared. */
@@ -42,7 +44,7 @@ export function listOf(
   const title = api.titleOf(url);
   const place = `${url.origin}${url.pathname}`;
   const page = ({ items, around }: Part, next?: string): Page<Found> => ({
-    items: items.map((item) => ({ item, place })),
+    items: items.map((item) => ({ item, place, subject: api.subject })),
     next,
     total: totalIn(list.proof, around, title),
   });

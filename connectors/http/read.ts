@@ -68,7 +68,9 @@ async function* groupsIn(api: DirectoryApi, where: GroupContext, declared: Decla
     const all = page.map((found): Group => ({ entry: entryOf("group", found, groups, context), found }));
     const twice = declared.parent === undefined ? undefined : all.find(({ entry }) => seen.has(entry.id));
     if (twice !== undefined)
-      throw new InputError(`${twice.entry.origin}: the group is in two places, or below itself (children)`);
+      throw new InputError(
+        `${api.subject}: ${twice.entry.origin}: the group is in two places, or below itself (children)`,
+      );
     for (const { entry } of all) seen.add(entry.id);
     yield all.map(({ entry }) => entry);
     yield* merged(all, options.concurrency, below);
