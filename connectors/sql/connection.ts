@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { checkServerIdentity, TLSSocket } from "node:tls";
+import { TLSSocket } from "node:tls";
 import type { ConnectionOptions } from "node:tls";
 import { describeConnection } from "#http/trust.ts";
 import type { ServerAddress } from "./address.ts";
@@ -10,16 +10,11 @@ import type { ServerAddress } from "./address.ts";
 export const stopTime = 700;
 
 /** How a connection is protected; undefined: not at all. @param ca certificates in PEM form */
-export function tlsOf({ sslmode, host }: ServerAddress, ca: string | undefined): ConnectionOptions | undefined {
+export function tlsOf({ sslmode }: ServerAddress, ca: string | undefined): ConnectionOptions | undefined {
   if (sslmode === "disable") return undefined;
   // As in libpq: with authorities, `require` is `verify-ca`.
   if (sslmode === "require" && ca === undefined) return { rejectUnauthorized: false };
-  // Node would check the certificate of an address for "localhost".
-  return {
-    ca,
-    checkServerIdentity: (_, certificate) =>
-      sslmode === "verify-full" ? checkServerIdentity(host, certificate) : undefined,
-  };
+  return sslmode === "verify-full" ? { ca } : { ca, checkServerIdentity: () => undefined };
 }
 
 export function protectionOf(socket: Socket): string {
