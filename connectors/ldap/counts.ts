@@ -119,11 +119,10 @@ export class Checks {
     const kind = this.#kind;
     const { place, options } = this.#reading;
     const part = partOptions(kind, options);
-    const { minEntries = 1 } = part;
-    if (this.#total < minEntries) {
+    if (this.#total < part.minEntries) {
       const names = part.base.map(({ dn }) => dn).join(" and ");
       const where = names === "" ? place : `${place}: ${names}`;
-      throw tooFew(where, kind, this.#total, `${minEntries} (${kind}s.minEntries)`);
+      throw tooFew(where, kind, this.#total, `${part.minEntries} (${kind}s.minEntries)`);
     }
     this.#counts.end();
     const [name] = this.#values.end();

@@ -19,7 +19,7 @@ export interface Batch {
 
 /** @throws what `openSession` or `LdifFiles.open` throws */
 export function openDirectory(options: Options, open: OpenContext, context: ReadContext): Promise<Directory> {
-  return options.file.length > 0 ? LdifFiles.open(options, open, context) : openSession(options, open, context);
+  return options.file !== undefined ? LdifFiles.open(options, open, context) : openSession(options, open, context);
 }
 
 /** Everything that a query finds. @throws what `searchWithReferrals` or `LdifFiles.search` throws */

@@ -297,7 +297,7 @@ function idOf(id: { rank: number; value: string } | undefined, dn: string, reade
     const part = kind === "user" ? options.users : options.groups;
     const wanted = part?.id ?? "entryUUID, objectGUID, nsUniqueId or GUID";
     const reason =
-      options.file.length > 0
+      options.file !== undefined
         ? "; export operational attributes too (ldapsearch … '*' '+')"
         : ", or this login may not see it";
     throw new IncompleteReadError(

@@ -26,11 +26,11 @@ import { Yielder } from "#principals/yield.ts";
 const ldap: Connector<Options> = {
   name: "ldap",
   options: options.superRefine((value, context) => {
-    for (const { path, message } of value.file.length > 0 ? filterProblems(value) : [])
+    for (const { path, message } of value.file !== undefined ? filterProblems(value) : [])
       context.addIssue({ code: "custom", path, message });
   }),
   open: (options, place) => {
-    const isFile = options.file.length > 0;
+    const isFile = options.file !== undefined;
     const where = isFile ? placeOf(place.name, options) : `source ${place.name}`;
     const source: Source = {
       // A person may have given two entries one value of an attribute of their own choice.

@@ -9,7 +9,7 @@ import { LdifReader } from "./ldif.ts";
 import type { LdifEntry } from "./ldif.ts";
 import { matcherOf } from "./matching.ts";
 import { parseReference, partOptions } from "./options.ts";
-import type { Options } from "./options.ts";
+import type { Options, PartOptions } from "./options.ts";
 import { isIgnored } from "./referrals.ts";
 import type { Query } from "./search.ts";
 
@@ -27,7 +27,7 @@ export class LdifFiles {
   /** @throws {IncompleteReadError} a file is missing, or is still being written */
   static async open(options: Options, open: OpenContext, { signal }: ReadContext): Promise<LdifFiles> {
     signal.throwIfAborted();
-    return new LdifFiles(options, open.name, await OpenFiles.open(options.file, open, options, signal), signal);
+    return new LdifFiles(options, open.name, await OpenFiles.open(options.file ?? [], open, options, signal), signal);
   }
 
   private constructor(options: Options, name: string, files: OpenFiles, signal: AbortSignal) {
@@ -87,12 +87,17 @@ export class LdifFiles {
       yield reader.read(bytes);
     reader.end();
     const kinds: readonly Kind[] = this.options.groups === undefined ? ["user"] : ["user", "group"];
-    const unbounded = kinds.filter((kind) => partOptions(kind, this.options).minEntries === undefined);
+    const unbounded = kinds.filter((kind) => !isBounded(partOptions(kind, this.options)));
     if (reader.proof.isGiven || unbounded.length === 0) return;
     throw new IncompleteReadError(
-      `${file.name}:${reader.line}: the file does not say how many entries it has, so it may be cut off; export with ldapsearch (without -L) or ldbsearch, which write a count, or set ${unbounded.map((kind) => `${kind}s.minEntries`).join(" and ")}`,
+      `${file.name}:${reader.line}: the file does not say how many entries it has, so it may be cut off; export with ldapsearch (without -L) or ldbsearch, which write a count, or set ${unbounded.map((kind) => `${kind}s.minEntries`).join(" and ")} to the fewest there can be, at least 2`,
     );
   }
+}
+
+/** Whether a minimum says more than that there is something. */
+function isBounded({ minEntries, base }: PartOptions): boolean {
+  return minEntries > 1 || (base.length > 0 && base.every((one) => one.minEntries > 0));
 }
 
 /** The filters that only a server can evaluate. */
@@ -109,13 +114,13 @@ export function filterProblems(options: Options): readonly { path: string[]; mes
 }
 
 /** The start of messages about files. */
-export function placeOf(name: string, { file }: Options): string {
+export function placeOf(name: string, { file = [] }: Options): string {
   return `source ${name}, ${file.join(", ")}`;
 }
 
 /** A digest of the files. */
 export function version(options: Options, open: OpenContext, { signal }: ReadContext): Promise<string> {
-  return digestOf([{ names: options.file, checks: options }], open, signal);
+  return digestOf([{ names: options.file ?? [], checks: options }], open, signal);
 }
 
 function scopeMatcher(base: string, scope: Query["scope"]): (dn: string) => boolean {

@@ -192,7 +192,7 @@ const part = (defaults: { filter: string }) => ({
     .describe(
       "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
     ),
-  minEntries: minEntries.optional().describe("Fewer entries in all bases together fail the read. Default 1."),
+  minEntries: minEntries.default(1).describe("Fewer entries in all bases together fail the read. Default 1."),
 });
 
 const users = z
@@ -233,7 +233,7 @@ export const options = z
       .default([])
       .describe("ldaps://HOST, ldap://HOST or ldapi://SOCKET; of several, the first that answers."),
     file: listOf(ldifFile)
-      .default([])
+      .optional()
       .describe(
         "Instead of url: a file in LDIF, relative to the configuration, or several: a pattern like people-*.ldif, or a list. Each may be compressed with gzip.",
       ),
@@ -285,7 +285,7 @@ export const options = z
   })
   .superRefine((value, context) => {
     const problem = (path: string[], message: string): void => context.addIssue({ code: "custom", path, message });
-    if (value.file.length > 0) fileProblems(value, problem);
+    if (value.file !== undefined) fileProblems(value, problem);
     else serverProblems(value, problem);
     const plain = value.url.filter(({ scheme }) => scheme === "ldap");
     if (value.tls.starttls && plain.length < value.url.length) {

@@ -164,5 +164,5 @@ const during: readonly Fault<LdifProvision>[] = [
   },
 ];
 
-sourceSuite(ldifMedium(ldapsearch, { before: [...before, ...ofLdapsearch], during }, { users: 20_000, heap: 32 }));
+sourceSuite(ldifMedium(ldapsearch, { before: [...before, ...ofLdapsearch], during }, { users: 30_000, heap: 40 }));
 sourceSuite(ldifMedium(slapcat, { before: [...before, ...ofSlapcat], during }));

@@ -92,6 +92,14 @@ test("a search filter that needs a server is refused where a file is read", () =
   });
 });
 
+test("the options of a server are as before there were files: what it counted is stored under their digest", () => {
+  const options = ldap.options.parse({ url: "ldap://a", users: { base: "dc=x" } });
+  expect(Object.keys(options as object).join()).toBe(
+    "url,tls,users,membership,flatten,emptyContainers,limits,keepAlive,pageSize,referrals,binary,invalidUtf8",
+  );
+  expect(options.users).toMatchObject({ base: [{ dn: "dc=x", minEntries: 0 }], minEntries: 1 });
+});
+
 test("Active Directory's categories, bits and numbers are compared as it does", () => {
   const reader = new LdifReader("a.ldif", () => false);
   const [entry] = reader.read(
