@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { copyFile, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -191,6 +192,24 @@ describe.each(names)("%s", (name) => {
       expect(runs[0]?.notes, stdout).toEqual([]);
     }
   });
+});
+
+test("the certificate that the recipe for Entra ID makes signs the app in", async () => {
+  const folder = await folderOf("entra-id.md");
+  const text = await readFile(join(recipes, "entra-id.md"), "utf8");
+  execFileSync("sh", ["-c", /^openssl .*$/m.exec(text)?.[0] ?? ""], { cwd: folder, stdio: "ignore" });
+  const certificate = await readFile(join(folder, "rollcall.pem"), "utf8");
+  const tenant = await startEntra(largeTenant(20, 2), { certificate });
+  onTestFinished(() => tenant.close());
+  const file = join(folder, "rollcall.yaml");
+  const instead = /^certificate: .*$/m.exec(text)?.[0] ?? "";
+  const yaml = (await readFile(file, "utf8"))
+    .replace(/clientSecret: .*/, instead)
+    .replace("cloud: global", `cloud: { login: "${tenant.login}", graph: "${tenant.graph}" }`)
+    .replace("127.0.0.1:8442", "127.0.0.1:0");
+  await writeFile(file, yaml);
+  const { stdout } = await rollcall(["check"], { cwd: folder, env: environment });
+  expect(stdout).toContain("as the client 1b6d2f0a-58c1-4a5e-8f39-c1d2e3f4a5b6 of the tenant contoso.onmicrosoft.com");
 });
 
 test("the configuration of the page Getting started is valid", async () => {
