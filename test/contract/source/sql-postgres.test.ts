@@ -1,10 +1,10 @@
 import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { IncompleteReadError, RefusedError, UnavailableError } from "#errors.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
 import { startPostgres } from "../../support/postgres.ts";
@@ -335,6 +335,7 @@ test("the certificate is checked, with its name", async () => {
   await server.encrypt(await makeCertificate({ dns: ["localhost"] }, { issuer: authority }));
   const ca = join(tmpdir(), `rollcall-sql-${process.pid}.pem`);
   await writeFile(ca, authority.cert);
+  onTestFinished(() => rm(ca));
   expect(await described({ ...at("localhost", "verify-full"), ca })).toContainEqual(
     expect.stringMatching(/ at localhost:\d+\/test\d+, TLSv1\.3, certificate of CN=localhost/),
   );
