@@ -29,10 +29,10 @@ function propertiesIn(folder: string): string[] {
 }
 
 /**
- * Five tiers. `npm test` runs three: `unit` does no network and starts no process, `contract` holds every implementation of
- * a contract to one suite, `e2e` runs real processes. `npm run test:slow` runs the other two: `slow`, which also tries the properties
- * of the first two with twice as many cases, or as ROLLCALL_TEST_RUNS says; and the tests of the interface again that
- * depend on where things are stored, with everything stored in PostgreSQL.
+ * Six tiers. `npm test` runs three: `unit` does no network and starts no process, `contract` holds every implementation of
+ * a contract to one suite, `e2e` runs real processes. `npm run test:slow` runs two: `slow`, and the tests of the interface again
+ * that depend on where things are stored, with everything stored in PostgreSQL. `npm run test:properties` tries the properties
+ * of `unit` and `contract` with more cases, ROLLCALL_TEST_RUNS times as many.
  */
 export default defineConfig({
   // In a checkout the package's entries are not compiled.

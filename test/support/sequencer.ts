@@ -7,6 +7,8 @@ import type { TestSpecification } from "vitest/node";
  */
 const longest = [
   "test/slow/package.test.ts",
+  "test/slow/console-widths.test.ts",
+  "test/slow/console-rules.test.ts",
   "test/slow/postgres-failover.test.ts",
   "test/slow/crash/runs.test.ts",
   "test/slow/crash/decisions.test.ts",
@@ -33,8 +35,8 @@ const longest = [
   "test/contract/service/loads/roundtrip.test.ts",
   "test/contract/source/scim.test.ts",
   "test/contract/source/ldap.test.ts",
-  "test/e2e/sync/limits.test.ts",
-  "test/e2e/sync/nothing-new.test.ts",
+  "test/slow/limits-of-runs.test.ts",
+  "test/slow/nothing-new.test.ts",
   "test/e2e/interface/user-sync-validation.test.ts",
   "test/e2e/cli/one-shot.test.ts",
   "test/e2e/cli/start.test.ts",

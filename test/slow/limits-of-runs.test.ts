@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Limits } from "#plan/limits.ts";
 import { HeldError } from "#errors.ts";
-import { useStaff } from "./staff.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 
 const { people, syncOf, runIt, users } = useStaff();
 const hour = 3_600_000;

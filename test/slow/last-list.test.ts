@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { exists } from "#files/disk.ts";
 import type { Sync } from "#sync/sync.ts";
-import { byHand, directoryOf } from "./coordinated.ts";
-import { useStaff } from "./staff.ts";
+import { byHand, directoryOf } from "../e2e/sync/coordinated.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 
 // A run lists the target, and has the service preview a plan without changes, only where it has not done so since the
 // list has changed.

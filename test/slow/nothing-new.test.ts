@@ -6,9 +6,9 @@ import { compileRules } from "#principals/compile.ts";
 import { hasReadAll } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
-import { byHand, coordinated, directoryOf } from "./coordinated.ts";
-import type { Coordinated } from "./coordinated.ts";
-import { useStaff } from "./staff.ts";
+import { byHand, coordinated, directoryOf } from "../e2e/sync/coordinated.ts";
+import type { Coordinated } from "../e2e/sync/coordinated.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 import { noteLines } from "#plan/note.ts";
 
 // A run with nothing new in its sources and its target reads neither; one that reads the same again plans nothing.
