@@ -1,4 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
+import { Worker } from "node:worker_threads";
 
 export type Value = null | string | number | bigint | Uint8Array;
 
@@ -19,6 +20,10 @@ export type Answer =
   | { readonly code: number; readonly message: string };
 
 const { file, busy } = JSON.parse(process.argv[2] ?? "") as { readonly file: string; readonly busy: number };
+// A statement that runs hears nothing. Without this, it would go on, and keep writers waiting, after its reader was killed.
+const watch = `setInterval(() => process.ppid === ${process.ppid} || process.kill(process.pid, "SIGKILL"), 1_000);`;
+new Worker(watch, { eval: true }).unref();
+
 let database: DatabaseSync | undefined;
 let running:
   | { readonly columns: string[]; readonly types: (string | null)[]; readonly rows: Iterator<unknown> }

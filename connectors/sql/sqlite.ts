@@ -29,7 +29,19 @@ class SqliteError extends Error {
 }
 
 /** SQLite's primary result codes. */
-const codes = { perm: 3, busy: 5, locked: 6, readOnly: 8, ioError: 10, corrupt: 11, auth: 23, notDatabase: 26 };
+const codes = {
+  perm: 3,
+  busy: 5,
+  locked: 6,
+  readOnly: 8,
+  ioError: 10,
+  corrupt: 11,
+  cannotOpen: 14,
+  auth: 23,
+  notDatabase: 26,
+  /** A program that wrote has ended in the middle of it, and the next one that writes takes that back. */
+  hotJournal: 776,
+};
 
 const meanings: Readonly<Record<number, Meaning["kind"]>> = {
   [codes.perm]: "refused",
@@ -44,7 +56,18 @@ const meanings: Readonly<Record<number, Meaning["kind"]>> = {
 function explain(error: unknown): Meaning | undefined {
   if (!(error instanceof SqliteError)) return undefined;
   const code = error.code & 0xff;
-  if (code === codes.readOnly) return { kind: "input", message: `${error.message}: the query must only read` };
+  if (error.code === codes.readOnly) return { kind: "input", message: `${error.message}: the query must only read` };
+  if (error.code === codes.hotJournal)
+    return {
+      kind: "unavailable",
+      message: `a program ended while it was writing (its -journal file is there); open the file once with the program that writes it, or with \`sqlite3\``,
+    };
+  // A file in WAL mode is read with the help of two files beside it, which whoever reads first has to make.
+  if (code === codes.readOnly || code === codes.cannotOpen)
+    return {
+      kind: "refused",
+      message: `${error.message}: in WAL mode, files beside it have to be written; let this account write to its folder, or read a copy of \`VACUUM INTO\``,
+    };
   return { kind: meanings[code] ?? "input", message: error.message };
 }
 

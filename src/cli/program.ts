@@ -75,6 +75,8 @@ export const commandNames: readonly string[] = Object.values(groups).flatMap((co
 /** Runs the command line. Returns the exit code: 0 done, 1 failed, 2 there are changes (`plan`), 3 held. */
 export async function runProgram(argv: readonly string[], composition: Composition): Promise<ExitCode> {
   const json = argv.includes("--json");
+  // Before Commander writes: from here on, a reader that is gone (`rollcall --help | head`) is no error.
+  const output = openOutput({ json });
   const runner = new Runner(composition, argv);
   setCall(undefined, argv, process.env);
   const args = inOrder(argv.slice(2));
@@ -88,7 +90,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
       // Without a command, Commander's message is only "(outputHelp)".
       const said = messageOf(error).startsWith("(") ? "no command" : messageOf(error);
       const problem = new InputError(`${said.replace(/^error: /, "")} (see --help)`);
-      await openOutput({ json }).write(`${JSON.stringify({ error: errorDocument(problem) })}\n`);
+      await output.write(`${JSON.stringify({ error: errorDocument(problem) })}\n`);
     }
     return exitCodes.failed;
   }

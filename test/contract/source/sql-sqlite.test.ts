@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readlink, realpath, rm, truncate, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, readdir, readlink, realpath, rename, rm, truncate, writeFile } from "node:fs/promises";
 import { DatabaseSync } from "node:sqlite";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { commonFaults, read, sqlMedium } from "./sql-medium.ts";
 import type { SqlPlace, SqlProvision } from "./sql-medium.ts";
@@ -71,6 +72,22 @@ sourceSuite(
     faults: {
       before: [
         ...commonFaults,
+        {
+          name: "a program that wrote was killed in the middle of it",
+          inject: async (place) => {
+            const database = new DatabaseSync(file(place));
+            database.exec(
+              "PRAGMA cache_size = 1; BEGIN; DELETE FROM members; CREATE TABLE t AS SELECT zeroblob(1000000)",
+            );
+            for (const name of ["hr.db-journal", "hr.db"])
+              await copyFile(join(place.folder, name), join(place.folder, `${name}.copy`));
+            database.close();
+            for (const name of ["hr.db-journal", "hr.db"])
+              await rename(join(place.folder, `${name}.copy`), join(place.folder, name));
+          },
+          message:
+            /^SQLite at hr\.db: a program ended while it was writing \(its -journal file is there\); open the file once/,
+        },
         { name: "the file is gone", inject: (place) => rm(file(place)), message: /^hr\.db does not exist/ },
         {
           name: "the file is something else",
@@ -164,3 +181,33 @@ test("two columns with one name are told apart, several statements and what writ
   await expect(reading("SELECT 1 AS id) AS a -- (")).rejects.toThrow(/, users: near .*syntax error/);
   await expect(reading("WITH a AS (SELECT 1) DELETE FROM t")).rejects.toThrow(/, users: near .*syntax error/);
 });
+
+test("the process that reads ends with the one that asked, in the middle of a statement", async () => {
+  const { folder } = await make();
+  await writeFile(join(folder, "hr.db"), "");
+  const program = fileURLToPath(new URL("../../../connectors/sql/sqlite-process.ts", import.meta.url));
+  const endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
+  const asking = `const reader = require("node:child_process").fork(${JSON.stringify(program)},
+      ['{"file":"hr.db","busy":0}'], { serialization: "advanced", stdio: ["ignore", "ignore", "ignore", "ipc"] });
+    reader.send({ sql: "SELECT 1", size: 2 });
+    reader.once("message", () => {
+      reader.send({ sql: "${endless}", size: 1 });
+      process.send(reader.pid);
+    });`;
+  const asker = spawn(process.execPath, ["-e", asking], {
+    cwd: folder,
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
+  });
+  const [reader] = (await once(asker, "message")) as [number];
+  expect(isThere(reader)).toBe(true);
+  asker.kill("SIGKILL");
+  await expect.poll(() => isThere(reader), { timeout: 30_000 }).toBe(false);
+});
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}

@@ -31,6 +31,9 @@ describe("where no daemon runs, a command works by itself", () => {
     const applied = await applying.ended;
     expect(applied, applied.stderr).toMatchObject({ code: 0, stderr: "" });
     expect((await command("plan")).code).toBe(0);
+    const helping = company.begin("--help");
+    helping.process.stdout.destroy();
+    expect(await helping.ended).toMatchObject({ code: 0, stderr: "" });
   });
 
   test("after an edit, the plan is exactly that edit", async () => {
