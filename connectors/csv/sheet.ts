@@ -139,7 +139,8 @@ export class Sheet {
         this.#unreadCount += 1;
         if (this.#unread.length < examples) this.#unread.push(`${columnName(column)}${line} ${note.problem}`);
       } else if (columns.ids.has(column)) {
-        if ((fields[column]?.replace(/^-/, "").length ?? 0) > mostDigits)
+        const text = fields[column]?.replace(/^-/, "") ?? "";
+        if (text.length > mostDigits || text.includes("e"))
           throw new InputError(
             `${place}: a number of more than ${mostDigits} digits, of which Excel keeps ${mostDigits}; format the column as text, and enter it again`,
           );
@@ -263,6 +264,7 @@ class CellReader {
     if (this.#hasFormula && (value === undefined || (value === "" && type !== "str")))
       return this.#problem("has a formula without a value, since no program computed it; open it in Excel and save it");
     if (value === undefined) return "";
+    if (type === "s" && value.trim() === "") return "";
     if (type === "s")
       return this.#workbook.strings.at(Number(value)) ?? this.#problem("refers to a text that is not there");
     if (type === "b") return value === "1" || value === "true" ? "true" : "false";

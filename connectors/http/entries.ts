@@ -6,7 +6,8 @@ import { quote } from "#text.ts";
 import type { Item } from "./content.ts";
 import type { Found } from "./lists.ts";
 import type { EntryOptions, GroupsOptions, MemberKind, MembershipsOptions } from "./options.ts";
-import { attributeIn, flattened, keyIn, keysIn, valueAt } from "./path.ts";
+import { attributeIn, flattened, hasObjects, keyIn, keysIn, valueAt } from "./path.ts";
+import type { Path } from "./path.ts";
 
 /** The id of a record. @throws {InputError} it has none */
 export function idIn({ item, place, subject }: Found, { id }: Pick<EntryOptions, "id">): string {
@@ -39,18 +40,33 @@ export function entryOf(
     kind,
     id,
     origin,
-    attributes: attributesOf(item, options, names),
-    keys: options.keys === undefined ? [id] : options.keys.flatMap((key) => keysIn(valueAt(item, key))),
-    memberOf: options.memberOf === undefined ? [] : keysIn(valueAt(item, options.memberOf.path)),
-    members: members !== undefined && "path" in members ? membersIn(item, members) : [],
+    attributes: attributesOf(item, options, names, origin),
+    keys: options.keys === undefined ? [id] : options.keys.flatMap((key) => keysIn(valuesAt(item, key, origin))),
+    memberOf: options.memberOf === undefined ? [] : keysIn(valuesAt(item, options.memberOf.path, origin)),
+    members: members !== undefined && "path" in members ? membersIn(item, members, origin) : [],
   };
 }
 
 function membersIn(
   item: Item,
   { path, kind }: Extract<GroupsOptions["members"], { path: unknown }>,
+  origin: string,
 ): MemberReference[] {
-  return keysIn(valueAt(item, path)).map((key) => (kind === undefined ? { key } : { kind, key }));
+  return keysIn(valuesAt(item, path, origin)).map((key) => (kind === undefined ? { key } : { kind, key }));
+}
+
+/**
+ * One value or several.
+ * @throws {InputError} there are objects: what the path means is in them
+ */
+function valuesAt(item: Item, path: Path, origin: string): unknown {
+  const value = valueAt(item, path);
+  if (!hasObjects(value)) return value;
+  const names = [value].flat().flatMap((each: unknown) => Object.keys(each ?? {}));
+  const some = [...new Set(names)].slice(0, 10).map((name) => `${path.text}.${name}`);
+  throw new InputError(
+    `${origin}: ${path.text} has objects, not values; say which of their values${some.length === 0 ? "" : `: ${some.join(", ")}`}`,
+  );
 }
 
 /** @param names those that rules read; undefined: all */
@@ -58,12 +74,13 @@ function attributesOf(
   item: Item,
   { attributes }: EntryOptions,
   names: ReadonlySet<string> | undefined,
+  origin: string,
 ): Record<string, AttributeValue> {
   const isWanted = (name: string): boolean => names === undefined || names.has(name);
   const all: (readonly [string, AttributeValue])[] = [];
   if (attributes === undefined) all.push(...flattened(item));
   for (const [name, path] of Object.entries(attributes ?? {})) {
-    const value = attributeIn(valueAt(item, path));
+    const value = isWanted(name) ? attributeIn(valuesAt(item, path, origin)) : undefined;
     if (value !== undefined) all.push([name, value]);
   }
   return Object.fromEntries(all.filter(([name]) => isWanted(name)));

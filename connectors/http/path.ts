@@ -70,6 +70,11 @@ export function keysIn(value: unknown): readonly string[] {
   return [value].flat().flatMap((each) => keyIn(each) ?? []);
 }
 
+/** Whether what a path leads to are objects, and so no values. */
+export function hasObjects(value: unknown): boolean {
+  return [value].flat().some((each) => typeof each === "object" && each !== null);
+}
+
 /** A value as rules read it: what is empty is missing, a list has texts alone. Undefined: it is missing, or no such value. */
 export function attributeIn(value: unknown): AttributeValue | undefined {
   if (typeof value === "boolean" || (typeof value === "string" && value !== "")) return value;

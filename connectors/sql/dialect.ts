@@ -91,6 +91,7 @@ const exactDigits = 15;
 /** A number that compares exactly, if it can be one. */
 export function numberOf(text: string): Cell {
   const value = Number(text);
+  if (/^-?[a-z]/i.test(text)) return floatOf(text);
   const isExact = Number.isSafeInteger(value)
     ? /^-?\d+$/.test(text) || digitsOf(text) <= exactDigits
     : Number.isFinite(value) && digitsOf(text) <= exactDigits;

@@ -35,7 +35,13 @@ const meanings: readonly (readonly [RegExp, Meaning["kind"]])[] = [
 function explain(error: unknown): Meaning | undefined {
   if (error instanceof CutOffError) return { kind: "incomplete", message: error.message };
   if (!(error instanceof Error) || !("code" in error)) return undefined;
-  const { code, message } = error;
+  const { code } = error;
+  const number = "errno" in error ? error.errno : undefined;
+  // MariaDB and MySQL.
+  if (number === 1969 || number === 3024)
+    return { kind: "unavailable", message: `${error.message} (timeouts: { statement })` };
+  // Errors of data quote the value that could not be converted.
+  const message = error.message.replace(/((?:value|error): )'.*'/s, "$1'…'");
   if (code === "HANDSHAKE_NO_SSL_SUPPORT")
     return {
       kind: "refused",

@@ -21,8 +21,12 @@ const meanings: readonly (readonly [RegExp, Meaning["kind"]])[] = [
 
 function explain(error: unknown): Meaning | undefined {
   if (error instanceof DatabaseError) {
-    const { code = "", message, hint } = error;
+    const { code = "", hint } = error;
+    // Errors of data (class 22) quote the value that could not be converted.
+    const message = code.startsWith("22") ? error.message.replace(/".*"/s, '"…"') : error.message;
     const kind = meanings.find(([pattern]) => pattern.test(code))?.[1] ?? "input";
+    if (/statement timeout/.test(message))
+      return { kind: "unavailable", message: `${message} (timeouts: { statement })` };
     if (code === "25006") return { kind: "input", message: `${message}: the query must only read` };
     if (/row-level security/.test(message))
       return {

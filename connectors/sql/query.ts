@@ -6,10 +6,13 @@ export function queryProblem(text: string): string | undefined {
   const plain = withoutTexts(plainQuery(text));
   if (plain.includes(";")) return "expected one statement; write each query under a key of its own";
   if (!/^[\s(]*(?:select|with|values|table)\b/i.test(plain)) return "expected a query that begins with SELECT or WITH";
-  if (/\b(?:(?:limit|offset)\s+\d+|fetch\s+(?:first|next))\b/i.test(outermost(plain)))
+  if (limiting.test(outermost(plain)))
     return "LIMIT, OFFSET and FETCH leave records out, which then count as deleted; remove it, or write SELECT * FROM (…) AS chosen around the query if this is meant";
   return undefined;
 }
+
+/** `a.limit` and `AS limit` are columns. */
+const limiting = /\b(?:(?<!\.|\bas\s+)limit\s+(?!(?:all|null)\b)\S|offset\s+\d+\b|fetch\s+(?:first|next)\b)/i;
 
 /** The query without the semicolon that may end it. */
 function plainQuery(text: string): string {

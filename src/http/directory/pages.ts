@@ -39,7 +39,7 @@ export interface PagedList<Item> {
   readonly get: (url: URL, isFirst: boolean) => Promise<Page<Item>> | AsyncIterable<Page<Item>>;
 }
 
-/** After so many pages without anything, or so many that came before, the service is going in circles. */
+/** After so many pages without anything, the service is going in circles. */
 const mostIdle = 100;
 
 /**

@@ -132,8 +132,8 @@ async function* passOf<Item>(api: DirectoryApi, list: ProvenList<Item>, title: s
       isWhole && progress.seen === progress.delivered ? noting(items, progress, idOf) : unseen(items, progress, idOf);
     received += items.length;
     last = items.length;
-    const isLinked = list.paging.by === "link" || list.paging.by === "cursor";
-    if (isLinked && items.length > 0 && progress.seen.size === known)
+    // A service that ignores offsets or numbers of pages sends its first page for ever.
+    if (!isWhole && items.length > 0 && progress.seen.size === known)
       return "a page holds only records that came before: the service goes in circles, or the list changed";
     if (news.length > 0) yield news;
   }

@@ -181,6 +181,16 @@ describe("a list", () => {
     await expect(reading).rejects.toThrow(message);
   });
 
+  test.each([
+    { by: "offset", parameter: "first" },
+    { by: "page", parameter: "page" },
+  ] as const)("that ignores the $by fails the read instead of going on for ever", async (paging) => {
+    const { url } = await listServer(30);
+    const { api } = apiOf(url);
+    const reading = idsOf(api, listAt(api, url, { paging, proof: { by: "twoEqualReads" } }));
+    await expect(reading).rejects.toThrow(/a page holds only records that came before/);
+  });
+
   test("whose total is missing is no proof", async () => {
     const { url } = await listServer(30, ({ items, next }) => ({ items, ...(next !== undefined && { next }) }));
     const { api } = apiOf(url);

@@ -165,6 +165,11 @@ test.each([
     "SELECT nextval('s') AS id",
     /cannot execute nextval\(\) in a read-only transaction: the query must only read$/,
   ],
+  [
+    "a value that cannot be converted, without telling it",
+    "SELECT n AS id, concat('a \"secret\" ', n)::int FROM generate_series(1, 3) n",
+    /, users: invalid input syntax for type integer: "…"$/,
+  ],
   ["two columns with one name", "SELECT 1 AS id, 2 AS id", /, users: the query has two columns "id"; rename one/],
   [
     "a column that is not there",
@@ -186,7 +191,7 @@ test.each([
 test("values have the forms that the README states", async () => {
   const { options, run } = await make();
   await run("CREATE TYPE colour AS ENUM ('red', 'blue')");
-  const query = `SELECT 7::bigint AS id, 9007199254740993 AS large, 1.50::numeric(9, 2) AS dec, 0.1::float8 AS flt, 'NaN'::float8 AS nan,
+  const query = `SELECT 7::bigint AS id, 9007199254740993 AS large, 1.50::numeric(9, 2) AS dec, 0.1::float8 AS flt, 'NaN'::float8 AS nan, '-Infinity'::numeric AS endless,
     true AS yes, '2026-11-26'::date AS day, '2026-11-26 08:30:00.120'::timestamp AS local,
     '2026-11-26 08:30+02'::timestamptz AS moment, 'infinity'::timestamptz AS never, '08:30'::time AS clock,
     ARRAY['a', NULL, '', 'b"c']::text[] AS list, ARRAY[1, 2] AS numbers, ARRAY['red']::colour[] AS colours, ARRAY[[1], [2]] AS table,
@@ -205,6 +210,7 @@ test("values have the forms that the README states", async () => {
     dec: 1.5,
     flt: 0.1,
     nan: { unreadable: "is NaN, which is no number" },
+    endless: { unreadable: "is -Infinity, which is no number" },
     yes: true,
     day: "2026-11-26",
     local: "2026-11-26T08:30:00.12",
@@ -284,7 +290,9 @@ test("a statement ends at its time limit", async () => {
     timeouts: { statement: "1s" },
     users: { query: "SELECT 1 AS id, pg_sleep(60)", id: "id" },
   };
-  await expect(read(slow)).rejects.toThrow(/, users: canceling statement due to statement timeout$/);
+  await expect(read(slow)).rejects.toThrow(
+    /, users: canceling statement due to statement timeout \(timeouts: \{ statement \}\)$/,
+  );
   await expect(read(slow)).rejects.toThrow(UnavailableError);
 });
 

@@ -68,6 +68,7 @@ test.each([
   "(SELECT 1 AS id) UNION (SELECT 2)",
   "SELECT 'a; b', \"limit 1\", `x;y`, $$; LIMIT 3$$, 'it''s; LIMIT 1' FROM t",
   "SELECT * FROM (SELECT * FROM people LIMIT 100) AS chosen",
+  "SELECT p.limit AS limit FROM people p LIMIT ALL",
   "SELECT (SELECT mail FROM mails m WHERE m.p = p.id LIMIT 1) AS mail, utc_offset FROM people p",
 ])("takes the query %s", (query) => {
   expect(problems({ users: { query, id: "id" } })).toEqual([]);
@@ -77,6 +78,7 @@ test.each([
   ["DELETE FROM people", /^users\.query: expected a query that begins with SELECT or WITH$/],
   ["SELECT 1; SELECT 2", /^users\.query: expected one statement/],
   ["SELECT * FROM people ORDER BY n LIMIT 1000", /^users\.query: LIMIT, OFFSET and FETCH leave records out/],
+  ["SELECT * FROM people LIMIT (1000)", /^users\.query: LIMIT/],
   ["SELECT * FROM people FETCH FIRST 10 ROWS ONLY", /^users\.query: LIMIT/],
   ["SELECT * FROM people WHERE x IN (SELECT y FROM z)\noffset 10", /^users\.query: LIMIT/],
 ])("refuses the query %s", (query, message) => {
