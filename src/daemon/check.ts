@@ -185,7 +185,8 @@ async function placeToWork(
 
 function warnOf({ warn }: Checking, name: string): (message: string) => void {
   return (message) => {
-    warn(`source ${name}: ${message}`);
+    // Most connectors name the source themselves.
+    warn(message.startsWith(`source ${name}: `) ? message : `source ${name}: ${message}`);
   };
 }
 

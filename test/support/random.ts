@@ -11,7 +11,7 @@ fc.configureGlobal({
 });
 
 /**
- * How many cases a property tries: `count`, and twice as many in `npm run test:slow`. It is `numRuns` of
+ * How many cases a property tries: `count`, times ROLLCALL_TEST_RUNS in `npm run test:properties`. It is `numRuns` of
  * `fc.assert` where 100 are too slow or too few: `npm test` should spend no more than two seconds on a property.
  */
 export function cases(count: number): number {
