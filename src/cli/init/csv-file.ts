@@ -38,6 +38,10 @@ export async function columnsOf(file: string, folder: string): Promise<Columns> 
   const start = await startOf(path).catch((error: unknown) => {
     throw unreadable(file, path, error);
   });
+  if (["PK\x03\x04", "\xd0\xcf\x11\xe0"].includes(start.toString("latin1", 0, 4)))
+    throw new InputError(
+      `${file} is no CSV file, but a workbook or an archive; save the sheet as CSV for these questions, and name the workbook (.xlsx) in the configuration afterwards`,
+    );
   const encoding = encodingOf(start);
   const decoded = new TextDecoder(encodingName(start, encoding)).decode(start);
   const [sepLine = "", mark = ""] = /^sep=(.)\r?\n/i.exec(decoded) ?? [];

@@ -61,6 +61,11 @@ function examplesOf(values: Readonly<Record<string, readonly string[]>>): Exampl
   return examples;
 }
 
+test("a workbook is named as such, instead of shown as columns", async () => {
+  await writeFile(join(folder, "people.xlsx"), "PK\u0003\u0004\u0014 xl/workbook.xml");
+  await expect(columnsOf("people.xlsx", folder)).rejects.toThrow(/^people\.xlsx is no CSV file, but a workbook/);
+});
+
 test("a login is guessed from names, and from values where the names are of another language", () => {
   const rest = { Personalnummer: ["1001"], Name: ["Anna Müller"], "E-Mail": ["anna@x.de"] };
   expect(likelyLogin(examplesOf({ ...rest, Kürzel: ["amuell"] }))).toBe("Kürzel");
