@@ -191,18 +191,13 @@ async function fromFlags(
   flags: InitOptions,
 ): Promise<Made> {
   const { users, groups } = flags;
-  if (flags.source !== "csv" || users === undefined) {
-    const missing = [
-      flags.source === undefined ? "--source csv" : "",
-      users === undefined ? "--users FILE" : "",
-    ].filter((flag) => flag !== "");
-    if (flags.source !== undefined && flags.source !== "csv")
-      throw new InputError(`--source ${flags.source}: flags can only set up csv; run \`rollcall init\` at a terminal`);
+  if (flags.source !== undefined && flags.source !== "csv")
+    throw new InputError(`--source ${flags.source}: flags can only set up csv; run \`rollcall init\` at a terminal`);
+  if (users === undefined)
     throw new InputError(
-      `there is no terminal for questions, and ${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing ` +
+      "there is no terminal for questions, and --users FILE is missing " +
         "(optional: --groups FILE, --id COLUMN, --login COLUMN, --group-id COLUMN, --member-of COLUMN, --schedule CRON)",
     );
-  }
   if (flags.schedule !== undefined) checkCron(flags.schedule);
   const part = async (file: string, id: string | undefined, usual: "id" | "groupId", flag: string): Promise<object> => {
     const { names: columns, dialect } = await columnsOf(file, setting.folder);

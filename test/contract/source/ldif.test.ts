@@ -138,6 +138,12 @@ const ofSlapcat: readonly Fault<LdifProvision>[] = [
     inject: ({ edit }) => edit((text) => upTo(text, "dn: cn=Round")),
     message: /: 6 groups found, expected at least 7/,
   },
+  {
+    name: "a part is at another server, which an entry refers to",
+    inject: ({ edit }) =>
+      edit((text) => `${text}dn: ou=x,dc=x\nobjectClass: referral\nref: ldap://other.example.com/ou=x??sub\n\n`),
+    message: /^company\.ldif:\d+: a part is at ldap:\/\/other\.example\.com\/ou=x\?\?sub: export it there too/,
+  },
 ];
 
 const during: readonly Fault<LdifProvision>[] = [

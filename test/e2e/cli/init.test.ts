@@ -58,12 +58,12 @@ describe("init without a terminal", () => {
   test("says which flags are missing", async () => {
     const { code, stderr } = await rollcall(["init"], { cwd: folder });
     expect(code).toBe(1);
-    expect(stderr).toContain("--source csv and --users FILE are missing");
+    expect(stderr).toContain("--users FILE is missing");
     expect(await readdir(folder)).toEqual(["people.csv"]);
   });
 
   test("writes a configuration that is valid, and never over another one without --force", async () => {
-    const args = ["init", "--source", "csv", "--users", "people.csv", "--json"];
+    const args = ["init", "--users", "people.csv", "--json"];
     const made = await rollcall(args, { cwd: folder });
     expect(made).toMatchObject({ code: 0, stderr: "" });
     expect(JSON.parse(made.stdout)).toMatchObject({ users: 4, written: ["rollcall.yaml"], kept: [] });
