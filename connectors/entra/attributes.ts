@@ -64,37 +64,26 @@ export interface Selection {
 }
 
 /**
- * What to request: what the options name, or what rules read, and what a read needs itself.
+ * What to request: what rules read, and what the options name besides.
  * @throws {InputError} a rule needs an attribute that users (groups) of Entra ID do not have
  */
 function selectionOf(
   kind: Entry["kind"],
-  { attributes: configured }: { readonly attributes?: readonly string[] | undefined },
+  { attributes: configured = [] }: { readonly attributes?: readonly string[] | undefined },
   { attributes, required }: Pick<ReadContext, "attributes" | "required">,
   subject: string,
 ): Selection {
-  if (configured !== undefined)
-    return chosen(
-      kind,
-      configured.map((name) => propertyOf(kind, name) ?? name),
-    );
+  const more = configured.map((name) => propertyOf(kind, name) ?? name);
   const wanted = attributes?.[`${kind}s`];
-  if (wanted === undefined)
-    return chosen(
-      kind,
-      properties[kind].filter((name) => !onRequest.has(name)),
-    );
+  if (wanted === undefined) return chosen(kind, [...properties[kind].filter((name) => !onRequest.has(name)), ...more]);
   for (const name of required?.[`${kind}s`] ?? []) {
-    if (propertyOf(kind, name) !== undefined) continue;
+    if (propertyOf(kind, name) !== undefined || more.includes(name.split(".")[0] ?? "")) continue;
     throw new InputError(
       `${subject}: a rule reads entry.${name}, which ${kind}s of Entra ID do not have; ${didYouMean(name, properties[kind])}; a property that is new may be listed under ${kind}s: { attributes }`,
     );
   }
   // Other names may be those of another source.
-  return chosen(
-    kind,
-    wanted.flatMap((name) => propertyOf(kind, name) ?? []),
-  );
+  return chosen(kind, [...wanted.flatMap((name) => propertyOf(kind, name) ?? []), ...more]);
 }
 
 function chosen(kind: Entry["kind"], wanted: readonly string[]): Selection {

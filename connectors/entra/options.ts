@@ -15,7 +15,7 @@ const attributes = z
   .array(text("the name of a property, such as employeeId"))
   .min(1, "expected at least one")
   .optional()
-  .describe("The properties of Graph to request. Default: those that rules read.");
+  .describe("Properties of Graph to request besides those that rules read.");
 
 /** Where a national cloud gives tokens, and where its Graph is. */
 export const clouds = {

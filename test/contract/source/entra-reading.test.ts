@@ -234,8 +234,9 @@ describe("attributes", () => {
     expect(await failure(records(directory, {}, reading))).toBe(
       'source tenant: a rule reads entry.departement, which users of Entra ID do not have; did you mean "department"?; a property that is new may be listed under users: { attributes }',
     );
-    await records(directory, { users: { attributes: ["shoeSize"] } }, reading);
-    expect(usersRequest(directory)).toContain("userType,shoeSize&");
+    const sized = { users: ["mail", "shoeSize"], groups: [] };
+    await records(directory, { users: { attributes: ["shoeSize"] } }, { attributes: sized, required: sized });
+    expect(usersRequest(directory)).toContain("userType,mail,shoeSize&");
     const unknown = await failure(records(directory, { users: { attributes: ["nonsense"] } }));
     expect(unknown).toMatch(/answered 400 \(BadRequest: .*named 'nonsense'.*\): check filter and attributes/);
   });
