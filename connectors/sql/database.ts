@@ -1,4 +1,4 @@
-import { access, constants } from "node:fs/promises";
+import { access, constants, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { IncompleteReadError, InputError, RefusedError, RollcallError, UnavailableError } from "#errors.ts";
@@ -219,9 +219,12 @@ async function placeOf(options: Options, open: OpenContext, { warn }: ReadContex
   const { url } = options;
   if (url.dialect === "sqlite") {
     const file = resolve(open.folder, url.file);
-    await access(file, constants.R_OK).catch((error: unknown) => {
-      throw unreadable(url.file, file, error);
-    });
+    const found = await access(file, constants.R_OK)
+      .then(() => stat(file))
+      .catch((error: unknown) => {
+        throw unreadable(url.file, file, error);
+      });
+    if (!found.isFile()) throw new InputError(`${url.file} is not a file (looked in ${open.folder})`);
     return { options, file, tls: undefined };
   }
   const server: ServerAddress = { ...url, password: options.password ?? url.password };

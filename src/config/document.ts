@@ -234,9 +234,21 @@ function isAddress(path: Path): boolean {
   return address.test(key) || ownKeys(path).includes("endpoints");
 }
 
-/** The user and the password of a URL, as written, decoded and in base64; none without a password. */
+/** Parameters of URLs that hold a secret, as in JDBC's. */
+const secretParameter =
+  /[?&;](?:pass(?:word|wd)|pwd|(?:client_)?secret|(?:access_)?token|api[-_]?key|sig)=([^&;#\s{]+)/gi;
+
+/**
+ * The user and the password of a URL, as written, decoded and in base64, and the secrets among its parameters; none
+ * without a password.
+ */
 function credentialsIn(value: unknown, path: Path): string[] {
   if (typeof value !== "string") return [];
+  const parameters = [...value.matchAll(secretParameter)].flatMap(([, secret = ""]) => [secret, decoded(secret)]);
+  return [...loginIn(value, path), ...parameters];
+}
+
+function loginIn(value: string, path: Path): string[] {
   // Its scheme may be missing or wrong. Where no address is due, there may be one by mistake.
   const pattern = isAddress(path) ? /^(?:.*?:?\/+)?(.*:.*)@/s : /^[^\s/]*\/\/(\S*:\S*)@/;
   const written = pattern.exec(value)?.[1];

@@ -1,7 +1,18 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { copyFile, mkdtemp, readdir, readlink, realpath, rename, rm, truncate, writeFile } from "node:fs/promises";
+import {
+  copyFile,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  truncate,
+  writeFile,
+} from "node:fs/promises";
 import { DatabaseSync } from "node:sqlite";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -89,6 +100,14 @@ sourceSuite(
             /^SQLite at hr\.db: a program ended while it was writing \(its -journal file is there\); open the file once/,
         },
         { name: "the file is gone", inject: (place) => rm(file(place)), message: /^hr\.db does not exist/ },
+        {
+          name: "it is a folder",
+          inject: async (place) => {
+            await rm(file(place));
+            await mkdir(file(place));
+          },
+          message: /^hr\.db is not a file \(looked in /,
+        },
         {
           name: "the file is something else",
           inject: (place) => writeFile(file(place), "number,login\n1,ada\n"),

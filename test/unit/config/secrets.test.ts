@@ -84,6 +84,8 @@ test.each([
   "u:SECRET@host",
   "https://u:SEC/RET@host:x",
   "https://u:SEC%52ET@host:x",
+  "jdbc:postgresql://host/d?user=u&password=SECRET",
+  "https://host:x/people?api_key=SECRET",
 ])("no problem holds the password of an address that is wrong: %s", async (url) => {
   const text = `service: { engine: { postgres: "${url}" } }
 targets: { far: { url: "${url}", username: u, password: p, proxy: "${url}" } }
