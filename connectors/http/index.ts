@@ -1,11 +1,12 @@
 import { Enough, inBatches } from "#connector.ts";
 import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
+import { InputError } from "#errors.ts";
 import { DirectoryApi } from "#http/directory/api.ts";
 import type { Authorization } from "#http/directory/authorization.ts";
 import { authorizationOf, certificateIn, fileReader } from "#http/directory/options.ts";
 import { pagesOf } from "#http/directory/pages.ts";
 import { describeConnection } from "#http/trust.ts";
-import { pluralize } from "#text.ts";
+import { didYouMean, pluralize } from "#text.ts";
 import { idIn } from "./entries.ts";
 import { canFind, find } from "./find.ts";
 import { listOf } from "./lists.ts";
@@ -73,12 +74,27 @@ async function* read(
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   context.signal.throwIfAborted();
+  assertDeclared(options, open, context);
   const api = openApi(options, authorization, open, context);
   try {
     yield* recordsOf(api, options, context);
     context.signal.throwIfAborted();
   } finally {
     await api.close();
+  }
+}
+
+/** @throws {InputError} a rule needs an attribute, and the options, which list attributes, do not say where it is */
+function assertDeclared(options: Options, { name: source }: OpenContext, { required }: ReadContext): void {
+  for (const kind of ["users", "groups"] as const) {
+    const { attributes, optionalAttributes = [] } = options[kind] ?? {};
+    if (attributes === undefined) continue;
+    const declared = Object.keys(attributes);
+    const missing = required?.[kind].find((name) => ![...declared, ...optionalAttributes].includes(name));
+    if (missing === undefined) continue;
+    throw new InputError(
+      `source ${source}: a rule reads entry.${missing}, and ${kind}: { attributes } does not say where it is; ${didYouMean(missing, declared)}`,
+    );
   }
 }
 

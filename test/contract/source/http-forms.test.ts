@@ -319,6 +319,15 @@ test.each([{ keys: ["attributes"] }, { memberOf: { path: "attributes" } }, { att
   },
 );
 
+test("an attribute that a rule needs and that the options do not list fails the read", async () => {
+  const options = forms.personio((await start(3)).url);
+  const wanted = (...users: string[]) => ({ attributes: { users, groups: [] }, required: { users, groups: [] } });
+  await expect(read(options, wanted("mail", "departmen"))).rejects.toThrow(
+    'source hr: a rule reads entry.departmen, and users: { attributes } does not say where it is; did you mean "department"?',
+  );
+  expect((await read(options, wanted("mail", "department"))).records).toHaveLength(3);
+});
+
 test("a lookup tells who is there, in scope, and what it cannot tell fails", async () => {
   const server = await start(5);
   const options = forms.keycloak(server.url);
