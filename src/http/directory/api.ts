@@ -225,7 +225,9 @@ export class DirectoryApi implements Requester {
     const problem = `${subject} answered ${status}${said === undefined ? "" : ` (${said})`}`;
     if (this.#options.isTemporary?.(refusal) ?? isTemporary(status))
       return { problem, after: retryAfter(headers["retry-after"], Date.now()) };
-    throw new RefusedError(`${problem}: ${this.#options.advice?.(refusal) ?? adviceOn(refusal)}`, { status });
+    throw new RefusedError(`${problem}: ${this.#options.advice?.(refusal) ?? adviceOn(refusal, exchange.isForToken)}`, {
+      status,
+    });
   }
 
   /** Sends one request, within the limits of the read. The answer must be closed. */
@@ -366,7 +368,7 @@ function usualErrorText(body: unknown): string | undefined {
 }
 
 /** What any service may mean by a status. */
-function adviceOn({ status, headers }: Refusal): string {
+function adviceOn({ status, headers }: Refusal, isForToken = false): string {
   if (status < 300) return "expected 200; anything else is not known to be the whole answer";
   if (status < 400) {
     const { location } = headers;
@@ -374,6 +376,8 @@ function adviceOn({ status, headers }: Refusal): string {
     const place = target === null ? "another address" : `${target.origin}${target.pathname}`;
     return `it points to ${place}, which is not followed; if that is the server, use its address as the url`;
   }
+  if (isForToken && status !== 401)
+    return "the server gives no token: check auth (the address, the client, its secret or key, the scope)";
   switch (status) {
     case 400:
       return "the server rejects the request: check the filter and the size of pages";

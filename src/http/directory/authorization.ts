@@ -14,6 +14,8 @@ export interface Refusal {
 export interface Exchange<T> {
   /** For messages: `GET https://idp.example.com/users?page=2`. */
   readonly title: string;
+  /** It asks for a token, and not for records. */
+  readonly isForToken?: boolean | undefined;
   /** Called for every attempt. */
   readonly request: () => Promise<HttpRequest>;
   /** Reads a successful answer. @throws {HttpError}, {JsonError}, {SyntaxError}: it may be asked for again */

@@ -312,6 +312,7 @@ export class TokenAuthorization implements Authorization {
     let sent: TokenForm = { fields: {} };
     const answer = await api.perform({
       title,
+      isForToken: true,
       request: async () => {
         sent = await this.#grant.form();
         const { fields, headers } = sent;

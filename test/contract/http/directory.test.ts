@@ -569,6 +569,15 @@ describe("a token", () => {
       /^source corp: POST \S+\/token answered 401 \(invalid_client: bad \*\*\*\): the server rejects the credentials: check auth$/,
     );
   });
+
+  test("that is not given says what to check", async () => {
+    const { url } = await serve((_, response) => void response.writeHead(400).end('{"error":"invalid_scope"}'));
+    const grant = secretGrant({ tokenUrl: `${url}/token`, clientId: "a", clientSecret: "secret", send: "body" });
+    const { api } = apiOf(url, { authorization: new TokenAuthorization(grant) });
+    await expect(api.json(new URL("/people", url))).rejects.toThrow(
+      /token answered 400 \(invalid_scope\): the server gives no token: check auth \(the address, the client, its secret or key, the scope\)$/,
+    );
+  });
 });
 
 test("a client shows its certificate where one is configured", async () => {
