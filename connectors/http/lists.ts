@@ -75,6 +75,8 @@ export function listOf(
 
 /** The URL of a declared place. @param id what `{id}` stands for */
 export function addressOf({ url }: Pick<Options, "url">, place: string, id = ""): URL {
+  // In a path these would lead to another list.
+  if (id === "." || id === "..") throw new InputError(`the id ${id} cannot stand for {id} in ${place}`);
   const found = urlOf(url, place.replaceAll("{id}", encodeURIComponent(id)));
   if (found === undefined) throw new InputError(`${place} is no URL below ${url}`);
   return found;
