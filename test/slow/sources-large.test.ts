@@ -1,6 +1,7 @@
 import { entraMedium } from "../contract/source/entra-medium.ts";
 import { oktaMedium } from "../contract/source/okta-medium.ts";
 import { readsMoreThanMemoryHolds } from "../contract/source/suite.ts";
+import { httpMedium, plainOptions, reportOptions } from "../contract/source/http-medium.ts";
 import { scimMedium } from "../contract/source/scim-medium.ts";
 import { startPagedScim, startScim } from "../support/scim.ts";
 
@@ -26,3 +27,15 @@ readsMoreThanMemoryHolds(
 readsMoreThanMemoryHolds(oktaMedium("Okta", { faults: none }), { users: 100_000, heap: 48 });
 
 readsMoreThanMemoryHolds(entraMedium({}, none), { users: 100_000, heap: 48 });
+
+const attributes = { login: "", displayName: "", mail: "", name: "", description: "" };
+
+readsMoreThanMemoryHolds(
+  httpMedium("lists over HTTP, in pages", plainOptions, { attributes, describes: [], faults: none }),
+  { users: 15_000, heap: 30 },
+);
+
+readsMoreThanMemoryHolds(
+  httpMedium("reports over HTTP, each in one answer", reportOptions, { attributes, describes: [], faults: none }),
+  { users: 40_000, heap: 34 },
+);

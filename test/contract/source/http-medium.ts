@@ -80,7 +80,7 @@ export function reportOptions(url: string): object {
 export function httpMedium(
   name: string,
   options: (url: string) => object,
-  medium: Pick<Medium<HttpProvision>, "attributes" | "faults" | "large" | "describes">,
+  medium: Pick<Medium<HttpProvision>, "attributes" | "faults" | "describes">,
 ): Medium<HttpProvision> {
   return {
     name,

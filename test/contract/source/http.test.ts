@@ -63,7 +63,6 @@ sourceSuite(
         when("hides the last tenth", /meta\.total is 5,000, and there are 4,500/),
       ],
     },
-    large: { users: 15_000, heap: 30 },
   }),
 );
 
@@ -89,6 +88,5 @@ sourceSuite(
         when("breaks off", /broke off or arrived damaged \(.*\) \(tried 4 times\)/),
       ],
     },
-    large: { users: 40_000, heap: 34 },
   }),
 );

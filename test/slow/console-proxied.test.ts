@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { expectNoProblems, useBrowser } from "../../support/browser.ts";
-import { careful, forget, signedIn, startDaemon } from "../../support/console.ts";
-import { startPathProxy } from "../../support/path-proxy.ts";
-import { companyOfEachTest } from "../../support/rollcall/company.ts";
-import { stopRollcall } from "../../support/rollcall/rollcall.ts";
+import { expectNoProblems, useBrowser } from "../support/browser.ts";
+import { careful, forget, signedIn, startDaemon } from "../support/console.ts";
+import { startPathProxy } from "../support/path-proxy.ts";
+import { companyOfEachTest } from "../support/rollcall/company.ts";
+import { stopRollcall } from "../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
 const browser = useBrowser();

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { expectNoProblems, useBrowser } from "../../support/browser.ts";
-import { signedIn, startDaemon } from "../../support/console.ts";
-import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
-import { stopRollcall } from "../../support/rollcall/rollcall.ts";
+import { expectNoProblems, useBrowser } from "../support/browser.ts";
+import { signedIn, startDaemon } from "../support/console.ts";
+import { companyOfEachTest, people } from "../support/rollcall/company.ts";
+import { stopRollcall } from "../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest((yaml) =>
   yaml.replace("to: analytics", "to: analytics\n    deletions: { after: 7d }\n    limits: { shrink: { count: 0 } }"),

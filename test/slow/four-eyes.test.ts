@@ -4,9 +4,9 @@ import { describe, expect, test } from "vitest";
 import type { Limits } from "#plan/limits.ts";
 import { FolderStore } from "#state/folder/store.ts";
 import type { Actor, RunRecord } from "#state/record.ts";
-import { coordinated } from "./coordinated.ts";
-import type { Coordinated } from "./coordinated.ts";
-import { useStaff } from "./staff.ts";
+import { coordinated } from "../e2e/sync/coordinated.ts";
+import type { Coordinated } from "../e2e/sync/coordinated.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 
 const staff = useStaff();
 const ada: Actor = { name: "ada", from: "192.0.2.1", via: "account" };
