@@ -5,7 +5,7 @@ import { largeGoogle } from "../support/google/large.ts";
 
 // Directories in the cloud, made while they are asked for, and read by a process whose heap is too small to hold them.
 
-const [users, groups] = [100_000, 2_000];
+const [users, groups] = [50_000, 1_000];
 const heap = 32;
 
 test("Google Workspace", async () => {

@@ -24,9 +24,9 @@ readsMoreThanMemoryHolds(
   { users: 20_000, heap: 30 },
 );
 
-readsMoreThanMemoryHolds(oktaMedium("Okta", { faults: none }), { users: 100_000, heap: 48 });
+readsMoreThanMemoryHolds(oktaMedium("Okta", { faults: none }), { users: 60_000, heap: 48 });
 
-readsMoreThanMemoryHolds(entraMedium({}, none), { users: 100_000, heap: 48 });
+readsMoreThanMemoryHolds(entraMedium({}, none), { users: 60_000, heap: 48 });
 
 const attributes = { login: "", displayName: "", mail: "", name: "", description: "" };
 
