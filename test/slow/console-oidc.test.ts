@@ -3,15 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { AuditEntry } from "#state/audit/entry.ts";
-import { Visit } from "../../support/cookies.ts";
-import { startProvider } from "../../support/oidc-provider.ts";
-import type { OidcProvider } from "../../support/oidc-provider.ts";
-import { startPathProxy } from "../../support/path-proxy.ts";
-import type { PathProxy } from "../../support/path-proxy.ts";
-import { freePort } from "../../support/process.ts";
-import { rollcall } from "../../support/rollcall/command.ts";
-import { startRollcall, stopRollcall } from "../../support/rollcall/rollcall.ts";
-import type { Running } from "../../support/rollcall/rollcall.ts";
+import { Visit } from "../support/cookies.ts";
+import { startProvider } from "../support/oidc-provider.ts";
+import type { OidcProvider } from "../support/oidc-provider.ts";
+import { startPathProxy } from "../support/path-proxy.ts";
+import type { PathProxy } from "../support/path-proxy.ts";
+import { freePort } from "../support/process.ts";
+import { rollcall } from "../support/rollcall/command.ts";
+import { startRollcall, stopRollcall } from "../support/rollcall/rollcall.ts";
+import type { Running } from "../support/rollcall/rollcall.ts";
 
 /** Access tokens are short, so that the console asks the provider again soon. In seconds. */
 const lifetime = 3;

@@ -1,11 +1,11 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { expectNoProblems, useBrowser } from "../../support/browser.ts";
-import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
-import type { Running } from "../../support/rollcall/rollcall.ts";
-import { stopRollcall } from "../../support/rollcall/rollcall.ts";
-import { startService } from "../../support/rollcall/service.ts";
+import { expectNoProblems, useBrowser } from "../support/browser.ts";
+import { companyOfEachTest, people } from "../support/rollcall/company.ts";
+import type { Running } from "../support/rollcall/rollcall.ts";
+import { stopRollcall } from "../support/rollcall/rollcall.ts";
+import { startService } from "../support/rollcall/service.ts";
 
 const company = companyOfEachTest();
 const admin = { username: "admin", password: "administrator-secret" };
