@@ -97,7 +97,7 @@ describe.skipIf(reason !== undefined)("MariaDB", () => {
               proxy.cut();
               proxy.forward(`http://127.0.0.1:${server.port}`);
             },
-            message: /^MySQL at \S+, \w+: (?:Connection lost|.*ECONNRESET)/,
+            message: /^MySQL at \S+, \w+: (?:Connection lost|.*(?:ECONNRESET|EPIPE))/,
             advice: "retry",
           },
           {
@@ -106,7 +106,7 @@ describe.skipIf(reason !== undefined)("MariaDB", () => {
               await server.kill();
               await server.start();
             },
-            message: /^MySQL at \S+, \w+: (?:Connection lost|.*ECONNRESET)/,
+            message: /^MySQL at \S+, \w+: (?:Connection lost|.*(?:ECONNRESET|EPIPE))/,
             advice: "retry",
           },
         ],

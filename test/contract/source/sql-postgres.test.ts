@@ -116,7 +116,7 @@ sourceSuite(
             proxy.forward(`http://127.0.0.1:${server.port}`);
           },
           message:
-            /^PostgreSQL at \S+, \w+: (?:Connection terminated unexpectedly|the connection was lost \(ECONNRESET\))$/,
+            /^PostgreSQL at \S+, \w+: (?:Connection terminated unexpectedly|the connection was lost \((?:ECONNRESET|EPIPE)\))$/,
           advice: "retry",
         },
         {
