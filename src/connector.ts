@@ -307,6 +307,18 @@ export class Enough {
     ];
   }
 
+  /**
+   * What a read delivers, counted and regrouped page by page: the next page may take long, or fail.
+   * @throws {IncompleteReadError} as `end` does, at the end
+   */
+  async *check(delivered: AsyncIterable<readonly SourceRecord[]>): AsyncGenerator<readonly SourceRecord[]> {
+    for await (const records of delivered) {
+      for (const record of records) this.add(record);
+      yield* inBatches([records]);
+    }
+    this.end();
+  }
+
   add(record: SourceRecord): void {
     if (record.kind === "membership") {
       this.#counts.memberships++;

@@ -1,8 +1,6 @@
 import { z } from "zod";
-import { isPlain, serviceUrl, timeouts } from "#http/directory/options.ts";
+import { isPlain, minimums, serviceUrl, timeouts } from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
-
-const count = z.int({ error: "expected a whole number" }).min(0, { error: "expected 0 or more" });
 
 const optionalAttributes = z
   .array(text("the name of an attribute, such as employeeId"))
@@ -117,17 +115,7 @@ export const options = z
       .default(8)
       .describe("How many requests to make at a time. Default 8."),
     timeouts,
-    minUsers: count
-      .optional()
-      .describe("Fewer users fail the read. Default: 1, and half of those of the last good read."),
-    minGroups: count
-      .optional()
-      .describe("Fewer groups fail the read. Default: 0; 1 and half of those of the last good read, where it had any."),
-    minMemberships: count
-      .optional()
-      .describe(
-        "Fewer memberships fail the read. Default: 1 where there are groups, and half of those of the last good read. 0: all groups may be empty.",
-      ),
+    ...minimums,
   })
   .superRefine(({ clientSecret, certificate, federatedToken, cloud, groups }, context) => {
     const problem = (path: string, message: string): void => {

@@ -1,4 +1,4 @@
-import { Enough, inBatches } from "#connector.ts";
+import { Enough } from "#connector.ts";
 import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
 import { RefusedError } from "#errors.ts";
 import { inParallel } from "#http/directory/pages.ts";
@@ -48,18 +48,13 @@ async function* read(
 }
 
 /** @throws {IncompleteReadError} there is less than configured, or than the last good read makes likely */
-async function* checked(
+function checked(
   delivered: AsyncIterable<readonly SourceRecord[]>,
   options: Options,
   { name }: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const enough = new Enough(options, `source ${name}`, context);
-  for await (const records of delivered) {
-    for (const record of records) enough.add(record);
-    yield* inBatches([records]);
-  }
-  enough.end();
+  return new Enough(options, `source ${name}`, context).check(delivered);
 }
 
 /** Groups come first: a user may be in some of them for being a user. */

@@ -1,9 +1,6 @@
 import { z } from "zod";
-import { isPlain, serviceUrl, timeouts } from "#http/directory/options.ts";
+import { count, isPlain, minimums, serviceUrl, timeouts } from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
-
-const count = (least: number) =>
-  z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
 
 const optionalAttributes = z
   .array(text("the name of an attribute, such as department"))
@@ -76,17 +73,7 @@ export const options = z.strictObject({
     .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
   proxy: proxy.optional(),
   timeouts,
-  minUsers: count(0)
-    .optional()
-    .describe("Fewer users fail the read. Default: 1, and half of those of the last good read."),
-  minGroups: count(0)
-    .optional()
-    .describe("Fewer groups fail the read. Default: 0; 1 and half of those of the last good read, where it had any."),
-  minMemberships: count(0)
-    .optional()
-    .describe(
-      "Fewer memberships fail the read. Default: 1 where there are groups, and half of those of the last good read. 0: all groups may be empty.",
-    ),
+  ...minimums,
 });
 
 export type Options = z.infer<typeof options>;

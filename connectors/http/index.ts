@@ -1,4 +1,4 @@
-import { Enough, inBatches } from "#connector.ts";
+import { Enough } from "#connector.ts";
 import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { DirectoryApi } from "#http/directory/api.ts";
@@ -98,18 +98,13 @@ function assertDeclared(options: Options, { name: source }: OpenContext, { requi
   }
 }
 
-async function* checked(
+function checked(
   delivered: AsyncIterable<readonly SourceRecord[]>,
   options: Options,
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const enough = new Enough(options, `source ${open.name}`, context);
-  for await (const records of delivered) {
-    for (const record of records) enough.add(record);
-    yield* inBatches([records]);
-  }
-  enough.end();
+  return new Enough(options, `source ${open.name}`, context).check(delivered);
 }
 
 async function* findRecords(

@@ -2,7 +2,9 @@ import { z } from "zod";
 import {
   auth,
   clientCertificate,
+  count,
   isPlain,
+  minimums,
   plainHttp,
   serviceUrl,
   timeouts,
@@ -11,9 +13,6 @@ import {
 import { path as file, proxy, text } from "#values.ts";
 import { namesOf, parsePath } from "./path.ts";
 import type { Path } from "./path.ts";
-
-const count = (least: number) =>
-  z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
 
 const aPath = "a path such as name.first, emails[0].value, emails[type=work].value";
 
@@ -256,17 +255,7 @@ export const options = z
       .default(4)
       .describe("How many requests run at a time. Default 4."),
     timeouts,
-    minUsers: count(0)
-      .optional()
-      .describe("Fewer users fail the read. Default: 1, and half of those of the last good read."),
-    minGroups: count(0)
-      .optional()
-      .describe("Fewer groups fail the read. Default: 0; 1 and half of those of the last good read, where it had any."),
-    minMemberships: count(0)
-      .optional()
-      .describe(
-        "Fewer memberships fail the read. Default: 1 where there are groups, and half of those of the last good read. 0: all groups may be empty.",
-      ),
+    ...minimums,
   })
   .superRefine((value, context) => {
     const problem = (path: readonly string[], message: string): void => {

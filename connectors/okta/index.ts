@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { Enough, inBatches } from "#connector.ts";
+import { Enough } from "#connector.ts";
 import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
 import type { Authorization } from "#http/directory/authorization.ts";
 import { readList } from "#http/directory/proof.ts";
@@ -67,19 +67,13 @@ const okta: Connector<Options> = {
 export default okta;
 
 /** @throws {IncompleteReadError} there is less than configured, or than the last good read makes likely */
-async function* checked(
+function checked(
   delivered: AsyncIterable<readonly SourceRecord[]>,
   options: Options,
   { name }: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const enough = new Enough(options, `source ${name}`, context);
-  for await (const records of delivered) {
-    for (const record of records) enough.add(record);
-    // Page by page: the next request may take long, or fail.
-    yield* inBatches([records]);
-  }
-  enough.end();
+  return new Enough(options, `source ${name}`, context).check(delivered);
 }
 
 async function* everything(organization: Organization, context: ReadContext): AsyncGenerator<readonly SourceRecord[]> {

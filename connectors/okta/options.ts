@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isPlain, serviceUrl, timeouts } from "#http/directory/options.ts";
+import { count, isPlain, minimums, serviceUrl, timeouts } from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
 
 /** Every status that a user can have. */
@@ -13,9 +13,6 @@ export const statuses = [
   "SUSPENDED",
   "DEPROVISIONED",
 ] as const;
-
-const count = (least: number) =>
-  z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
 
 const search = text('a search, such as profile.department eq "Sales"').optional();
 
@@ -129,17 +126,7 @@ export const options = z
       .default(200)
       .describe("How many users or groups to request at a time. Default 200."),
     timeouts,
-    minUsers: count(0)
-      .optional()
-      .describe("Fewer users fail the read. Default: 1, and half of those of the last good read."),
-    minGroups: count(0)
-      .optional()
-      .describe("Fewer groups fail the read. Default: 0; 1 and half of those of the last good read, where it had any."),
-    minMemberships: count(0)
-      .optional()
-      .describe(
-        "Fewer memberships fail the read. Default: 1 where there are groups, and half of those of the last good read. 0: all groups may be empty.",
-      ),
+    ...minimums,
   })
   .superRefine(({ token, clientId, privateKey, dpop, users }, context) => {
     const problem = (place: string, message: string): void => {

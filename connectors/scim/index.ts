@@ -1,4 +1,4 @@
-import { Enough, inBatches } from "#connector.ts";
+import { Enough } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { digestOf, OpenFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
@@ -56,7 +56,7 @@ export function read(
   return checked(recordsOf(options, authorization, open, context), options, open, context);
 }
 
-async function* checked(
+function checked(
   delivered: AsyncIterable<readonly SourceRecord[]>,
   options: Options,
   open: OpenContext,
@@ -64,13 +64,7 @@ async function* checked(
 ): AsyncGenerator<readonly SourceRecord[]> {
   const isApart = options.groups !== false && options.groups.members === "each";
   const hint = isApart ? "" : "a server that leaves members out of lists needs groups: { members: each }; ";
-  const enough = new Enough(options, `source ${open.name}`, context, hint);
-  for await (const records of delivered) {
-    for (const record of records) enough.add(record);
-    // Page by page: the next request may take long, or fail.
-    yield* inBatches([records]);
-  }
-  enough.end();
+  return new Enough(options, `source ${open.name}`, context, hint).check(delivered);
 }
 
 async function* recordsOf(

@@ -3,7 +3,9 @@ import { checks } from "#files/settle.ts";
 import {
   auth,
   clientCertificate,
+  count,
   isPlain,
+  minimums,
   plainHttp,
   serviceUrl,
   timeouts,
@@ -12,9 +14,6 @@ import {
 import { proxy } from "#values.ts";
 
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
-const count = (least: number) =>
-  z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
-
 const url = serviceUrl("https://idp.example.com/scim/v2");
 
 const paging = z
@@ -154,17 +153,7 @@ export const options = z
         "Which attributes to request: auto leaves out large ones that no rule uses, all requests everything, a list just these. Default auto.",
       ),
     timeouts,
-    minUsers: count(0)
-      .optional()
-      .describe("Fewer users fail the read. Default: 1, and half of those of the last good read."),
-    minGroups: count(0)
-      .optional()
-      .describe("Fewer groups fail the read. Default: 0; 1 and half of those of the last good read, where it had any."),
-    minMemberships: count(0)
-      .optional()
-      .describe(
-        "Fewer memberships fail the read. Default: 1 where there are groups, and half of those of the last good read. 0: all groups may be empty.",
-      ),
+    ...minimums,
   })
   .superRefine((value, context) => {
     const problem = (path: string, message: string): void => {

@@ -18,6 +18,25 @@ import {
 } from "./credentials.ts";
 import type { Grant, SigningKey } from "./credentials.ts";
 
+/** A whole number. */
+export const count = (least: number) =>
+  z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
+
+/** The options for how much there must be at least; `Enough` (connector.ts) checks them. */
+export const minimums = {
+  minUsers: count(0)
+    .optional()
+    .describe("Fewer users fail the read. Default: 1, and half of those of the last good read."),
+  minGroups: count(0)
+    .optional()
+    .describe("Fewer groups fail the read. Default: 0; 1 and half of those of the last good read, where it had any."),
+  minMemberships: count(0)
+    .optional()
+    .describe(
+      "Fewer memberships fail the read. Default: 1 where there are groups, and half of those of the last good read. 0: all groups may be empty.",
+    ),
+};
+
 /** What a header can hold: not the newline at the end of a secret's file. */
 const token = text("a token").regex(/^[\x21-\x7e]+$/, { error: "expected a token, without spaces or line ends" });
 
