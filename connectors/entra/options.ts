@@ -1,13 +1,8 @@
 import { z } from "zod";
-import { isPlain, minimums, serviceUrl, timeouts } from "#http/directory/options.ts";
+import { isPlain, minimums, optionalAttributesLike, serviceUrl, timeouts } from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
 
-const optionalAttributes = z
-  .array(text("the name of an attribute, such as employeeId"))
-  .optional()
-  .describe(
-    "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
-  );
+const optionalAttributes = optionalAttributesLike("employeeId");
 
 const attributes = z
   .array(text("the name of a property, such as employeeId"))

@@ -1,13 +1,8 @@
 import { z } from "zod";
-import { count, isPlain, minimums, serviceUrl, timeouts } from "#http/directory/options.ts";
+import { count, isPlain, minimums, optionalAttributesLike, serviceUrl, timeouts } from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
 
-const optionalAttributes = z
-  .array(text("the name of an attribute, such as department"))
-  .optional()
-  .describe(
-    "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
-  );
+const optionalAttributes = optionalAttributesLike("department");
 
 const users = z.strictObject({ optionalAttributes }).prefault({}).describe("What is expected of users.");
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { count, isPlain, minimums, serviceUrl, timeouts } from "#http/directory/options.ts";
+import { count, isPlain, minimums, optionalAttributesLike, serviceUrl, timeouts } from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
 
 /** Every status that a user can have. */
@@ -16,12 +16,7 @@ export const statuses = [
 
 const search = text('a search, such as profile.department eq "Sales"').optional();
 
-const optionalAttributes = z
-  .array(text("the name of an attribute, such as mobilePhone"))
-  .optional()
-  .describe(
-    "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
-  );
+const optionalAttributes = optionalAttributesLike("mobilePhone");
 
 const users = z
   .strictObject({

@@ -6,6 +6,7 @@ import {
   count,
   isPlain,
   minimums,
+  optionalAttributesLike,
   plainHttp,
   serviceUrl,
   timeouts,
@@ -48,12 +49,7 @@ const paging = z
 
 const filter = text('a filter, such as userType eq "Employee"').optional().describe("A SCIM filter. Default: all.");
 
-const optionalAttributes = z
-  .array(text("the name of an attribute, such as mail"))
-  .optional()
-  .describe(
-    "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
-  );
+const optionalAttributes = optionalAttributesLike("mail");
 
 const users = z
   .strictObject({

@@ -37,6 +37,15 @@ export const minimums = {
     ),
 };
 
+/** The option for attributes that may become empty for everybody. @param example the name of one, for messages */
+export const optionalAttributesLike = (example: string) =>
+  z
+    .array(text(`the name of an attribute, such as ${example}`))
+    .optional()
+    .describe(
+      "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
+    );
+
 /** What a header can hold: not the newline at the end of a secret's file. */
 const token = text("a token").regex(/^[\x21-\x7e]+$/, { error: "expected a token, without spaces or line ends" });
 
