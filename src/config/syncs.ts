@@ -6,7 +6,7 @@ import { acceptedBy } from "#principals/rules.ts";
 import type { Kind, PrincipalValue } from "#principals/principal.ts";
 import type { AttributeRule } from "#principals/rules.ts";
 import { drift, expectations, limits } from "#plan/limit-options.ts";
-import { openCron } from "#daemon/cron.ts";
+import { CronSlots } from "#daemon/cron.ts";
 
 /** A CEL expression over `entry`. */
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);
@@ -248,7 +248,7 @@ function cronProblem(value: string): string | undefined {
 
 function isSchedule(expression: string): boolean {
   try {
-    return openCron(expression).nextRun() !== null;
+    return new CronSlots(expression).next(Date.now()) !== undefined;
   } catch {
     return false;
   }

@@ -22,16 +22,76 @@ const [seconds, minutes, hours] = fields;
  * A cron expression in a time zone (absent: the system's). One that names hours comes once for each of its times: if the
  * clock skips it, right after; if it comes twice, the first time. One for every hour has only the times that there are, and
  * all of them.
- * @throws {Error} if it is no cron expression
  */
-export function openCron(expression: string, timezone?: string): Cron {
-  return new Cron(translated(expression), {
-    paused: true,
-    mode: "5-or-6-parts",
-    fixedTimeRule: "no-wildcard",
-    ...(timezone === undefined ? {} : { timezone }),
-  });
+export class CronSlots {
+  readonly #cron: Cron;
+  /** The same on a clock that is never changed; undefined if the expression is for every hour. */
+  readonly #wall: Cron | undefined;
+  readonly #zone: string | undefined;
+
+  /** @throws {Error} if it is no cron expression */
+  constructor(expression: string, timezone?: string) {
+    const pattern = translated(expression);
+    const zone = timezone === undefined ? {} : { timezone };
+    this.#cron = new Cron(pattern, { ...options, ...zone });
+    if (!/[*?/]/.test(pattern.split(" ").slice(0, 3).join(" ")))
+      this.#wall = new Cron(pattern, { ...options, timezone: "UTC" });
+    this.#zone = timezone;
+  }
+
+  /** The first slot after a time, both in epoch milliseconds; undefined if there is none. */
+  next(after: number): number | undefined {
+    const slot = this.#cron.nextRun(new Date(after))?.getTime();
+    const skipped = this.#afterGap(this.#wall?.nextRun(new Date(wallTime(after, this.#zone))));
+    return skipped !== undefined && skipped > after && !(slot !== undefined && slot <= skipped) ? skipped : slot;
+  }
+
+  /** The last slot before a time of whole seconds, both in epoch milliseconds; undefined if there is none. */
+  last(before: number): number | undefined {
+    const slot = this.#cron.previousRuns(1, new Date(before))[0]?.getTime();
+    const skipped = this.#afterGap(this.#wall?.previousRuns(1, new Date(wallTime(before, this.#zone)))[0]);
+    return skipped !== undefined && skipped < before && !(slot !== undefined && slot >= skipped) ? skipped : slot;
+  }
+
+  /**
+   * When a slot comes that the clock skips; undefined for any other. To croner, such a slot comes on the same day or not at
+   * all: in Greenland, where the clock goes from 23:00 to midnight, it would be lost.
+   */
+  #afterGap(slot: Date | null | undefined): number | undefined {
+    if (slot === null || slot === undefined) return undefined;
+    const wall = slot.getTime();
+    let [before, after] = [wall - day, wall + day];
+    const offsets = [before, after].map((time) => wallTime(time, this.#zone) - time);
+    if (offsets.some((offset) => wallTime(wall - offset, this.#zone) === wall)) return undefined;
+    while (after - before > 1) {
+      const middle = Math.floor((before + after) / 2);
+      if (wallTime(middle, this.#zone) < wall) before = middle;
+      else after = middle;
+    }
+    return after;
+  }
 }
+
+const day = 86_400_000;
+const options = { paused: true, mode: "5-or-6-parts", fixedTimeRule: "no-wildcard" } as const;
+
+/** What a clock in a time zone shows, to the second, as the time at which one in UTC shows it. */
+function wallTime(time: number, timeZone: string | undefined): number {
+  const format = new Intl.DateTimeFormat("en-US", { ...wallFields, timeZone });
+  const shown = new Map(format.formatToParts(time).map(({ type, value }) => [type, Number(value)]));
+  const part = (type: Intl.DateTimeFormatPartTypes): number => shown.get(type) ?? 0;
+  return Date.UTC(part("year"), part("month") - 1, part("day"), part("hour"), part("minute"), part("second"));
+}
+
+const wallFields = {
+  year: "numeric",
+  month: "numeric",
+  day: "numeric",
+  hour: "numeric",
+  minute: "numeric",
+  second: "numeric",
+  hourCycle: "h23",
+} as const;
 
 /** The same in croner's words: nicknames and steps that it does not know, and hours as it tells named ones from every one. */
 function translated(expression: string): string {

@@ -4,7 +4,7 @@ import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import { hasSucceeded } from "#state/record.ts";
 import type { Actor, Cause, RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import { SlotTakenError } from "#state/store.ts";
-import { openCron } from "./cron.ts";
+import { CronSlots } from "./cron.ts";
 
 /** The schedule of a sync. Times are in milliseconds. */
 export interface ScheduledSync {
@@ -402,7 +402,7 @@ export interface Slots {
  * @throws {Error} if there is none, or the expression or the time zone is not known
  */
 export function nextSlot({ expression, timezone }: Slots, after: number): number {
-  return timeOf(openCron(expression, timezone).nextRun(new Date(after)));
+  return known(new CronSlots(expression, timezone).next(after));
 }
 
 /**
@@ -412,12 +412,12 @@ export function nextSlot({ expression, timezone }: Slots, after: number): number
 export function lastSlot({ expression, timezone }: Slots, before: number): number {
   // Slots have whole seconds, and the search begins before the second that it is given.
   const end = (Math.floor(before / 1000) + 1) * 1000;
-  return timeOf(openCron(expression, timezone).previousRuns(1, new Date(end))[0]);
+  return known(new CronSlots(expression, timezone).last(end));
 }
 
-function timeOf(slot: Date | null | undefined): number {
-  if (slot === null || slot === undefined) throw new Error("the schedule has no slot");
-  return slot.getTime();
+function known(slot: number | undefined): number {
+  if (slot === undefined) throw new Error("the schedule has no slot");
+  return slot;
 }
 
 /**

@@ -141,6 +141,7 @@ test("every slot around every change of the clock is where counting minutes find
         }
       }
     }),
-    { numRuns: cases(2) },
+    // In Greenland the skipped hour is the last of a day.
+    { numRuns: cases(3), examples: [["America/Godthab", 0]] },
   );
 });
