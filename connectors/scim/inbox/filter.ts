@@ -1,0 +1,123 @@
+import { parse } from "scim2-parse-filter";
+import type { Filter } from "scim2-parse-filter";
+import { isBoolean, isObject, nameIn } from "./attributes.ts";
+import { invalid } from "./errors.ts";
+
+/**
+ * A filter (RFC 7644, 3.4.2.2). Texts are JSON's, with its escapes; a single backslash that is no escape, as some providers send
+ * for `DOMAIN\user`, stands for itself.
+ * @throws {ScimError} invalidFilter
+ */
+export function readFilter(text: string): Filter {
+  const texts: string[] = [];
+  // The parser takes every backslash for itself, so texts with one are put in afterwards.
+  const replaced = text.replaceAll(/"(?:[^"\\]|\\.)*"/gs, (literal) =>
+    literal.includes("\\") ? `"\u0000${texts.push(unescaped(literal)) - 1}"` : literal,
+  );
+  try {
+    return withTexts(parse(replaced), texts);
+  } catch {
+    throw invalid("invalidFilter", `the filter ${JSON.stringify(text.slice(0, 200))} cannot be read`);
+  }
+}
+
+function unescaped(literal: string): string {
+  try {
+    return JSON.parse(literal) as string;
+  } catch {
+    return literal.slice(1, -1).replaceAll('\\"', '"');
+  }
+}
+
+function withTexts(filter: Filter, texts: readonly string[]): Filter {
+  if ("filters" in filter) return { ...filter, filters: filter.filters.map((each) => withTexts(each, texts)) };
+  if (filter.op === "not") return { ...filter, filter: withTexts(filter.filter, texts) };
+  if (filter.op === "[]") return { ...filter, valFilter: withTexts(filter.valFilter, texts) };
+  if (filter.op === "pr" || typeof filter.compValue !== "string") return filter;
+  const [, at] = /^\u0000(\d+)$/.exec(filter.compValue) ?? [];
+  return at === undefined ? filter : { ...filter, compValue: texts[Number(at)] ?? "" };
+}
+
+/** Attributes whose case matters (RFC 7643, 7: caseExact). Of all others it does not. */
+const caseExact = new Set(["id", "externalid", "value", "$ref", "version", "location"]);
+
+/** Whether a resource, or a value of one, is what a filter asks for. */
+export function matches(filter: Filter, holder: unknown): boolean {
+  switch (filter.op) {
+    case "and":
+      return filter.filters.every((each) => matches(each, holder));
+    case "or":
+      return filter.filters.some((each) => matches(each, holder));
+    case "not":
+      return !matches(filter.filter, holder);
+    case "[]":
+      return valuesAt(holder, filter.attrPath).some((value) => matches(filter.valFilter, value));
+    case "pr":
+      return valuesAt(holder, filter.attrPath).some(isPresent);
+    case "ne":
+      return !compares(filter.attrPath, holder, "eq", filter.compValue);
+    default:
+      return compares(filter.attrPath, holder, filter.op, filter.compValue);
+  }
+}
+
+/** The values at a path; those of each value of a list. */
+export function valuesAt(holder: unknown, path: string): readonly unknown[] {
+  const at = /^urn:/i.test(path) ? path.lastIndexOf(":") : -1;
+  const [schema, rest] = [path.slice(0, Math.max(at, 0)), path.slice(at + 1)];
+  const isCore = schema === "" || /^urn:ietf:params:scim:schemas:core:/i.test(schema);
+  let values: readonly unknown[] = isCore ? [holder] : partsOf(holder, schema);
+  for (const part of rest.split(".")) values = values.flatMap((value) => partsOf(value, part));
+  return values;
+}
+
+function partsOf(value: unknown, part: string): readonly unknown[] {
+  // A plain value of a list is its own `value`: `members[value eq "…"]` of a list of ids.
+  if (!isObject(value)) return part.toLowerCase() === "value" ? [value] : [];
+  const found = value[nameIn(value, part)];
+  return found === undefined ? [] : [found].flat();
+}
+
+function isPresent(value: unknown): boolean {
+  return value !== null && value !== "" && !(isObject(value) && Object.keys(value).length === 0);
+}
+
+type Comparison = "eq" | "co" | "sw" | "ew" | "gt" | "lt" | "ge" | "le";
+
+function compares(path: string, holder: unknown, comparison: Comparison, compared: unknown): boolean {
+  const name = path.split(/[.:]/).at(-1)?.toLowerCase() ?? "";
+  const found = valuesAt(holder, path).map((value) => (isObject(value) ? value["value"] : value));
+  if (compared === null) return comparison === "eq" && !found.some(isPresent);
+  const isExact = caseExact.has(name) && !/mail/i.test(path);
+  return found.some((value) => holds(comparable(value, name, isExact), comparison, comparable(compared, name, isExact)));
+}
+
+type Comparable = string | number | boolean | undefined;
+
+function comparable(value: unknown, name: string, isExact: boolean): Comparable {
+  if (typeof value === "string" && isBoolean(name)) return /^true$/i.test(value);
+  if (typeof value === "string") return isExact ? value : value.toLowerCase();
+  return typeof value === "number" || typeof value === "boolean" ? value : undefined;
+}
+
+function holds(found: Comparable, comparison: Comparison, compared: Comparable): boolean {
+  if (found === undefined || compared === undefined) return false;
+  switch (comparison) {
+    case "eq":
+      return found === compared;
+    case "co":
+      return String(found).includes(String(compared));
+    case "sw":
+      return String(found).startsWith(String(compared));
+    case "ew":
+      return String(found).endsWith(String(compared));
+    case "gt":
+      return found > compared;
+    case "lt":
+      return found < compared;
+    case "ge":
+      return found >= compared;
+    case "le":
+      return found <= compared;
+  }
+}
