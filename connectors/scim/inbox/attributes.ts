@@ -33,7 +33,9 @@ const spelled = new Map(
   [
     ...multiValued,
     ...booleans,
-    ..."id externalId meta schemas userName name displayName nickName profileUrl title userType preferredLanguage".split(" "),
+    ..."id externalId meta schemas userName name displayName nickName profileUrl title userType preferredLanguage".split(
+      " ",
+    ),
     ..."locale timezone password formatted familyName givenName middleName honorificPrefix honorificSuffix".split(" "),
     ..."value display type streetAddress locality region postalCode country".split(" "),
     ..."employeeNumber costCenter organization division department manager".split(" "),

@@ -89,7 +89,9 @@ function compares(path: string, holder: unknown, comparison: Comparison, compare
   const found = valuesAt(holder, path).map((value) => (isObject(value) ? value["value"] : value));
   if (compared === null) return comparison === "eq" && !found.some(isPresent);
   const isExact = caseExact.has(name) && !/mail/i.test(path);
-  return found.some((value) => holds(comparable(value, name, isExact), comparison, comparable(compared, name, isExact)));
+  return found.some((value) =>
+    holds(comparable(value, name, isExact), comparison, comparable(compared, name, isExact)),
+  );
 }
 
 type Comparable = string | number | boolean | undefined;

@@ -69,7 +69,8 @@ function* operationsIn(body: unknown, resource: Resource): Generator<Operation> 
 function* pathless(op: Operation["op"], value: unknown, resource: Resource): Generator<Operation> {
   if (op === "remove") throw invalid("noTarget", "a removal needs a path");
   const values = Array.isArray(value) && value.length === 1 ? value[0] : value;
-  if (!isObject(values)) throw invalid("invalidValue", `${op} without a path needs an object of attributes as its value`);
+  if (!isObject(values))
+    throw invalid("invalidValue", `${op} without a path needs an object of attributes as its value`);
   for (const [key, each] of Object.entries(values)) {
     const path = readPath(key, resource);
     if (isUnchanged(path, each, resource)) continue;
@@ -234,7 +235,8 @@ export function membersIn(value: unknown): readonly Resource[] {
     const cleanedMember = cleaned("members", member, false);
     const made = isObject(cleanedMember) ? cleanedMember : { value: cleanedMember };
     const id = made["value"];
-    if (typeof id !== "string" || id === "") throw invalid("invalidValue", "a member needs the id of a resource as its value");
+    if (typeof id !== "string" || id === "")
+      throw invalid("invalidValue", "a member needs the id of a resource as its value");
     return made;
   });
 }
