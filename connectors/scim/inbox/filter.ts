@@ -3,23 +3,31 @@ import type { Filter } from "scim2-parse-filter";
 import { isBoolean, isObject, nameIn } from "./attributes.ts";
 import { invalid } from "./errors.ts";
 
+/** The longest filter, in characters. */
+const longest = 8_192;
+
 /**
  * A filter (RFC 7644, 3.4.2.2). Texts are JSON's, with its escapes; a single backslash that is no escape, as some providers send
- * for `DOMAIN\user`, stands for itself.
+ * for `DOMAIN\user`, stands for itself. `True` is `true`.
  * @throws {ScimError} invalidFilter
  */
 export function readFilter(text: string): Filter {
+  const unreadable = invalid("invalidFilter", `the filter ${JSON.stringify(text.slice(0, 200))} cannot be read`);
+  if (text.length > longest) throw unreadable;
   const texts: string[] = [];
-  // The parser takes every backslash for itself, so texts with one are put in afterwards.
-  const replaced = text.replaceAll(/"(?:[^"\\]|\\.)*"/gs, (literal) =>
-    literal.includes("\\") ? `"\u0000${texts.push(unescaped(literal)) - 1}"` : literal,
+  // The parser takes every backslash and bracket for itself, so texts are numbers to it.
+  const replaced = text.replaceAll(/"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/gis, (word) =>
+    word.startsWith('"') ? `"${texts.push(unescaped(word)) - 1}"` : word.toLowerCase(),
   );
   try {
-    return withTexts(parse(replaced), texts);
+    return withTexts(parse(replaced.replaceAll(ofOneValue, "[($1) and $2]")), texts);
   } catch {
-    throw invalid("invalidFilter", `the filter ${JSON.stringify(text.slice(0, 200))} cannot be read`);
+    throw unreadable;
   }
 }
+
+/** `[type eq "work"].value eq "x"` means one value for both, which the parser forgets. */
+const ofOneValue = /\[([^[\]]*)\]\.(\w+\s+(?:pr\b|\w\w\s+(?:"[^"]*"|[^\s()[\]]+)))/g;
 
 function unescaped(literal: string): string {
   try {
@@ -34,12 +42,11 @@ function withTexts(filter: Filter, texts: readonly string[]): Filter {
   if (filter.op === "not") return { ...filter, filter: withTexts(filter.filter, texts) };
   if (filter.op === "[]") return { ...filter, valFilter: withTexts(filter.valFilter, texts) };
   if (filter.op === "pr" || typeof filter.compValue !== "string") return filter;
-  const [, at] = /^\u0000(\d+)$/.exec(filter.compValue) ?? [];
-  return at === undefined ? filter : { ...filter, compValue: texts[Number(at)] ?? "" };
+  return { ...filter, compValue: texts[Number(filter.compValue)] ?? "" };
 }
 
 /** Attributes whose case matters (RFC 7643, 7: caseExact). Of all others it does not. */
-const caseExact = new Set(["id", "externalid", "value", "$ref", "version", "location"]);
+const caseExact = new Set(["id", "externalid", "$ref", "version", "location"]);
 
 /** Whether a resource, or a value of one, is what a filter asks for. */
 export function matches(filter: Filter, holder: unknown): boolean {
@@ -88,7 +95,7 @@ function compares(path: string, holder: unknown, comparison: Comparison, compare
   const name = path.split(/[.:]/).at(-1)?.toLowerCase() ?? "";
   const found = valuesAt(holder, path).map((value) => (isObject(value) ? value["value"] : value));
   if (compared === null) return comparison === "eq" && !found.some(isPresent);
-  const isExact = caseExact.has(name) && !/mail/i.test(path);
+  const isExact = caseExact.has(name);
   return found.some((value) =>
     holds(comparable(value, name, isExact), comparison, comparable(compared, name, isExact)),
   );

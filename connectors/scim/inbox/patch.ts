@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Filter } from "scim2-parse-filter";
-import { isMultiValued, isObject, nameIn } from "./attributes.ts";
+import { isMultiValued, isObject, nameIn, spelling } from "./attributes.ts";
 import type { Resource } from "./attributes.ts";
 import { invalid } from "./errors.ts";
 import { matches } from "./filter.ts";
@@ -58,8 +58,12 @@ function* operationsIn(body: unknown, resource: Resource): Generator<Operation> 
       throw invalid("invalidSyntax", `op is ${JSON.stringify(each["op"])}; expected add, replace or remove`);
     const path = each[nameIn(each, "path")];
     const value = each[nameIn(each, "value")];
-    if (typeof path === "string" && path.trim() !== "") yield { op, path: readPath(path, resource), value };
-    else if (path !== undefined && path !== null && path !== "")
+    if (typeof path === "string" && path.trim() !== "") {
+      const read = readPath(path, resource);
+      // The core schema as a path is the resource itself.
+      if (read.extension === undefined && read.attribute === undefined) yield* pathless(op, value, resource);
+      else yield { op, path: read, value };
+    } else if (path !== undefined && path !== null && path !== "")
       throw invalid("invalidPath", `${JSON.stringify(path)} is not a path`);
     else yield* pathless(op, value, resource);
   }
@@ -73,6 +77,10 @@ function* pathless(op: Operation["op"], value: unknown, resource: Resource): Gen
     throw invalid("invalidValue", `${op} without a path needs an object of attributes as its value`);
   for (const [key, each] of Object.entries(values)) {
     const path = readPath(key, resource);
+    if (path.extension === undefined && path.attribute === undefined) {
+      yield* pathless(op, each, resource);
+      continue;
+    }
     if (isUnchanged(path, each, resource)) continue;
     yield { op, path, value: each };
   }
@@ -98,7 +106,7 @@ function apply(resource: Resource, operation: Operation): Resource {
   const key = nameIn(resource, extension);
   const held = isObject(resource[key]) ? resource[key] : {};
   if (attribute !== undefined) return withAttribute(resource, key, emptied(changed(held, attribute, operation)));
-  if (operation.op === "remove") return withAttribute(resource, key, undefined);
+  if (operation.op === "remove" || operation.value === null) return withAttribute(resource, key, undefined);
   if (!isObject(operation.value)) throw invalid("invalidValue", `${extension} is an extension: expected an object`);
   let extended: Resource = held;
   for (const [name, value] of Object.entries(operation.value))
@@ -171,9 +179,7 @@ function listWith(held: readonly unknown[], op: "add" | "replace", { filter, par
   if (filter === undefined && part === undefined) {
     const values = [given].flat();
     if (op === "replace") return onePrimary(values, values);
-    const added = values.filter((value) => !held.some((each) => isDeepStrictEqual(each, value)));
-    const kept = held.filter((each) => !added.some((value) => isObject(each) && isSame(each, value)));
-    return onePrimary([...kept, ...added], added);
+    return onePrimary(values.reduce<readonly unknown[]>(withValue, held), values);
   }
   const change = (each: unknown): Resource =>
     part === undefined
@@ -193,12 +199,21 @@ function listWith(held: readonly unknown[], op: "add" | "replace", { filter, par
   return onePrimary([...held, made], [made]);
 }
 
+/** A value that is there already keeps its place and the parts that are not named. */
+function withValue(held: readonly unknown[], value: unknown): readonly unknown[] {
+  const at = held.findIndex((each) => isSame(each, value));
+  if (at === -1) return [...held, value];
+  const same = held[at];
+  return held.with(at, isObject(same) && isObject(value) ? merged(same, value) : same);
+}
+
 /** RFC 7644, 3.5.2: one that becomes the primary value takes that from the others. */
 function onePrimary(values: readonly unknown[], written: readonly unknown[]): unknown[] {
   const primary = written.findLast((each) => isObject(each) && each["primary"] === true);
   if (primary === undefined) return [...values];
-  return values.map((each) =>
-    isObject(each) && each !== primary && each["primary"] === true ? { ...each, primary: false } : each,
+  const at = values.findLastIndex((each) => isSame(each, primary) && isObject(each) && each["primary"] === true);
+  return values.map((each, index) =>
+    isObject(each) && index !== at && each["primary"] === true ? { ...each, primary: false } : each,
   );
 }
 
@@ -206,7 +221,7 @@ function onePrimary(values: readonly unknown[], written: readonly unknown[]): un
 function described(filter: Filter): Resource {
   if (filter.op === "and") return Object.assign({}, ...filter.filters.map(described)) as Resource;
   if (filter.op === "eq" && filter.compValue !== null && /^\w+$/.test(filter.attrPath))
-    return { [filter.attrPath]: cleaned(filter.attrPath, filter.compValue, false) };
+    return { [spelling(filter.attrPath)]: cleaned(spelling(filter.attrPath), filter.compValue, false) };
   throw invalid("noTarget", "no value is what the filter of the path asks for");
 }
 

@@ -51,7 +51,7 @@ function splitSchema(text: string, resource: Resource): Split {
   for (const urn of known.toSorted((a, b) => b.length - a.length)) {
     const isPrefix = text.slice(0, urn.length).toLowerCase() === urn.toLowerCase();
     const next = text[urn.length];
-    if (!isPrefix || (next !== undefined && next !== ":")) continue;
+    if (!isPrefix || (next !== undefined && next !== ":" && next !== ".")) continue;
     return { extension: isCore(urn) ? undefined : spelling(urn), rest: text.slice(urn.length + 1) };
   }
   const beforeFilter = text.split("[", 1)[0] ?? "";

@@ -72,6 +72,26 @@ describe("RFC 7644, 3.5.2, as Entra ID sends it", () => {
       },
     ],
     ["an attribute that nobody knows", { op: "add", path: "shoeSize", value: 38 }, { shoeSize: 38 }],
+    [
+      "the core schema as a path",
+      { op: "replace", path: "urn:ietf:params:scim:schemas:core:2.0:User", value: { title: "x" } },
+      { title: "x" },
+    ],
+    [
+      "the core schema as a key",
+      { op: "replace", value: { "urn:ietf:params:scim:schemas:core:2.0:User": { title: "x" } } },
+      { title: "x" },
+    ],
+    [
+      "an extension and a dot",
+      { op: "replace", path: `${urn}.employeeNumber`, value: "8" },
+      { [urn]: { employeeNumber: "8", manager: { value: "9" } } },
+    ],
+    [
+      "a role by what is primary",
+      { op: "Add", path: 'roles[Primary eq "True"].value', value: "admin" },
+      { roles: [{ primary: true, value: "admin" }] },
+    ],
     ["names in any case", { op: "ADD", path: "NICKNAME", value: "a" }, { nickName: "a" }],
   ])("%s", (_, operation, expected) => {
     expect(after(operation)).toEqual({ ...ada, ...expected });
@@ -120,6 +140,11 @@ test.each([
   ["a removal without a path", { op: "remove", value: { active: true } }, "400 noTarget"],
   ["what is no boolean", { op: "replace", path: "active", value: "perhaps" }, "400 invalidValue"],
   ["a text without a path", { op: "replace", value: "inactive" }, "400 invalidValue"],
+  [
+    "the core schema without attributes",
+    { op: "remove", path: "urn:ietf:params:scim:schemas:core:2.0:User" },
+    "400 noTarget",
+  ],
   ["the id", { op: "replace", path: "id", value: "2" }, "400 mutability"],
   ["the groups of a user", { op: "add", path: "groups", value: [{ value: "g" }] }, "400 mutability"],
   ["a password", { op: "replace", path: "password", value: "hunter2" }, "400 mutability"],
@@ -144,6 +169,21 @@ test("removals take what is meant and no more", () => {
     { value: "ada@work.example", type: "work" },
     ada["emails"]![1 as never],
   ]);
+});
+
+test("what is there already stays as it is, and in its place", () => {
+  const again = { value: "ada@work.example", type: "work" };
+  expect(after({ op: "add", path: "emails", value: [again] })).toEqual(ada);
+  const named = { ...again, display: "Ada" };
+  expect(after({ op: "add", path: "emails", value: named })["emails"]).toEqual([
+    { ...named, primary: true },
+    ada["emails"]![1 as never],
+  ]);
+});
+
+test("an extension is removed as a whole", () => {
+  expect(after({ op: "replace", value: { [urn]: null } })).not.toHaveProperty([urn]);
+  expect(after({ op: "remove", path: urn })).not.toHaveProperty([urn]);
 });
 
 test("one value is primary", () => {
