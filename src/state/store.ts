@@ -2,13 +2,14 @@ import { UnavailableError } from "#errors.ts";
 import type { AuditEntry, Head } from "#state/audit/entry.ts";
 import type { AuditChain } from "#state/audit/chain.ts";
 import type { Access, AccessChange } from "#state/access.ts";
+import type { Inboxes } from "#state/inbox/inbox.ts";
 import type { RunRecord, SyncEvent, SyncState } from "./record.ts";
 import type { Retention } from "./runs.ts";
 import type { Throttle, ThrottleOptions } from "#throttle.ts";
 
 /*
  * What a daemon knows: runs and the states of syncs, the audit log, who may use the console and the API, and files (ledgers, stored plans, quarantined records,
- * baselines, export records, unsent notices). It is in the data folder, or in PostgreSQL, where several daemons share it. Both
+ * baselines, export records, unsent notices), and what providers have pushed. It is in the data folder, or in PostgreSQL, where several daemons share it. Both
  * are held to one suite, `test/contract/state`.
  */
 
@@ -24,6 +25,7 @@ export interface Store {
   /** Counts failed sign-ins: over all processes that share the state. */
   throttle(options: Omit<ThrottleOptions, "now">): Throttle;
   readonly files: StateFiles;
+  readonly inboxes: Inboxes;
   readonly lease: Lease;
   /** Waits for what is under way, and gives the lease back. */
   close(): Promise<void>;
@@ -48,6 +50,7 @@ export interface Reader {
   readonly access: Pick<AccessStore, "read">;
   /** They cannot be saved. */
   readonly files: StateFiles;
+  readonly inboxes: Pick<Inboxes, "read">;
   [Symbol.asyncDispose](): Promise<void>;
 }
 

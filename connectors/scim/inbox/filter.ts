@@ -50,22 +50,13 @@ const caseExact = new Set(["id", "externalid", "$ref", "version", "location"]);
 
 /** Whether a resource, or a value of one, is what a filter asks for. */
 export function matches(filter: Filter, holder: unknown): boolean {
-  switch (filter.op) {
-    case "and":
-      return filter.filters.every((each) => matches(each, holder));
-    case "or":
-      return filter.filters.some((each) => matches(each, holder));
-    case "not":
-      return !matches(filter.filter, holder);
-    case "[]":
-      return valuesAt(holder, filter.attrPath).some((value) => matches(filter.valFilter, value));
-    case "pr":
-      return valuesAt(holder, filter.attrPath).some(isPresent);
-    case "ne":
-      return !compares(filter.attrPath, holder, "eq", filter.compValue);
-    default:
-      return compares(filter.attrPath, holder, filter.op, filter.compValue);
-  }
+  if (filter.op === "and") return filter.filters.every((each) => matches(each, holder));
+  if (filter.op === "or") return filter.filters.some((each) => matches(each, holder));
+  if (filter.op === "not") return !matches(filter.filter, holder);
+  if (filter.op === "[]") return valuesAt(holder, filter.attrPath).some((value) => matches(filter.valFilter, value));
+  if (filter.op === "pr") return valuesAt(holder, filter.attrPath).some(isPresent);
+  if (filter.op === "ne") return !compares(filter.attrPath, holder, "eq", filter.compValue);
+  return compares(filter.attrPath, holder, filter.op, filter.compValue);
 }
 
 /** The values at a path; those of each value of a list. */
@@ -89,44 +80,36 @@ function isPresent(value: unknown): boolean {
   return value !== null && value !== "" && !(isObject(value) && Object.keys(value).length === 0);
 }
 
-type Comparison = "eq" | "co" | "sw" | "ew" | "gt" | "lt" | "ge" | "le";
+type Comparison = Exclude<Filter["op"], "and" | "or" | "not" | "[]" | "pr" | "ne">;
 
 function compares(path: string, holder: unknown, comparison: Comparison, compared: unknown): boolean {
   const name = path.split(/[.:]/).at(-1)?.toLowerCase() ?? "";
   const found = valuesAt(holder, path).map((value) => (isObject(value) ? value["value"] : value));
   if (compared === null) return comparison === "eq" && !found.some(isPresent);
   const isExact = caseExact.has(name);
-  return found.some((value) =>
-    holds(comparable(value, name, isExact), comparison, comparable(compared, name, isExact)),
-  );
+  const asked = comparable(compared, name, isExact);
+  return found.some((value) => {
+    const present = comparable(value, name, isExact);
+    return present !== undefined && asked !== undefined && comparisons[comparison](present, asked);
+  });
 }
 
-type Comparable = string | number | boolean | undefined;
+type Present = string | number | boolean;
 
-function comparable(value: unknown, name: string, isExact: boolean): Comparable {
+function comparable(value: unknown, name: string, isExact: boolean): Present | undefined {
   if (typeof value === "string" && isBoolean(name)) return /^true$/i.test(value);
   if (typeof value === "string") return isExact ? value : value.toLowerCase();
   return typeof value === "number" || typeof value === "boolean" ? value : undefined;
 }
 
-function holds(found: Comparable, comparison: Comparison, compared: Comparable): boolean {
-  if (found === undefined || compared === undefined) return false;
-  switch (comparison) {
-    case "eq":
-      return found === compared;
-    case "co":
-      return String(found).includes(String(compared));
-    case "sw":
-      return String(found).startsWith(String(compared));
-    case "ew":
-      return String(found).endsWith(String(compared));
-    case "gt":
-      return found > compared;
-    case "lt":
-      return found < compared;
-    case "ge":
-      return found >= compared;
-    case "le":
-      return found <= compared;
-  }
-}
+/** RFC 7644, 3.4.2.2. */
+const comparisons: Readonly<Record<Comparison, (found: Present, compared: Present) => boolean>> = {
+  eq: (found, compared) => found === compared,
+  co: (found, compared) => String(found).includes(String(compared)),
+  sw: (found, compared) => String(found).startsWith(String(compared)),
+  ew: (found, compared) => String(found).endsWith(String(compared)),
+  gt: (found, compared) => found > compared,
+  lt: (found, compared) => found < compared,
+  ge: (found, compared) => found >= compared,
+  le: (found, compared) => found <= compared,
+};

@@ -53,9 +53,10 @@ function* operationsIn(body: unknown, resource: Resource): Generator<Operation> 
     throw invalid("invalidSyntax", "expected Operations: a list of at least one operation");
   for (const each of list) {
     if (!isObject(each)) throw invalid("invalidSyntax", "an operation is not an object");
-    const op = String(each[nameIn(each, "op")] ?? "").toLowerCase();
+    const written = each[nameIn(each, "op")];
+    const op = typeof written === "string" ? written.toLowerCase() : "";
     if (op !== "add" && op !== "replace" && op !== "remove")
-      throw invalid("invalidSyntax", `op is ${JSON.stringify(each["op"])}; expected add, replace or remove`);
+      throw invalid("invalidSyntax", `op is ${JSON.stringify(written)}; expected add, replace or remove`);
     const path = each[nameIn(each, "path")];
     const value = each[nameIn(each, "value")];
     if (typeof path === "string" && path.trim() !== "") {
@@ -164,10 +165,13 @@ function removed(held: unknown, { filter, part }: Path, value: unknown): unknown
   return left.length === 0 ? undefined : left;
 }
 
+function plain(value: unknown): unknown {
+  return isObject(value) ? value["value"] : value;
+}
+
 /** Values are the same by their `value`, and `type` where both have one. */
 function isSame(one: unknown, other: unknown): boolean {
   if (!isObject(one) || !isObject(other)) {
-    const plain = (value: unknown): unknown => (isObject(value) ? value["value"] : value);
     return plain(one) !== undefined && plain(one) === plain(other);
   }
   if (one["value"] === undefined && other["value"] === undefined) return isDeepStrictEqual(one, other);
@@ -244,13 +248,16 @@ function idsIn(filter: Filter): readonly string[] {
   throw invalid("invalidFilter", 'members are removed by members[value eq "…"]');
 }
 
+/** As the inbox makes them, and any other name that a database can look for. */
+const isId = /^[!-~]{1,255}$/;
+
 /** @throws {ScimError} invalidValue: a member has no id */
 export function membersIn(value: unknown): readonly Resource[] {
   return [value].flat().map((member) => {
     const cleanedMember = cleaned("members", member, false);
     const made = isObject(cleanedMember) ? cleanedMember : { value: cleanedMember };
     const id = made["value"];
-    if (typeof id !== "string" || id === "")
+    if (typeof id !== "string" || !isId.test(id))
       throw invalid("invalidValue", "a member needs the id of a resource as its value");
     return made;
   });

@@ -17,6 +17,11 @@ export interface Sent {
 /** What the inbox says itself, and what is never stored. */
 const notStored = new Set(["id", "meta", "groups", "members", "password", "schemas"]);
 
+/** RFC 7643, 2.5: an empty list is no value. */
+function isStored([name, value]: [string, unknown]): boolean {
+  return !notStored.has(name) && !(Array.isArray(value) && value.length === 0);
+}
+
 /** The longest userName, displayName or externalId, in characters. */
 const longestName = 1_000;
 
@@ -29,9 +34,6 @@ export function readResource(kind: Kind, body: unknown, before?: Resource): Sent
   if (!isObject(body)) throw invalid("invalidSyntax", `expected a ${kind} as a JSON object`);
   const attributes = cleaned("", body, false);
   const all = isObject(attributes) ? attributes : {};
-  // RFC 7643, 2.5: an empty list is no value.
-  const isStored = ([name, value]: [string, unknown]): boolean =>
-    !notStored.has(name) && !(Array.isArray(value) && value.length === 0);
   const stored = Object.fromEntries(Object.entries(all).filter(isStored));
   const active = kind === "user" ? { active: before?.["active"] ?? true } : {};
   const listed = Array.isArray(all["schemas"]) ? all["schemas"] : [];
@@ -126,19 +128,4 @@ function withParts(value: unknown, isWanted: (part: string) => boolean): unknown
   if (Array.isArray(value)) return value.map((each) => withParts(each, isWanted));
   if (!isObject(value)) return value;
   return Object.fromEntries(Object.entries(value).filter(([part]) => isWanted(part.toLowerCase())));
-}
-
-/** What the store finds resources by. Those of several values are found by reading. */
-export function keysOf(resource: Resource): { name: string; display?: string; external?: string } {
-  const text = (name: string): string | undefined => {
-    const value = resource[name];
-    return typeof value === "string" ? value : undefined;
-  };
-  const display = text("displayName");
-  const external = text("externalId");
-  return {
-    name: text("userName") ?? display ?? "",
-    ...(display !== undefined && { display }),
-    ...(external !== undefined && { external }),
-  };
 }

@@ -4,6 +4,7 @@ import type { AuditEntry, Head } from "#state/audit/entry.ts";
 import { FolderAccess, readAccess } from "./access.ts";
 import { FolderAudit } from "./audit.ts";
 import { chainIn, readHead } from "./chain.ts";
+import { FolderInboxes } from "./inbox.ts";
 import { FolderJournal, readJournal } from "./journal.ts";
 import { Throttle } from "#throttle.ts";
 import type { ThrottleOptions } from "#throttle.ts";
@@ -17,6 +18,7 @@ export class FolderStore implements Store {
   readonly lease = untilItEnds;
   readonly audit: Store["audit"];
   readonly access: FolderAccess;
+  readonly inboxes: FolderInboxes;
   readonly #log: FolderAudit;
 
   private constructor(folder: string, journal: FolderJournal, log: FolderAudit) {
@@ -25,6 +27,7 @@ export class FolderStore implements Store {
     this.#log = log;
     this.files = filesIn(folder);
     this.access = new FolderAccess(folder);
+    this.inboxes = new FolderInboxes(folder);
     this.audit = {
       // The journal's next write remembers how far the log goes.
       append: async (entry: AuditEntry): Promise<void> => {
@@ -49,9 +52,10 @@ export class FolderStore implements Store {
     return new Throttle({ ...options, now: () => performance.now() });
   }
 
-  /** Waits for the appends under way. */
-  close(): Promise<void> {
-    return this.#log.close();
+  /** Waits for the appends and pushes under way. */
+  async close(): Promise<void> {
+    await this.inboxes.close();
+    await this.#log.close();
   }
 
   async #rememberHead(): Promise<void> {
@@ -78,6 +82,7 @@ export function filesIn(folder: string): StateFiles {
 
 /** Opens the state to read it. @param isHeld whether a process has the lock of the data folder: it may be at work on runs */
 export function openFolderReader(folder: string, isHeld: () => boolean): Reader {
+  const inboxes = new FolderInboxes(folder);
   return {
     place: folder,
     journal: async () => {
@@ -90,6 +95,7 @@ export function openFolderReader(folder: string, isHeld: () => boolean): Reader 
     audit: chainIn(folder),
     access: { read: () => readAccess(folder) },
     files: filesIn(folder),
-    [Symbol.asyncDispose]: nothing,
+    inboxes,
+    [Symbol.asyncDispose]: () => inboxes.close(),
   };
 }

@@ -14,6 +14,7 @@ import type { ThrottleOptions } from "#throttle.ts";
 import { accessSchema, PostgresAccess } from "./access.ts";
 import { auditSchema, chainIn, PostgresAudit } from "./audit.ts";
 import { filesSchema, PostgresFiles } from "./files.ts";
+import { inboxSchema, PostgresInboxes } from "./inbox.ts";
 import { journalSchema, PostgresJournal, readJournal } from "./journal.ts";
 import { leadership, liveNodes, nodesSchema, openNode } from "./nodes.ts";
 import type { Node } from "./nodes.ts";
@@ -27,6 +28,7 @@ export class PostgresStore implements Store {
   readonly access: PostgresAccess;
   /** Of the daemon's folder on this machine. */
   readonly files: PostgresFiles;
+  readonly inboxes: PostgresInboxes;
   readonly lease: Node;
   readonly #postgres: Postgres;
   readonly #closePools: () => Promise<void>;
@@ -42,6 +44,7 @@ export class PostgresStore implements Store {
     this.audit = parts.audit;
     this.access = parts.access;
     this.files = parts.files;
+    this.inboxes = new PostgresInboxes(postgres);
     this.lease = parts.lease;
     this.#closePools = closePools;
   }
@@ -111,6 +114,7 @@ export async function openPostgresReader(settings: PostgresSettings, folder: str
       audit: chainIn(postgres),
       access: new PostgresAccess(postgres),
       files: new PostgresFiles(postgres, copies),
+      inboxes: new PostgresInboxes(postgres),
       [Symbol.asyncDispose]: () => postgres.close(),
     };
   } catch (error) {
@@ -121,7 +125,15 @@ export async function openPostgresReader(settings: PostgresSettings, folder: str
 
 /** Creates what is missing in the database. @throws as `migrate` does */
 export function migrateState(postgres: Postgres): Promise<void> {
-  return migrate(postgres, [nodesSchema, journalSchema, auditSchema, accessSchema, throttleSchema, filesSchema]);
+  return migrate(postgres, [
+    nodesSchema,
+    journalSchema,
+    auditSchema,
+    accessSchema,
+    throttleSchema,
+    filesSchema,
+    inboxSchema,
+  ]);
 }
 
 /** Without its ledger, a sync would not know what it owns; so nothing begins with an empty one by mistake. */

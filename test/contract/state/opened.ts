@@ -18,11 +18,14 @@ export interface Opening {
 }
 
 /** A store, with the plans in it. */
-export interface Opened extends Pick<Store, "journal" | "audit" | "access" | "throttle" | "files" | "lease" | "close"> {
+export interface Opened extends Pick<
+  Store,
+  "journal" | "audit" | "access" | "throttle" | "files" | "inboxes" | "lease" | "close"
+> {
   readonly plans: Plans;
 }
 
-export interface OpenedReader extends Pick<Reader, "journal" | "access" | "files"> {
+export interface OpenedReader extends Pick<Reader, "journal" | "access" | "files" | "inboxes"> {
   verify(options?: VerifyOptions): Promise<Verification>;
   close(): Promise<void>;
 }
@@ -43,6 +46,7 @@ export async function openedStore({ data, url, lease, retention }: Opening): Pro
     access,
     throttle: (throttled) => store.throttle(throttled),
     files,
+    inboxes: store.inboxes,
     lease: store.lease,
     plans: new Plans(files),
     close: async () => {
@@ -67,6 +71,7 @@ export async function openedReader({ data, url }: Opening): Promise<OpenedReader
     },
     access: reader.access,
     files: reader.files,
+    inboxes: reader.inboxes,
     close: async () => reader[Symbol.asyncDispose](),
   };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ScimError } from "#connectors/scim/inbox/errors.ts";
+import type { ScimError } from "#connectors/scim/inbox/errors.ts";
 import { matches, readFilter } from "#connectors/scim/inbox/filter.ts";
 
 const urn = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";

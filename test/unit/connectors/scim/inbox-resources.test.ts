@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { ScimError } from "#connectors/scim/inbox/errors.ts";
-import { checked, isSelected, keysOf, readResource, selected } from "#connectors/scim/inbox/resources.ts";
+import type { ScimError } from "#connectors/scim/inbox/errors.ts";
+import { checked, isSelected, readResource, selected } from "#connectors/scim/inbox/resources.ts";
 
 const user = "urn:ietf:params:scim:schemas:core:2.0:User";
 const group = "urn:ietf:params:scim:schemas:core:2.0:Group";
@@ -122,13 +122,4 @@ test("attributes and excludedAttributes", () => {
   expect(isSelected("members", { excludedAttributes: ["Members"] })).toBe(false);
   expect(isSelected("members", { attributes: ["displayName"] })).toBe(false);
   expect(isSelected("members", { attributes: [`${group}:members.value`] })).toBe(true);
-});
-
-test("keys", () => {
-  expect(keysOf({ userName: "Ada", displayName: "A", externalId: "x" })).toEqual({
-    name: "Ada",
-    display: "A",
-    external: "x",
-  });
-  expect(keysOf({ displayName: "staff" })).toEqual({ name: "staff", display: "staff" });
 });

@@ -1,0 +1,342 @@
+import { createHash } from "node:crypto";
+import { RefusedError } from "#errors.ts";
+
+/*
+ * What providers have pushed, a source each: users, groups and their members, and what happened when. Statements are the same
+ * for SQLite and PostgreSQL, and held to one suite, `test/contract/state/inbox.test.ts`.
+ */
+
+/** Where what was pushed is stored. */
+export interface Inboxes {
+  /** Reads as of one moment, however long that takes. */
+  read<Result>(source: string, work: (inbox: InboxReader) => Promise<Result>): Promise<Result>;
+  /**
+   * Changes it: all of it or nothing, one change at a time over all processes. When it resolves, that survives a power failure.
+   * @param push who changes it, and when
+   * @throws what `work` throws; {UnavailableError} when the store does not answer, or the disk is full
+   */
+  change<Result>(source: string, push: Push, work: (inbox: InboxWriter) => Promise<Result>): Promise<Result>;
+}
+
+/** A request of a provider. */
+export interface Push {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** The id of its token. */
+  readonly token: string;
+}
+
+export type InboxKind = "user" | "group";
+
+/** A JSON object, of a group without its members. */
+export type Document = Readonly<Record<string, unknown>>;
+
+export interface StoredResource {
+  readonly id: string;
+  readonly kind: InboxKind;
+  /** Ascending in the order of creation, never used again: lists are in this order. */
+  readonly number: number;
+  /** 1, and one more with each change of it or its members. */
+  readonly version: number;
+  /** Epoch milliseconds. */
+  readonly created: number;
+  readonly changed: number;
+  readonly document: Document;
+}
+
+export interface Member {
+  /** The id of a user or a group. */
+  readonly id: string;
+  /** What else the provider said of it. */
+  readonly document?: Document | undefined;
+}
+
+/** What counts for brakes, and what people are shown. */
+export type EventKind = "created" | "changed" | "deactivated" | "reactivated" | "deleted" | "joined" | "left";
+
+/** How a source stands. */
+export interface Activity {
+  /** One more with each change: what is equal is unchanged. */
+  readonly revision: number;
+  /** When something was pushed, in epoch milliseconds. Absent: nothing ever was. */
+  readonly first?: number | undefined;
+  readonly last?: number | undefined;
+}
+
+/** Which resources equality finds at once. */
+export type Key = "userName" | "displayName" | "externalId";
+
+/** Another user of the source has this userName. */
+export class TakenError extends RefusedError {}
+
+/** The database that an inbox is in. */
+export interface Database {
+  rows<Row extends object>(sql: string, parameters: readonly (string | number | null)[]): Promise<Row[]>;
+  /** The items of a JSON list of objects, as `item.value`. @param parameter `$3` */
+  readonly each: (parameter: string) => string;
+}
+
+/** As SQLite and PostgreSQL have it. */
+type Integer = number | bigint;
+
+interface Row {
+  readonly id: string;
+  readonly kind: InboxKind;
+  readonly number: Integer;
+  readonly version: Integer;
+  readonly created: Integer;
+  readonly changed: Integer;
+  readonly document: string;
+}
+
+const columns = "id, kind, number, version, created, changed, document";
+const columnOf = { userName: "name", displayName: "display", externalId: "external" } as const;
+
+/** Reads what was pushed to a source. */
+export class InboxReader {
+  protected readonly source: string;
+  protected readonly database: Database;
+
+  constructor(source: string, database: Database) {
+    this.source = source;
+    this.database = database;
+  }
+
+  async find(kind: InboxKind, id: string): Promise<StoredResource | undefined> {
+    const [found] = await this.#resources("kind = $2 AND id = $3", [kind, id]);
+    return found;
+  }
+
+  /** Those whose attribute is a value, without case. One may differ in case: who asks compares. In order. */
+  findBy(kind: InboxKind, key: Key, value: string): Promise<StoredResource[]> {
+    return this.#resources(`kind = $2 AND ${columnOf[key]} = $3 ORDER BY number`, [kind, keyOf(value)]);
+  }
+
+  /** Some of a kind, in order. @param after the number of the last one of the page before */
+  page(
+    kind: InboxKind,
+    { after = 0, skip = 0, limit }: { after?: number; skip?: number; limit: number },
+  ): Promise<StoredResource[]> {
+    return this.#resources("kind = $2 AND number > $3 ORDER BY number LIMIT $4 OFFSET $5", [kind, after, limit, skip]);
+  }
+
+  async count(kind: InboxKind): Promise<number> {
+    const sql = "SELECT count(*) AS count FROM rollcall.inbox_resources WHERE source = $1 AND kind = $2";
+    const [row] = await this.#rows<{ count: Integer }>(sql, [kind]);
+    return Number(row?.count);
+  }
+
+  /** Some members of a group, by id. @param after the id of the last one of the page before */
+  async members(group: string, { after = "", limit }: { after?: string; limit: number }): Promise<Member[]> {
+    const rows = await this.#rows<{ member: string; document: string | null }>(
+      `SELECT member, document FROM rollcall.inbox_members
+       WHERE source = $1 AND group_id = $2 AND member > $3 ORDER BY member LIMIT $4`,
+      [group, after, limit],
+    );
+    return rows.map(({ member: id, document }) =>
+      document === null ? { id } : { id, document: JSON.parse(document) as Document },
+    );
+  }
+
+  async hasMember(group: string, member: string): Promise<boolean> {
+    const sql = "SELECT 1 FROM rollcall.inbox_members WHERE source = $1 AND group_id = $2 AND member = $3";
+    return (await this.#rows(sql, [group, member])).length > 0;
+  }
+
+  /** The groups that somebody is in directly, in order. */
+  groupsOf(member: string): Promise<StoredResource[]> {
+    return this.#resources(
+      `kind = 'group' AND id IN (SELECT group_id FROM rollcall.inbox_members WHERE source = $1 AND member = $2)
+       ORDER BY number`,
+      [member],
+    );
+  }
+
+  async activity(): Promise<Activity> {
+    const [row] = await this.#rows<{ revision: Integer; first: Integer; last: Integer }>(
+      "SELECT revision, first, last FROM rollcall.inbox_sources WHERE source = $1",
+      [],
+    );
+    return row === undefined
+      ? { revision: 0 }
+      : { revision: Number(row.revision), first: Number(row.first), last: Number(row.last) };
+  }
+
+  /** How many principals and memberships each kind of event had since a time, that included, in epoch milliseconds. */
+  async counts(since: number): Promise<Partial<Record<EventKind, number>>> {
+    const rows = await this.#rows<{ kind: EventKind; amount: Integer }>(
+      `SELECT kind, sum(amount) AS amount FROM rollcall.inbox_events WHERE source = $1 AND at >= $2 GROUP BY kind`,
+      [since],
+    );
+    return Object.fromEntries(rows.map(({ kind, amount }) => [kind, Number(amount)]));
+  }
+
+  async #resources(where: string, parameters: readonly (string | number)[]): Promise<StoredResource[]> {
+    const sql = `SELECT ${columns} FROM rollcall.inbox_resources WHERE source = $1 AND ${where}`;
+    return (await this.#rows<Row>(sql, parameters)).map(storedOf);
+  }
+
+  #rows<Found extends object>(sql: string, parameters: readonly (string | number)[]): Promise<Found[]> {
+    return this.database.rows<Found>(sql, [this.source, ...parameters]);
+  }
+}
+
+/** Changes what was pushed to a source, in a transaction that no other change of it overlaps. */
+export class InboxWriter extends InboxReader {
+  readonly #push: Push;
+
+  private constructor(source: string, database: Database, push: Push) {
+    super(source, database);
+    this.#push = push;
+  }
+
+  /** Begins a change: from now on no other process changes this source, until the transaction ends. */
+  static async begin(source: string, database: Database, push: Push): Promise<InboxWriter> {
+    await database.rows(
+      `INSERT INTO rollcall.inbox_sources (source, revision, numbers, first, last) VALUES ($1, 1, 0, $2, $2)
+       ON CONFLICT (source) DO UPDATE SET revision = inbox_sources.revision + 1, last = excluded.last`,
+      [source, push.at],
+    );
+    return new InboxWriter(source, database, push);
+  }
+
+  /** @throws {TakenError} another user has this userName */
+  async create(kind: InboxKind, id: string, document: Document): Promise<StoredResource> {
+    await this.#refuseTaken(kind, id, document);
+    const [numbered] = await this.database.rows<{ numbers: Integer }>(
+      "UPDATE rollcall.inbox_sources SET numbers = numbers + 1 WHERE source = $1 RETURNING numbers",
+      [this.source],
+    );
+    const { at } = this.#push;
+    const [row] = await this.database.rows<Row>(
+      `INSERT INTO rollcall.inbox_resources
+         (source, id, kind, number, version, created, changed, document, name, display, external)
+       VALUES ($1, $2, $3, $4, 1, $5, $5, $6, $7, $8, $9) RETURNING ${columns}`,
+      [this.source, id, kind, Number(numbered?.numbers), at, JSON.stringify(document), ...keysOf(kind, document)],
+    );
+    await this.#note("created", kind, id);
+    return storedOf(row as Row);
+  }
+
+  /** Replaces the document. What is equal is not changed. @throws {TakenError} another user has this userName */
+  async replace(stored: StoredResource, document: Document): Promise<StoredResource> {
+    const { kind, id } = stored;
+    const text = JSON.stringify(document);
+    if (text === JSON.stringify(stored.document)) return stored;
+    await this.#refuseTaken(kind, id, document);
+    const [row] = await this.database.rows<Row>(
+      `UPDATE rollcall.inbox_resources SET document = $3, name = $4, display = $5, external = $6, changed = $7,
+         version = version + 1 WHERE source = $1 AND id = $2 RETURNING ${columns}`,
+      [this.source, id, text, ...keysOf(kind, document), this.#push.at],
+    );
+    const [before, after] = [stored.document["active"], document["active"]];
+    const switched = after === false ? "deactivated" : "reactivated";
+    await this.#note(kind === "user" && before !== after ? switched : "changed", kind, id);
+    return storedOf(row as Row);
+  }
+
+  /** Removes a resource, its members and its memberships. @returns whether it was there */
+  async remove(kind: InboxKind, id: string): Promise<boolean> {
+    const found = await this.database.rows(
+      "DELETE FROM rollcall.inbox_resources WHERE source = $1 AND kind = $2 AND id = $3 RETURNING id",
+      [this.source, kind, id],
+    );
+    if (found.length === 0) return false;
+    const parameters = [this.source, id];
+    await this.database.rows("DELETE FROM rollcall.inbox_members WHERE source = $1 AND group_id = $2", parameters);
+    const groups = await this.database.rows<{ group_id: string }>(
+      "DELETE FROM rollcall.inbox_members WHERE source = $1 AND member = $2 RETURNING group_id",
+      parameters,
+    );
+    for (const { group_id } of groups) await this.#touch(group_id);
+    await this.#note("deleted", kind, id);
+    return true;
+  }
+
+  /** @returns how many were not in it before */
+  async addMembers(group: string, members: readonly Member[]): Promise<number> {
+    const items = members.map(({ id, document }) => ({ id, ...(document && { document: JSON.stringify(document) }) }));
+    const added = await this.database.rows(
+      `INSERT INTO rollcall.inbox_members (source, group_id, member, document)
+       SELECT $1, $2, item.value ->> 'id', item.value ->> 'document' FROM ${this.database.each("$3")} WHERE true
+       ON CONFLICT (source, group_id, member) DO NOTHING RETURNING member`,
+      [this.source, group, JSON.stringify(items)],
+    );
+    return this.#membersChanged("joined", group, added.length);
+  }
+
+  /** @returns how many were in it before */
+  async removeMembers(group: string, ids: readonly string[]): Promise<number> {
+    const items = ids.map((id) => ({ id }));
+    const removed = await this.database.rows(
+      `DELETE FROM rollcall.inbox_members WHERE source = $1 AND group_id = $2
+         AND member IN (SELECT item.value ->> 'id' FROM ${this.database.each("$3")}) RETURNING member`,
+      [this.source, group, JSON.stringify(items)],
+    );
+    return this.#membersChanged("left", group, removed.length);
+  }
+
+  /** Makes these the members. Only who is not among them leaves. */
+  async setMembers(group: string, members: readonly Member[]): Promise<void> {
+    const removed = await this.database.rows(
+      `DELETE FROM rollcall.inbox_members WHERE source = $1 AND group_id = $2
+         AND member NOT IN (SELECT item.value ->> 'id' FROM ${this.database.each("$3")}) RETURNING member`,
+      [this.source, group, JSON.stringify(members.map(({ id }) => ({ id })))],
+    );
+    await this.#membersChanged("left", group, removed.length);
+    await this.addMembers(group, members);
+  }
+
+  async #membersChanged(event: EventKind, group: string, amount: number): Promise<number> {
+    if (amount === 0) return 0;
+    await this.#touch(group);
+    await this.#note(event, "group", group, amount);
+    return amount;
+  }
+
+  async #touch(id: string): Promise<void> {
+    await this.database.rows(
+      "UPDATE rollcall.inbox_resources SET version = version + 1, changed = $3 WHERE source = $1 AND id = $2",
+      [this.source, id, this.#push.at],
+    );
+  }
+
+  async #refuseTaken(kind: InboxKind, id: string, document: Document): Promise<void> {
+    if (kind !== "user") return;
+    const [other] = await this.findBy(kind, "userName", String(document["userName"]));
+    if (other !== undefined && other.id !== id)
+      throw new TakenError(`another user has the userName ${JSON.stringify(document["userName"])}`);
+  }
+
+  async #note(event: EventKind, kind: InboxKind, id: string, amount = 1): Promise<void> {
+    await this.database.rows(
+      `INSERT INTO rollcall.inbox_events (source, at, kind, resource_kind, resource, amount, token)
+       VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+      [this.source, this.#push.at, event, kind, id, amount, this.#push.token],
+    );
+  }
+}
+
+function storedOf({ id, kind, number, version, created, changed, document }: Row): StoredResource {
+  return {
+    id,
+    kind,
+    number: Number(number),
+    version: Number(version),
+    created: Number(created),
+    changed: Number(changed),
+    document: JSON.parse(document) as Document,
+  };
+}
+
+function keysOf(kind: InboxKind, document: Document): [string | null, string | null, string | null] {
+  const key = (name: string): string | null => (typeof document[name] === "string" ? keyOf(document[name]) : null);
+  return [kind === "user" ? key("userName") : null, key("displayName"), key("externalId")];
+}
+
+/** What indexes have of a value: without case, and of any length and content. */
+function keyOf(value: string): string {
+  const lower = value.toLowerCase();
+  const isPlain = lower.length <= 200 && !lower.startsWith("#") && !lower.includes("\0") && lower.isWellFormed();
+  return isPlain ? lower : `#${createHash("sha256").update(lower, "utf16le").digest("hex")}`;
+}

@@ -1,0 +1,58 @@
+import type { Postgres, Transaction } from "#postgres/database.ts";
+import type { Schema } from "#postgres/migrations.ts";
+import { InboxReader, InboxWriter } from "#state/inbox/inbox.ts";
+import type { Database, Inboxes, Push } from "#state/inbox/inbox.ts";
+
+export const inboxSchema: Schema = {
+  part: "inbox",
+  migrations: [
+    `CREATE TABLE IF NOT EXISTS rollcall.inbox_sources (
+       source text PRIMARY KEY, revision bigint NOT NULL, numbers bigint NOT NULL, first bigint NOT NULL, last bigint NOT NULL);
+     CREATE TABLE IF NOT EXISTS rollcall.inbox_resources (
+       source text NOT NULL, id text NOT NULL, kind text NOT NULL, number bigint NOT NULL, version bigint NOT NULL,
+       created bigint NOT NULL, changed bigint NOT NULL, document text NOT NULL,
+       name text COLLATE "C", display text COLLATE "C", external text COLLATE "C",
+       PRIMARY KEY (source, id));
+     CREATE UNIQUE INDEX IF NOT EXISTS inbox_numbers ON rollcall.inbox_resources (source, kind, number);
+     CREATE UNIQUE INDEX IF NOT EXISTS inbox_names ON rollcall.inbox_resources (source, kind, name);
+     CREATE INDEX IF NOT EXISTS inbox_displays ON rollcall.inbox_resources (source, kind, display);
+     CREATE INDEX IF NOT EXISTS inbox_externals ON rollcall.inbox_resources (source, kind, external);
+     CREATE TABLE IF NOT EXISTS rollcall.inbox_members (
+       source text NOT NULL, group_id text NOT NULL, member text COLLATE "C" NOT NULL, document text,
+       PRIMARY KEY (source, group_id, member));
+     CREATE INDEX IF NOT EXISTS inbox_memberships ON rollcall.inbox_members (source, member);
+     CREATE TABLE IF NOT EXISTS rollcall.inbox_events (
+       source text NOT NULL, at bigint NOT NULL, kind text NOT NULL, resource_kind text NOT NULL, resource text NOT NULL,
+       amount bigint NOT NULL, token text NOT NULL);
+     CREATE INDEX IF NOT EXISTS inbox_times ON rollcall.inbox_events (source, at);`,
+  ],
+};
+
+/** What was pushed, in the database that daemons share: each of them may be pushed to. */
+export class PostgresInboxes implements Inboxes {
+  readonly #postgres: Postgres;
+
+  constructor(postgres: Postgres) {
+    this.#postgres = postgres;
+  }
+
+  read<Result>(source: string, work: (inbox: InboxReader) => Promise<Result>): Promise<Result> {
+    return this.#postgres.transaction((transaction) => work(new InboxReader(source, databaseOf(transaction))), {
+      readOnly: true,
+      snapshot: true,
+    });
+  }
+
+  change<Result>(source: string, push: Push, work: (inbox: InboxWriter) => Promise<Result>): Promise<Result> {
+    return this.#postgres.transaction(async (transaction) =>
+      work(await InboxWriter.begin(source, databaseOf(transaction), push)),
+    );
+  }
+}
+
+function databaseOf(transaction: Transaction): Database {
+  return {
+    rows: (sql, parameters) => transaction.rows(sql, parameters),
+    each: (parameter) => `json_array_elements(${parameter}::json) AS item(value)`,
+  };
+}

@@ -1,0 +1,249 @@
+import { once } from "node:events";
+import { describe, expect, test } from "vitest";
+import { TakenError } from "#state/inbox/inbox.ts";
+import type { Document, InboxWriter } from "#state/inbox/inbox.ts";
+import { spawnProgram } from "../../support/process.ts";
+import { kinds, storeOfEachTest } from "./stores.ts";
+import type { Pushing } from "./pushing.ts";
+
+/** What was pushed to the inbox of a source, wherever it is stored. */
+
+const at = 1_000;
+const push = { at, token: "t1" };
+const user = (userName: string, more: Document = {}): Document => ({ userName, active: true, ...more });
+
+describe.each(kinds)("the inboxes in: %s", (kind) => {
+  const stores = storeOfEachTest(kind);
+
+  test("one to which nothing was pushed is empty, for a reader too", async () => {
+    const store = await stores.open();
+    const reader = await stores.reader();
+    for (const { inboxes } of [store, reader]) {
+      expect(
+        await inboxes.read("okta", async (inbox) => [
+          await inbox.activity(),
+          await inbox.count("user"),
+          await inbox.page("user", { limit: 10 }),
+          await inbox.members("g", { limit: 10 }),
+          await inbox.counts(0),
+        ]),
+      ).toEqual([{ revision: 0 }, 0, [], [], {}]);
+    }
+    await store.inboxes.change("okta", push, (inbox) => inbox.create("user", "1", user("ada")));
+    expect(await reader.inboxes.read("okta", (inbox) => inbox.count("user"))).toBe(1);
+    expect(await reader.inboxes.read("other source/ä", (inbox) => inbox.count("user"))).toBe(0);
+  });
+
+  test("users are found by id and by what providers ask for, and come back as they were", async () => {
+    const { inboxes } = await stores.open();
+    const long = "ß".repeat(1_000);
+    const odd = user("Zoë\u0000\ud800", {
+      displayName: long,
+      externalId: "#1",
+      site: { __proto__: null, a: [1.5, null] },
+    });
+    await inboxes.change("okta", push, async (inbox) => {
+      const stored = { id: "1", kind: "user", number: 1, version: 1, created: at, changed: at, document: odd };
+      expect(await inbox.create("user", "1", odd)).toEqual(stored);
+      expect(await inbox.find("user", "1")).toEqual(stored);
+    });
+    const idsBy = (key: "userName" | "displayName" | "externalId", value: string): Promise<string[]> =>
+      inboxes.read("okta", async (inbox) => (await inbox.findBy("user", key, value)).map(({ id }) => id));
+    expect(await idsBy("userName", "ZOË\u0000\ud800")).toEqual(["1"]);
+    expect(await idsBy("displayName", long)).toEqual(["1"]);
+    expect(await idsBy("displayName", `${long}ß`)).toEqual([]);
+    expect(await idsBy("externalId", "#1")).toEqual(["1"]);
+    expect(await idsBy("externalId", "1")).toEqual([]);
+    await inboxes.read("okta", async (inbox) => {
+      expect(await inbox.find("group", "1")).toBeUndefined();
+      expect(await inbox.find("user", "2")).toBeUndefined();
+    });
+  });
+
+  test("a userName is given once, without case; names of groups may repeat", async () => {
+    const { inboxes } = await stores.open();
+    await inboxes.change("okta", push, async (inbox) => {
+      await inbox.create("user", "1", user("ada"));
+      await inbox.create("user", "2", user("grace"));
+      await inbox.create("group", "3", { displayName: "staff" });
+      await inbox.create("group", "4", { displayName: "staff" });
+    });
+    const taken = [
+      inboxes.change("okta", push, (inbox) => inbox.create("user", "5", user("ADA"))),
+      inboxes.change("okta", push, async (inbox) => {
+        await inbox.create("user", "6", user("edsger"));
+        const grace = await inbox.find("user", "2");
+        await inbox.replace(grace!, user("Ada"));
+      }),
+    ];
+    for (const each of taken) await expect(each).rejects.toBeInstanceOf(TakenError);
+    await inboxes.change("okta", push, async (inbox) => {
+      const ada = await inbox.find("user", "1");
+      expect(await inbox.replace(ada!, user("ADA"))).toMatchObject({ version: 2, document: user("ADA") });
+      expect(await inbox.count("user")).toBe(2);
+      expect(await inbox.findBy("group", "displayName", "STAFF")).toHaveLength(2);
+    });
+    // Sources know nothing of each other.
+    await inboxes.change("entra", push, (inbox) => inbox.create("user", "1", user("ada")));
+  });
+
+  test("a change that fails has changed nothing", async () => {
+    const { inboxes } = await stores.open();
+    const fails = inboxes.change("okta", push, async (inbox) => {
+      await inbox.create("user", "1", user("ada"));
+      throw new Error("no");
+    });
+    await expect(fails).rejects.toThrow("no");
+    await inboxes.read("okta", async (inbox) => {
+      expect(await inbox.activity()).toEqual({ revision: 0 });
+      expect(await inbox.counts(0)).toEqual({});
+    });
+  });
+
+  test("lists are in the order of creation, and a number is never used again", async () => {
+    const { inboxes } = await stores.open();
+    const create = (id: string) => inboxes.change("okta", push, (inbox) => inbox.create("user", id, user(id)));
+    for (const id of ["c", "a", "b"]) await create(id);
+    await inboxes.change("okta", push, (inbox) => inbox.remove("user", "b"));
+    await create("d");
+    await inboxes.read("okta", async (inbox) => {
+      const numbers = async (page: { after?: number; skip?: number; limit: number }) =>
+        (await inbox.page("user", page)).map(({ id, number }) => `${id}${number}`);
+      expect(await numbers({ limit: 2 })).toEqual(["c1", "a2"]);
+      expect(await numbers({ limit: 2, after: 2 })).toEqual(["d4"]);
+      expect(await numbers({ limit: 1, skip: 1 })).toEqual(["a2"]);
+    });
+  });
+
+  test("members come and go; a change of them is one of the group", async () => {
+    const { inboxes } = await stores.open();
+    const change = <Result>(work: (inbox: InboxWriter) => Promise<Result>) => inboxes.change("okta", push, work);
+    await change(async (inbox) => {
+      for (const id of ["1", "2", "3"]) await inbox.create("user", id, user(id));
+      for (const id of ["g", "h"]) await inbox.create("group", id, { displayName: id });
+    });
+    const ids = (inbox: Pick<InboxWriter, "members">) =>
+      inbox.members("g", { limit: 10 }).then((members) => members.map(({ id }) => id));
+    await change(async (inbox) => {
+      const display = { display: 'A "b" \u0000' };
+      expect(await inbox.addMembers("g", [{ id: "2", document: display }, { id: "1" }, { id: "1" }])).toBe(2);
+      expect(await inbox.addMembers("g", [{ id: "1" }])).toBe(0);
+      expect(await inbox.addMembers("h", [{ id: "1" }])).toBe(1);
+      expect(await inbox.addMembers("g", [])).toBe(0);
+      expect(await inbox.members("g", { limit: 10 })).toEqual([{ id: "1" }, { id: "2", document: display }]);
+      expect(await inbox.members("g", { limit: 10, after: "1" })).toHaveLength(1);
+      expect(await inbox.find("group", "g")).toMatchObject({ version: 2 });
+      expect((await inbox.groupsOf("1")).map(({ id }) => id)).toEqual(["g", "h"]);
+    });
+    await change(async (inbox) => {
+      expect(await inbox.removeMembers("g", ["2", "9"])).toBe(1);
+      expect(await inbox.removeMembers("g", ["2"])).toBe(0);
+      await inbox.setMembers("g", [{ id: "1" }, { id: "3" }]);
+      expect(await ids(inbox)).toEqual(["1", "3"]);
+      expect(await inbox.hasMember("g", "3")).toBe(true);
+      expect(await inbox.hasMember("g", "2")).toBe(false);
+    });
+    await change(async (inbox) => {
+      expect(await inbox.remove("user", "1")).toBe(true);
+      expect(await inbox.remove("user", "1")).toBe(false);
+      expect(await inbox.remove("user", "g")).toBe(false);
+      expect(await ids(inbox)).toEqual(["3"]);
+      expect(await inbox.remove("group", "g")).toBe(true);
+      expect(await ids(inbox)).toEqual([]);
+      await inbox.setMembers("h", []);
+    });
+  });
+
+  test("what happened is counted from a time on", async () => {
+    const { inboxes } = await stores.open();
+    await inboxes.change("okta", { at: 10, token: "t" }, async (inbox) => {
+      const ada = await inbox.create("user", "1", user("ada"));
+      await inbox.create("user", "2", user("grace"));
+      await inbox.create("group", "g", { displayName: "g" });
+      await inbox.addMembers("g", [{ id: "1" }, { id: "2" }]);
+      await inbox.replace(ada, user("ada"));
+    });
+    await inboxes.change("okta", { at: 20, token: "t" }, async (inbox) => {
+      const ada = await inbox.find("user", "1");
+      const suspended = await inbox.replace(ada!, user("ada", { active: false }));
+      await inbox.replace(suspended, user("ada"));
+      await inbox.remove("user", "2");
+      await inbox.setMembers("g", []);
+    });
+    await inboxes.read("okta", async (inbox) => {
+      expect(await inbox.activity()).toEqual({ revision: 2, first: 10, last: 20 });
+      expect(await inbox.counts(11)).toEqual({ deactivated: 1, reactivated: 1, deleted: 1, left: 1 });
+      expect(await inbox.counts(10)).toMatchObject({ created: 3, joined: 2 });
+      expect(await inbox.counts(21)).toEqual({});
+    });
+  });
+
+  test("a read is of one moment, and changes do not wait for it", async () => {
+    const { inboxes } = await stores.open();
+    const create = (id: string) => inboxes.change("okta", push, (inbox) => inbox.create("user", id, user(id)));
+    await create("1");
+    await inboxes.read("okta", async (inbox) => {
+      expect(await inbox.count("user")).toBe(1);
+      await create("2");
+      expect(await inbox.count("user")).toBe(1);
+    });
+    expect(await inboxes.read("okta", (inbox) => inbox.count("user"))).toBe(2);
+  });
+
+  test("a group of many", async () => {
+    const { inboxes } = await stores.open();
+    const members = Array.from({ length: 100_000 }, (_, index) => ({ id: `member ${index}` }));
+    await inboxes.change("okta", push, async (inbox) => {
+      await inbox.create("group", "g", { displayName: "g" });
+      expect(await inbox.addMembers("g", members)).toBe(100_000);
+      expect(await inbox.removeMembers("g", ["member 7"])).toBe(1);
+      expect(await inbox.hasMember("g", "member 99999")).toBe(true);
+      await inbox.setMembers("g", members);
+      expect(await inbox.members("g", { limit: 200_000 })).toHaveLength(100_000);
+    });
+    expect(await inboxes.read("okta", (inbox) => inbox.counts(0))).toMatchObject({ joined: 100_001, left: 1 });
+  });
+
+  test("changes at the same time are one after the other", async () => {
+    const store = await stores.open();
+    const others = kind === "postgres" ? [await stores.open("two")] : [];
+    const all = [store, ...others];
+    const create = (index: number) =>
+      all[index % all.length]!.inboxes.change("okta", push, async (inbox) => {
+        await inbox.create("user", `${index}`, user(`name ${index % 10}`));
+      });
+    const results = await Promise.allSettled(Array.from({ length: 30 }, (_, index) => create(index)));
+    expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(10);
+    await store.inboxes.read("okta", async (inbox) => {
+      expect((await inbox.page("user", { limit: 99 })).map(({ number }) => number)).toEqual(
+        Array.from({ length: 10 }, (_, index) => index + 1),
+      );
+      expect(await inbox.activity()).toMatchObject({ revision: 10 });
+    });
+  });
+
+  test("what was answered is there after a kill, and nothing by halves", async () => {
+    const task: Pushing = { opening: stores.opening() };
+    const child = spawnProgram(new URL("pushing.ts", import.meta.url), [JSON.stringify(task)]);
+    let answered = 0;
+    let rest = "";
+    for await (const chunk of child.stdout) {
+      const lines = (rest + String(chunk)).split("\n");
+      rest = lines.pop() ?? "";
+      answered = Number(lines.at(-1) ?? answered);
+      if (answered >= 20) break;
+    }
+    child.kill("SIGKILL");
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+    if (kind === "postgres") await stores.endLeases();
+    const { inboxes } = await stores.open();
+    await inboxes.read("okta", async (inbox) => {
+      const users = await inbox.count("user");
+      expect(users).toBeGreaterThanOrEqual(answered);
+      const members = await inbox.members("g", { limit: 100_000 });
+      expect(members).toHaveLength(users);
+      expect(await inbox.counts(0)).toMatchObject({ created: users + 1, joined: users });
+    });
+    await inboxes.change("okta", push, (inbox) => inbox.create("user", "after", user("after")));
+  });
+});
