@@ -33,7 +33,8 @@ const layers: Record<string, readonly string[]> = {
   "src/postgres": [],
   "src/principals": ["duckdb"],
   "src/connector.ts": ["principals"],
-  connectors: ["connector", "principals", "files", "http"],
+  // What providers push is stored with the state; an inbox is handed the store.
+  connectors: ["connector", "principals", "files", "http", "state/inbox"],
   "src/plan": ["principals", "duckdb", "files"],
   "src/state": ["plan", "principals", "files", "duckdb", "postgres"],
   "src/sync": ["state", "plan", "principals", "duckdb", "files", "connector"],

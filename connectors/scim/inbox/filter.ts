@@ -50,8 +50,8 @@ const caseExact = new Set(["id", "externalid", "$ref", "version", "location"]);
 
 /** Whether a resource, or a value of one, is what a filter asks for. */
 export function matches(filter: Filter, holder: unknown): boolean {
-  if (filter.op === "and") return filter.filters.every((each) => matches(each, holder));
-  if (filter.op === "or") return filter.filters.some((each) => matches(each, holder));
+  if ("filters" in filter)
+    return filter.filters[filter.op === "and" ? "every" : "some"]((each) => matches(each, holder));
   if (filter.op === "not") return !matches(filter.filter, holder);
   if (filter.op === "[]") return valuesAt(holder, filter.attrPath).some((value) => matches(filter.valFilter, value));
   if (filter.op === "pr") return valuesAt(holder, filter.attrPath).some(isPresent);

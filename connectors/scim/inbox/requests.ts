@@ -1,0 +1,252 @@
+import { randomUUID } from "node:crypto";
+import type { InboxKind, InboxReader, InboxWriter, Inboxes, Member, Push, StoredResource } from "#state/inbox/inbox.ts";
+import { TakenError } from "#state/inbox/inbox.ts";
+import type { Resource } from "./attributes.ts";
+import { pages } from "./discovery.ts";
+import { invalid, ScimError } from "./errors.ts";
+import { patch } from "./patch.ts";
+import type { MemberChange } from "./patch.ts";
+import { checked, isSelected, readResource, selected } from "./resources.ts";
+import type { Selection } from "./resources.ts";
+import { search } from "./search.ts";
+
+/** The most members that one PATCH names. */
+export const mostMembers = 8_000;
+
+/** Which part of a list a client asks for (RFC 7644, 3.4.2; RFC 9865). */
+export interface ListQuery extends Selection {
+  readonly filter?: string | undefined;
+  /** From 1. */
+  readonly startIndex: number;
+  readonly count: number;
+  /** Present, and empty for the first page: paging by cursor. */
+  readonly cursor?: string | undefined;
+}
+
+/** A resource as it is answered. */
+export interface Answer {
+  readonly resource: Resource;
+  readonly etag: string;
+  readonly location: string;
+}
+
+/** What clients ask of the inbox of a source. Each request is one transaction. */
+export class Requests {
+  readonly #inboxes: Inboxes;
+  readonly #source: string;
+  /** `https://…/scim/v2/okta`: locations begin with it. */
+  readonly #base: string;
+
+  constructor(inboxes: Inboxes, source: string, base: string) {
+    this.#inboxes = inboxes;
+    this.#source = source;
+    this.#base = base;
+  }
+
+  get(kind: InboxKind, id: string, selection: Selection): Promise<Answer> {
+    return this.#inboxes.read(this.#source, async (inbox) =>
+      this.#answer(inbox, await found(inbox, kind, id), selection),
+    );
+  }
+
+  list(kind: InboxKind, query: ListQuery): Promise<Resource> {
+    return this.#inboxes.read(this.#source, async (inbox) => {
+      const { stored, total, next } = await listed(inbox, kind, query, (each) => this.#whole(each));
+      const Resources: Resource[] = [];
+      for (const each of stored) Resources.push((await this.#answer(inbox, each, query)).resource);
+      const start = query.cursor === undefined ? { startIndex: query.startIndex } : {};
+      return {
+        schemas: ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
+        totalResults: total,
+        itemsPerPage: Resources.length,
+        ...start,
+        ...(next !== undefined && { nextCursor: next }),
+        Resources,
+      };
+    });
+  }
+
+  create(kind: InboxKind, body: unknown, push: Push, selection: Selection): Promise<Answer> {
+    const { resource, members = [] } = readResource(kind, body);
+    return this.#change(push, async (inbox) => {
+      const id = randomUUID();
+      await inbox.create(kind, id, resource);
+      await inbox.addMembers(id, members.map(memberOf));
+      return this.#answer(inbox, await found(inbox, kind, id), selection);
+    });
+  }
+
+  /** @param version of `If-Match`; absent: whatever it is */
+  replace(
+    kind: InboxKind,
+    id: string,
+    body: unknown,
+    push: Push,
+    { version, ...selection }: Selection & { readonly version?: string | undefined },
+  ): Promise<Answer> {
+    return this.#change(push, async (inbox) => {
+      const before = await found(inbox, kind, id, version);
+      const { resource, members = [] } = readResource(kind, body, before.document);
+      await inbox.replace(before, resource);
+      if (kind === "group") await inbox.setMembers(id, members.map(memberOf));
+      return this.#answer(inbox, await found(inbox, kind, id), selection);
+    });
+  }
+
+  patch(
+    kind: InboxKind,
+    id: string,
+    body: unknown,
+    push: Push,
+    { version, ...selection }: Selection & { readonly version?: string | undefined },
+  ): Promise<Answer> {
+    return this.#change(push, async (inbox) => {
+      const before = await found(inbox, kind, id, version);
+      const { resource, members } = patch(body, { ...before.document, id });
+      if (kind === "user" && members.length > 0) throw invalid("invalidPath", "a user has no members");
+      refuseMany(members);
+      const { id: _, ...document } = checked(kind, resource);
+      await inbox.replace(before, document);
+      for (const change of members) await changeMembers(inbox, id, change);
+      return this.#answer(inbox, await found(inbox, kind, id), selection);
+    });
+  }
+
+  remove(kind: InboxKind, id: string, push: Push, version?: string): Promise<void> {
+    return this.#change(push, async (inbox) => {
+      await found(inbox, kind, id, version);
+      await inbox.remove(kind, id);
+    });
+  }
+
+  async #change<Result>(push: Push, work: (inbox: InboxWriter) => Promise<Result>): Promise<Result> {
+    try {
+      return await this.#inboxes.change(this.#source, push, work);
+    } catch (error) {
+      if (error instanceof TakenError) throw new ScimError(409, error.message, "uniqueness");
+      throw error;
+    }
+  }
+
+  /** All but members and groups. */
+  #whole({ id, kind, document, created, changed, version }: StoredResource): Resource {
+    const meta = {
+      resourceType: kind === "user" ? "User" : "Group",
+      created: new Date(created).toISOString(),
+      lastModified: new Date(changed).toISOString(),
+      location: this.#location(kind, id),
+      version: etagOf(version),
+    };
+    return { ...document, id, meta };
+  }
+
+  async #answer(inbox: InboxReader, stored: StoredResource, selection: Selection): Promise<Answer> {
+    const { id, kind, version } = stored;
+    let resource = this.#whole(stored);
+    if (kind === "group" && isSelected("members", selection)) {
+      const members = await inbox.members(id, { limit: Number.MAX_SAFE_INTEGER });
+      resource = { ...resource, members: members.map(({ id: value, document }) => Object.assign({ value }, document)) };
+    }
+    if (kind === "user" && isSelected("groups", selection)) {
+      const groups = (await inbox.groupsOf(id)).map((group) => ({
+        value: group.id,
+        display: group.document["displayName"],
+        type: "direct",
+        $ref: this.#location("group", group.id),
+      }));
+      if (groups.length > 0) resource = { ...resource, groups };
+    }
+    return {
+      resource: selected(resource, selection),
+      etag: etagOf(version),
+      location: this.#location(kind, id),
+    };
+  }
+
+  #location(kind: InboxKind, id: string): string {
+    return `${this.#base}/${kind === "user" ? "Users" : "Groups"}/${encodeURIComponent(id)}`;
+  }
+}
+
+/** @throws {ScimError} 404; 412: it has another version */
+async function found(inbox: InboxReader, kind: InboxKind, id: string, version?: string): Promise<StoredResource> {
+  const stored = await inbox.find(kind, id);
+  if (stored === undefined) throw new ScimError(404, `there is no ${kind} ${JSON.stringify(id.slice(0, 100))}`);
+  const isAny = version === undefined || version.trim() === "*";
+  if (!isAny && !sameEtag(version, etagOf(stored.version)))
+    throw new ScimError(412, `the ${kind} has the version ${etagOf(stored.version)} by now; read it again`);
+  return stored;
+}
+
+function etagOf(version: number): string {
+  return `W/"${version}"`;
+}
+
+/** Whether one of the versions of a header is this one. */
+export function sameEtag(header: string, etag: string): boolean {
+  const bare = (text: string): string => text.trim().replace(/^W\//i, "");
+  return header.split(",").some((each) => bare(each) === bare(etag));
+}
+
+function memberOf({ value, ...document }: Resource): Member {
+  const id = String(value);
+  return Object.keys(document).length === 0 ? { id } : { id, document };
+}
+
+function refuseMany(changes: readonly MemberChange[]): void {
+  const counts = changes.map((change) =>
+    change.op === "add" ? change.members.length : change.op === "remove" ? change.ids.length : 0,
+  );
+  const named = counts.reduce((sum, count) => sum + count, 0);
+  if (named > mostMembers)
+    throw new ScimError(413, `the request names ${named} members; expected at most ${mostMembers}`);
+}
+
+async function changeMembers(inbox: InboxWriter, group: string, change: MemberChange): Promise<void> {
+  if (change.op === "add") await inbox.addMembers(group, change.members.map(memberOf));
+  else if (change.op === "remove") await inbox.removeMembers(group, change.ids);
+  else await inbox.setMembers(group, []);
+}
+
+interface Listed {
+  readonly stored: readonly StoredResource[];
+  readonly total: number;
+  readonly next?: string | undefined;
+}
+
+async function listed(
+  inbox: InboxReader,
+  kind: InboxKind,
+  { filter, startIndex, count, cursor }: ListQuery,
+  present: (stored: StoredResource) => Resource,
+): Promise<Listed> {
+  const limit = Math.min(count, pages.most);
+  const after = cursor === undefined ? 0 : readCursor(cursor);
+  const skip = cursor === undefined ? startIndex - 1 : 0;
+  if (filter === undefined) {
+    const total = await inbox.count(kind);
+    const more = await inbox.page(kind, { after, skip, limit: limit + 1 });
+    return { ...pageOf(more, limit, cursor), total };
+  }
+  let total = 0;
+  const more: StoredResource[] = [];
+  for await (const stored of search(inbox, kind, filter, present)) {
+    total++;
+    if (stored.number > after && total > skip && more.length <= limit) more.push(stored);
+  }
+  return { ...pageOf(more, limit, cursor), total };
+}
+
+/** @param more than the page, by one, where there is a next one */
+function pageOf(more: readonly StoredResource[], limit: number, cursor: string | undefined): Omit<Listed, "total"> {
+  const stored = more.slice(0, limit);
+  const last = stored.at(-1);
+  const next = cursor === undefined || more.length <= limit || last === undefined ? undefined : `${last.number}`;
+  return { stored, next };
+}
+
+/** @throws {ScimError} invalidCursor */
+function readCursor(cursor: string): number {
+  if (/^\d{0,15}$/.test(cursor)) return Number(cursor);
+  throw invalid("invalidCursor", "expected a cursor of this list, or an empty one for its beginning");
+}

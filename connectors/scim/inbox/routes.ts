@@ -1,0 +1,196 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { queryOf } from "#http/exchange.ts";
+import type { Inboxes, InboxKind, Push } from "#state/inbox/inbox.ts";
+import { UnavailableError } from "#errors.ts";
+import type { Resource } from "./attributes.ts";
+import { pages, resourceTypes, schemas, serviceProviderConfig } from "./discovery.ts";
+import { invalid, ScimError } from "./errors.ts";
+import { Requests, sameEtag } from "./requests.ts";
+import type { Answer, ListQuery } from "./requests.ts";
+import type { Selection } from "./resources.ts";
+
+/** The inbox of a source, for its routes. */
+export interface InboxOptions {
+  readonly source: string;
+  readonly inboxes: Inboxes;
+  /** Whose token it is. @returns its id; undefined: nobody's */
+  readonly authenticate: (token: string) => Promise<string | undefined>;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  /** Where clients reach it, without a slash at the end. Absent: where the request came. */
+  readonly url?: string | undefined;
+  readonly warn: (message: string, error: unknown) => void;
+}
+
+/** The longest body, in bytes. */
+const longestBody = 2 ** 20;
+
+const tokens = new WeakMap<FastifyRequest, string>();
+
+/** Adds the routes of an inbox (RFC 7644) below `/scim/v2/SOURCE`. */
+export function addInboxRoutes(app: FastifyInstance, options: InboxOptions): void {
+  const root = `/scim/v2/${encodeURIComponent(options.source)}`;
+  const routes = (scope: FastifyInstance, _: unknown, done: () => void): void => {
+    prepare(scope, options);
+    const base = (request: FastifyRequest): string => options.url ?? `${request.protocol}://${request.host}${root}`;
+    addDiscovery(scope, base);
+    for (const kind of ["user", "group"] as const)
+      addResources(scope, kind, options, (request) => new Requests(options.inboxes, options.source, base(request)));
+    done();
+  };
+  app.register(routes, { prefix: root, bodyLimit: longestBody });
+}
+
+function prepare(scope: FastifyInstance, { authenticate, source, warn }: InboxOptions): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser("*", { parseAs: "string", bodyLimit: longestBody }, (_request, body, done) => {
+    try {
+      done(null, JSON.parse(String(body)));
+    } catch {
+      done(invalid("invalidSyntax", "the body is not JSON"));
+    }
+  });
+  scope.addHook("onRequest", async (request) => {
+    const [, token] = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "") ?? [];
+    const id = token === undefined ? undefined : await authenticate(token);
+    if (id === undefined) throw new ScimError(401, "expected a valid token: Authorization: Bearer TOKEN");
+    tokens.set(request, id);
+  });
+  scope.setErrorHandler((thrown, request, reply) => {
+    const error = scimErrorOf(thrown);
+    if (error.status >= 500) warn(`inbox ${source}: ${request.method} ${request.routeOptions.url}`, thrown);
+    if (error.status === 401) reply.header("www-authenticate", `Bearer realm="${encodeURIComponent(source)}"`);
+    if (error.status === 503) reply.header("retry-after", "30");
+    return answer(reply.code(error.status), {
+      schemas: ["urn:ietf:params:scim:api:messages:2.0:Error"],
+      status: String(error.status),
+      ...(error.scimType !== undefined && { scimType: error.scimType }),
+      detail: error.message,
+    });
+  });
+  scope.setNotFoundHandler((request) => {
+    throw new ScimError(404, `there is no ${request.method} here`);
+  });
+}
+
+function scimErrorOf(thrown: unknown): ScimError {
+  if (thrown instanceof ScimError) return thrown;
+  if (thrown instanceof UnavailableError) return new ScimError(503, "the inbox cannot be written now; try again");
+  const code = thrown instanceof Error && "statusCode" in thrown ? Number(thrown.statusCode) : 500;
+  if (code === 413) return new ScimError(413, `the body is longer than ${longestBody} bytes`);
+  return code >= 400 && code < 500
+    ? new ScimError(code, "the request cannot be read", "invalidSyntax")
+    : new ScimError(500, "an unexpected error; the log of the daemon says more");
+}
+
+function answer(reply: FastifyReply, body: Resource): FastifyReply {
+  // As bytes: the framework would add a charset, which JSON does not have.
+  return reply.type("application/scim+json").send(Buffer.from(JSON.stringify(body)));
+}
+
+function answerResource(reply: FastifyReply, { resource, etag, location }: Answer): FastifyReply {
+  return answer(reply.header("etag", etag).header("location", location), resource);
+}
+
+function addDiscovery(scope: FastifyInstance, base: (request: FastifyRequest) => string): void {
+  scope.get("/ServiceProviderConfig", (request, reply) => answer(reply, serviceProviderConfig(base(request))));
+  for (const [path, all] of [
+    ["/ResourceTypes", resourceTypes],
+    ["/Schemas", schemas],
+  ] as const) {
+    scope.get(path, (request, reply) => {
+      const Resources = all(base(request));
+      return answer(reply, {
+        schemas: ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
+        totalResults: Resources.length,
+        itemsPerPage: Resources.length,
+        startIndex: 1,
+        Resources,
+      });
+    });
+    scope.get(`${path}/:id`, (request, reply) => {
+      const found = all(base(request)).find((each) => each["id"] === idOf(request));
+      if (found === undefined) throw new ScimError(404, `there is no such thing in ${path}`);
+      return answer(reply, found);
+    });
+  }
+}
+
+function addResources(
+  scope: FastifyInstance,
+  kind: InboxKind,
+  { now }: Pick<InboxOptions, "now">,
+  requests: (request: FastifyRequest) => Requests,
+): void {
+  const path = kind === "user" ? "/Users" : "/Groups";
+  const pushOf = (request: FastifyRequest): Push => ({ at: now(), token: tokens.get(request) ?? "" });
+  scope.get(path, async (request, reply) => answer(reply, await requests(request).list(kind, listQuery(request))));
+  scope.post(path, async (request, reply) => {
+    const { body } = request;
+    const created = await requests(request).create(kind, body, pushOf(request), selectionOf(request));
+    return answerResource(reply.code(201), created);
+  });
+  scope.get(`${path}/:id`, async (request, reply) => {
+    const found = await requests(request).get(kind, idOf(request), selectionOf(request));
+    const known = request.headers["if-none-match"];
+    if (known !== undefined && sameEtag(known, found.etag)) return reply.code(304).header("etag", found.etag).send();
+    return answerResource(reply, found);
+  });
+  scope.put(`${path}/:id`, async (request, reply) => {
+    const asked = { ...selectionOf(request), version: request.headers["if-match"] };
+    return answerResource(
+      reply,
+      await requests(request).replace(kind, idOf(request), request.body, pushOf(request), asked),
+    );
+  });
+  scope.patch(`${path}/:id`, async (request, reply) => {
+    const selection = selectionOf(request);
+    // The members of a group may be many: only who asks is answered with it.
+    const isBrief = kind === "group" && selection.attributes === undefined;
+    const asked = { ...(isBrief ? { excludedAttributes: ["members"] } : selection) };
+    const version = request.headers["if-match"];
+    const patched = await requests(request).patch(kind, idOf(request), request.body, pushOf(request), {
+      ...asked,
+      version,
+    });
+    return isBrief ? reply.code(204).header("etag", patched.etag).send() : answerResource(reply, patched);
+  });
+  scope.delete(`${path}/:id`, async (request, reply) => {
+    await requests(request).remove(kind, idOf(request), pushOf(request), request.headers["if-match"]);
+    return reply.code(204).send();
+  });
+}
+
+function idOf(request: FastifyRequest): string {
+  return (request.params as { readonly id: string }).id;
+}
+
+function selectionOf(request: FastifyRequest): Selection {
+  const query = queryOf(request);
+  const names = (key: string): string[] | undefined =>
+    query
+      .get(key)
+      ?.split(",")
+      .map((name) => name.trim())
+      .filter((name) => name !== "");
+  return { attributes: names("attributes"), excludedAttributes: names("excludedAttributes") };
+}
+
+/** @throws {ScimError} 400: a number is none */
+function listQuery(request: FastifyRequest): ListQuery {
+  const query = queryOf(request);
+  const whole = (key: string, otherwise: number): number => {
+    const value = query.get(key) ?? "";
+    if (value === "") return otherwise;
+    if (!/^-?\d{1,9}$/.test(value)) throw invalid("invalidValue", `${key} is not a whole number`);
+    return Number(value);
+  };
+  return {
+    ...selectionOf(request),
+    filter: query.get("filter") ?? undefined,
+    // RFC 7644, 3.4.2.4: what is too small is the smallest.
+    startIndex: Math.max(whole("startIndex", 1), 1),
+    count: Math.max(whole("count", pages.usual), 0),
+    cursor: query.get("cursor") ?? undefined,
+  };
+}
