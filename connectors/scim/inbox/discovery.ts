@@ -97,16 +97,21 @@ const enterpriseAttributes: readonly Resource[] = [
 ];
 
 export function schemas(base: string): readonly Resource[] {
-  const schema = (id: string, name: string, attributes: readonly Resource[]): Resource => ({
+  const schema = (
+    id: string,
+    [name, description]: readonly [string, string],
+    attributes: readonly Resource[],
+  ): Resource => ({
     schemas: ["urn:ietf:params:scim:schemas:core:2.0:Schema"],
     id,
     name,
+    description,
     attributes,
     meta: { resourceType: "Schema", location: `${base}/Schemas/${id}` },
   });
   return [
-    schema(coreSchemas.user, "User", userAttributes),
-    schema(coreSchemas.group, "Group", groupAttributes),
-    schema(enterprise, "EnterpriseUser", enterpriseAttributes),
+    schema(coreSchemas.user, ["User", "User Account"], userAttributes),
+    schema(coreSchemas.group, ["Group", "Group"], groupAttributes),
+    schema(enterprise, ["EnterpriseUser", "Enterprise User"], enterpriseAttributes),
   ];
 }

@@ -60,7 +60,7 @@ export function matches(filter: Filter, holder: unknown): boolean {
 }
 
 /** The values at a path; those of each value of a list. */
-export function valuesAt(holder: unknown, path: string): readonly unknown[] {
+function valuesAt(holder: unknown, path: string): readonly unknown[] {
   const at = /^urn:/i.test(path) ? path.lastIndexOf(":") : -1;
   const [schema, rest] = [path.slice(0, Math.max(at, 0)), path.slice(at + 1)];
   const isCore = schema === "" || /^urn:ietf:params:scim:schemas:core:/i.test(schema);

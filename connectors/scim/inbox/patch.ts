@@ -248,8 +248,8 @@ function idsIn(filter: Filter): readonly string[] {
   throw invalid("invalidFilter", 'members are removed by members[value eq "…"]');
 }
 
-/** As the inbox makes them, and any other name that a database can look for. */
-const isId = /^[!-~]{1,255}$/;
+/** What every store can look for. */
+const isId = /^[^\p{Cc}\p{Cs}]{1,255}$/u;
 
 /** @throws {ScimError} invalidValue: a member has no id */
 export function membersIn(value: unknown): readonly Resource[] {

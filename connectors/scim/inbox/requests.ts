@@ -11,7 +11,7 @@ import type { Selection } from "./resources.ts";
 import { search } from "./search.ts";
 
 /** The most members that one PATCH names. */
-export const mostMembers = 8_000;
+const mostMembers = 8_000;
 
 /** Which part of a list a client asks for (RFC 7644, 3.4.2; RFC 9865). */
 export interface ListQuery extends Selection {
@@ -184,8 +184,11 @@ function etagOf(version: number): string {
 
 /** Whether one of the versions of a header is this one. */
 export function sameEtag(header: string, etag: string): boolean {
-  const bare = (text: string): string => text.trim().replace(/^W\//i, "");
-  return header.split(",").some((each) => bare(each) === bare(etag));
+  return header.split(",").some((each) => withoutWeak(each) === withoutWeak(etag));
+}
+
+function withoutWeak(etag: string): string {
+  return etag.trim().replace(/^W\//i, "");
 }
 
 function memberOf({ value, ...document }: Resource): Member {

@@ -110,7 +110,9 @@ export function isSelected(attribute: string, { attributes, excludedAttributes }
 }
 
 function withoutCore(path: string): string {
-  return path.trim().replace(/^urn:ietf:params:scim:schemas:core:2\.0:(?:User|Group):/i, "");
+  // Some clients choose among values, `emails[type eq "work"]`: they are answered with all.
+  const attribute = path.trim().replace(/\[.*\]/, "");
+  return attribute.replace(/^urn:ietf:params:scim:schemas:core:2\.0:(?:User|Group):/i, "");
 }
 
 /** The parts of an attribute that paths name, in lower case; an empty text for the whole of it. */

@@ -124,12 +124,15 @@ function addResources(
 ): void {
   const path = kind === "user" ? "/Users" : "/Groups";
   const pushOf = (request: FastifyRequest): Push => ({ at: now(), token: tokens.get(request) ?? "" });
-  scope.get(path, async (request, reply) => answer(reply, await requests(request).list(kind, listQuery(request))));
-  scope.post(path, async (request, reply) => {
-    const { body } = request;
-    const created = await requests(request).create(kind, body, pushOf(request), selectionOf(request));
-    return answerResource(reply.code(201), created);
-  });
+  // Some clients end it with a slash, or write it in lower case.
+  for (const list of [path, `${path}/`, path.toLowerCase()]) {
+    scope.get(list, async (request, reply) => answer(reply, await requests(request).list(kind, listQuery(request))));
+    scope.post(list, async (request, reply) => {
+      const { body } = request;
+      const created = await requests(request).create(kind, body, pushOf(request), selectionOf(request));
+      return answerResource(reply.code(201), created);
+    });
+  }
   scope.get(`${path}/:id`, async (request, reply) => {
     const found = await requests(request).get(kind, idOf(request), selectionOf(request));
     const known = request.headers["if-none-match"];

@@ -226,6 +226,8 @@ describe("RFC 7644", () => {
       cursor = page.body.nextCursor as string | undefined;
     }
     expect(found).toEqual(["a", "c", "d", "e"]);
+    for (const path of ["/Users/", "/users"])
+      expect(names(await rfc("GET", `${path}?${filter('userName eq "b"')}`))).toEqual(["b"]);
     expect(await rfc("GET", "/Users?cursor=x")).toMatchObject({ status: 400, body: { scimType: "invalidCursor" } });
   });
 

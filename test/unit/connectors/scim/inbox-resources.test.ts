@@ -106,7 +106,9 @@ test("attributes and excludedAttributes", () => {
     userName,
     name: { familyName: "Lovelace" },
   });
-  expect(selected(resource, { attributes: [`${user}:emails.value`, `${enterprise}:department`] })).toEqual({
+  expect(
+    selected(resource, { attributes: [`${user}:emails[type eq "work"].value`, `${enterprise}:department`] }),
+  ).toEqual({
     ...always,
     emails: [{ value: "a@x" }],
     [enterprise]: { department: "x" },
