@@ -5,7 +5,7 @@ import type { StatementSync } from "node:sqlite";
 import { InputError, RollcallError, UnavailableError } from "#errors.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { createQueue } from "#queue.ts";
-import { InboxReader, InboxWriter } from "#state/inbox/inbox.ts";
+import { InboxReader, InboxTokens, InboxWriter } from "#state/inbox/inbox.ts";
 import type { Database, Inboxes, Push } from "#state/inbox/inbox.ts";
 
 /** The tables, numbered from 1 by their place. What was released is never changed: a change is a further one. */
@@ -27,7 +27,10 @@ const migrations: readonly string[] = [
    CREATE TABLE inbox_events (
      source TEXT NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, resource_kind TEXT NOT NULL, resource TEXT NOT NULL,
      amount INTEGER NOT NULL, token TEXT NOT NULL);
-   CREATE INDEX inbox_times ON inbox_events (source, at);`,
+   CREATE INDEX inbox_times ON inbox_events (source, at);
+   CREATE TABLE inbox_tokens (
+     source TEXT NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL, name TEXT NOT NULL, created INTEGER NOT NULL, used INTEGER,
+     PRIMARY KEY (source, id));`,
 ];
 
 /** What was pushed, in a file of SQLite for each source. Only the process with the lock of the data folder changes it. */
@@ -47,6 +50,11 @@ export class FolderInboxes implements Inboxes {
   async change<Result>(source: string, push: Push, work: (inbox: InboxWriter) => Promise<Result>): Promise<Result> {
     await makeFolder(this.#folder, "the folder of inboxes");
     return this.#file(source).change(async (database) => work(await InboxWriter.begin(source, database, push)));
+  }
+
+  async changeTokens<Result>(source: string, work: (tokens: InboxTokens) => Promise<Result>): Promise<Result> {
+    await makeFolder(this.#folder, "the folder of inboxes");
+    return this.#file(source).change((database) => work(new InboxTokens(source, database)));
   }
 
   /** Waits for what is under way. */

@@ -16,6 +16,20 @@ export interface Inboxes {
    * @throws what `work` throws; {UnavailableError} when the store does not answer, or the disk is full
    */
   change<Result>(source: string, push: Push, work: (inbox: InboxWriter) => Promise<Result>): Promise<Result>;
+  /** Changes who may push, as `change` does; what was pushed stays as it is. */
+  changeTokens<Result>(source: string, work: (tokens: InboxTokens) => Promise<Result>): Promise<Result>;
+}
+
+/** What a provider proves itself with. There may be several at a time. Times are epoch milliseconds. */
+export interface InboxToken {
+  readonly id: string;
+  /** SHA-256 of it, in hexadecimal: nobody can read the token itself any more. */
+  readonly digest: string;
+  /** What people call it. */
+  readonly name: string;
+  readonly created: number;
+  /** Absent: never. */
+  readonly used?: number | undefined;
 }
 
 /** A request of a provider. */
@@ -171,6 +185,18 @@ export class InboxReader {
     return Object.fromEntries(rows.map(({ kind, amount }) => [kind, Number(amount)]));
   }
 
+  /** The tokens, the oldest first. */
+  async tokens(): Promise<InboxToken[]> {
+    const rows = await this.#rows<{ id: string; digest: string; name: string; created: Integer; used: Integer | null }>(
+      "SELECT id, digest, name, created, used FROM rollcall.inbox_tokens WHERE source = $1 ORDER BY created, id",
+      [],
+    );
+    return rows.map(({ id, digest, name, created, used }) => {
+      const token = { id, digest, name, created: Number(created) };
+      return used === null ? token : Object.assign(token, { used: Number(used) });
+    });
+  }
+
   async #resources(where: string, parameters: readonly (string | number)[]): Promise<StoredResource[]> {
     const sql = `SELECT ${columns} FROM rollcall.inbox_resources WHERE source = $1 AND ${where}`;
     return (await this.#rows<Row>(sql, parameters)).map(storedOf);
@@ -314,6 +340,39 @@ export class InboxWriter extends InboxReader {
        VALUES ($1, $2, $3, $4, $5, $6, $7)`,
       [this.source, this.#push.at, event, kind, id, amount, this.#push.token],
     );
+  }
+}
+
+/** Changes the tokens of a source. */
+export class InboxTokens {
+  readonly #source: string;
+  readonly #database: Database;
+
+  constructor(source: string, database: Database) {
+    this.#source = source;
+    this.#database = database;
+  }
+
+  async add({ id, digest, name, created }: Omit<InboxToken, "used">): Promise<void> {
+    await this.#database.rows(
+      "INSERT INTO rollcall.inbox_tokens (source, id, digest, name, created) VALUES ($1, $2, $3, $4, $5)",
+      [this.#source, id, digest, name, created],
+    );
+  }
+
+  /** @returns whether it was there */
+  async remove(id: string): Promise<boolean> {
+    const sql = "DELETE FROM rollcall.inbox_tokens WHERE source = $1 AND id = $2 RETURNING id";
+    return (await this.#database.rows(sql, [this.#source, id])).length > 0;
+  }
+
+  /** Notes that one was used. @param at epoch milliseconds */
+  async use(id: string, at: number): Promise<void> {
+    await this.#database.rows("UPDATE rollcall.inbox_tokens SET used = $3 WHERE source = $1 AND id = $2", [
+      this.#source,
+      id,
+      at,
+    ]);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
-import { InboxReader, InboxWriter } from "#state/inbox/inbox.ts";
+import { InboxReader, InboxTokens, InboxWriter } from "#state/inbox/inbox.ts";
 import type { Database, Inboxes, Push } from "#state/inbox/inbox.ts";
 
 export const inboxSchema: Schema = {
@@ -24,7 +24,10 @@ export const inboxSchema: Schema = {
      CREATE TABLE IF NOT EXISTS rollcall.inbox_events (
        source text NOT NULL, at bigint NOT NULL, kind text NOT NULL, resource_kind text NOT NULL, resource text NOT NULL,
        amount bigint NOT NULL, token text NOT NULL);
-     CREATE INDEX IF NOT EXISTS inbox_times ON rollcall.inbox_events (source, at);`,
+     CREATE INDEX IF NOT EXISTS inbox_times ON rollcall.inbox_events (source, at);
+     CREATE TABLE IF NOT EXISTS rollcall.inbox_tokens (
+       source text NOT NULL, id text NOT NULL, digest text NOT NULL, name text NOT NULL, created bigint NOT NULL, used bigint,
+       PRIMARY KEY (source, id));`,
   ],
 };
 
@@ -47,6 +50,10 @@ export class PostgresInboxes implements Inboxes {
     return this.#postgres.transaction(async (transaction) =>
       work(await InboxWriter.begin(source, databaseOf(transaction), push)),
     );
+  }
+
+  changeTokens<Result>(source: string, work: (tokens: InboxTokens) => Promise<Result>): Promise<Result> {
+    return this.#postgres.transaction((transaction) => work(new InboxTokens(source, databaseOf(transaction))));
   }
 }
 

@@ -178,6 +178,26 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
     });
   });
 
+  test("tokens: several at once, and a change of them is no push", async () => {
+    const { inboxes } = await stores.open();
+    const first = { id: "1", digest: "aa", name: "okta", created: 5 };
+    const second = { id: "2", digest: "bb", name: "okta, new", created: 6 };
+    await inboxes.changeTokens("okta", async (tokens) => {
+      await tokens.add(second);
+      await tokens.add(first);
+      await tokens.use("1", 7);
+    });
+    const used = { ...first, used: 7 };
+    await inboxes.read("okta", async (inbox) => {
+      expect(await inbox.tokens()).toEqual([used, second]);
+      expect(await inbox.activity()).toEqual({ revision: 0 });
+    });
+    expect(await inboxes.read("entra", (inbox) => inbox.tokens())).toEqual([]);
+    expect(await inboxes.changeTokens("okta", (tokens) => tokens.remove("1"))).toBe(true);
+    expect(await inboxes.changeTokens("okta", (tokens) => tokens.remove("1"))).toBe(false);
+    expect(await inboxes.read("okta", (inbox) => inbox.tokens())).toEqual([second]);
+  });
+
   test("a read is of one moment, and changes do not wait for it", async () => {
     const { inboxes } = await stores.open();
     const create = (id: string) => inboxes.change("okta", push, (inbox) => inbox.create("user", id, user(id)));
