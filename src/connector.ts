@@ -1,10 +1,13 @@
 import type { z } from "zod";
-import type { Attributes } from "#principals/attributes.ts";
+import type { Attribute } from "#principals/attributes.ts";
 import type { Entry, MembershipLines, SourceRecord } from "#principals/entry.ts";
+import type { Kind, PrincipalValue } from "#principals/principal.ts";
 import { IncompleteReadError } from "./errors.ts";
 import { formatNumber } from "./text.ts";
 
+export type { Attribute } from "#principals/attributes.ts";
 export type { Entry, MemberReference, Membership, MembershipLines, SourceRecord } from "#principals/entry.ts";
+export type { Kind, PrincipalValue } from "#principals/principal.ts";
 
 /** The context of a read. */
 export interface ReadContext {
@@ -150,15 +153,14 @@ export interface BuiltInConnector {
   readonly load: () => Promise<Connector>;
 }
 
-/**
- * An opened target: where a sync writes. It takes a list whole, and previews it. Every list is a file: none is ever one string in
- * memory.
- */
-export interface Target {
+/** An opened target: where a sync writes (decision 8). It takes its users and groups as one list, or change by change. */
+export type Target = ListTarget | ObjectTarget;
+
+/** A target that takes a list whole, and previews it. Every list is a file: none is ever one string in memory. */
+export interface ListTarget {
+  readonly takes: "list";
   /** The target's name in the configuration, for messages. */
   readonly name: string;
-  /** The attributes of its users and groups (decision 8). */
-  readonly declared: Attributes;
   /**
    * Writes the answer of `user/list`, a JSON array of principal objects (B.9), to the file `destination`.
    * @returns the entity tag of the list (RFC 9110, 8.8.3); undefined where the service gives none
@@ -198,6 +200,140 @@ export interface SyncRequest {
   readonly defaultPassword: string;
   /** Called before each piece of the list is sent; what it throws ends the request, which the service has not got whole then. */
   readonly sending?: (() => void) | undefined;
+}
+
+/** A target that is read as objects and written change by change. */
+export interface ObjectTarget {
+  readonly takes: "changes";
+  /** The target's name in the configuration, for messages. */
+  readonly name: string;
+  readonly abilities: TargetAbilities;
+  /**
+   * Everything that is there, in batches (of about a thousand), or an error, as `Source.read` has it. Objects come before
+   * the memberships that name them, or after: in any order. Memberships only where `abilities.readsMembers`.
+   * @throws {IncompleteReadError} completeness cannot be proven
+   * @throws {UnavailableError | RefusedError} naming the target and the operation
+   */
+  read(context: Pick<ReadContext, "signal" | "warn">): AsyncIterable<readonly RemoteRecord[]>;
+  /**
+   * An object as it is now; undefined: it is gone.
+   * @throws {UnavailableError | RefusedError} naming the target and the operation
+   */
+  current(kind: Kind, id: string, signal: AbortSignal): Promise<RemoteObject | undefined>;
+  /**
+   * Writes one change; resolves once the target has accepted it. What is already so is no error: a deleted object is gone,
+   * an added member is in. A create is never sent again when its outcome is not known.
+   * @returns what the target says that it has now: its id, version and attributes, where its answer has them. Of `create`
+   *   always an id: an answer without one is looked up. Of `delete` and `members` undefined
+   * @throws {ObjectRefusedError} the target refuses this change alone
+   * @throws {RefusedError} the target refuses everything: wrong credentials, missing rights
+   * @throws {UnavailableError} the outcome is not known, or nothing can be written
+   */
+  write(change: ObjectChange, signal: AbortSignal): Promise<RemoteObject | undefined>;
+  /** As `ListTarget.check`. */
+  check(signal: AbortSignal): Promise<readonly string[]>;
+  /** Never throws. */
+  close(): Promise<void>;
+}
+
+/** What a target that is written change by change can do. */
+export interface TargetAbilities {
+  /** How many members one change of a group may add and remove, both together. */
+  readonly membersPerChange: number;
+  /** How many changes may be written at the same time. */
+  readonly concurrency: number;
+  /** How many changes it takes in a minute. Absent: as many as come. */
+  readonly perMinute?: number | undefined;
+  /** Whether `read` delivers who is in which group. */
+  readonly readsMembers: boolean;
+  /** Whether groups may be members of groups. */
+  readonly nestsGroups: boolean;
+  /** Whether a deletion is possible, and makes the object go away. */
+  readonly deletes: Readonly<Record<Kind, boolean>>;
+  /** Whether an object keeps its id under another name. */
+  readonly renames: Readonly<Record<Kind, boolean>>;
+}
+
+/** A user or a group as a target has it. */
+export interface RemoteObject {
+  readonly kind: Kind;
+  /** The target's own immutable id. */
+  readonly id: string;
+  /** What the target knows it by: `userName`, the `displayName` of a group. */
+  readonly name: string;
+  /** Differs whenever the object does (RFC 7644, 3.14). Absent: the target does not say. */
+  readonly version?: string | undefined;
+  /** The declared attributes that it has. */
+  readonly attributes: Readonly<Record<string, PrincipalValue>>;
+}
+
+/** A member of a group of a target. */
+export interface MemberId {
+  /** The target's id of the member. */
+  readonly id: string;
+  /** Absent: the target does not say. */
+  readonly kind?: Kind | undefined;
+}
+
+/** A membership as a target has it. */
+export interface RemoteMembership {
+  readonly kind: "membership";
+  /** The target's id of the group. */
+  readonly group: string;
+  readonly member: MemberId;
+}
+
+export type RemoteRecord = RemoteObject | RemoteMembership;
+
+/** What is written to a target at once: one object, or members of one group, as many as `membersPerChange` allows. */
+export type ObjectChange =
+  | {
+      readonly action: "create";
+      readonly kind: Kind;
+      readonly name: string;
+      readonly attributes: Readonly<Record<string, PrincipalValue>>;
+    }
+  | {
+      readonly action: "update";
+      readonly kind: Kind;
+      readonly id: string;
+      /** The name that it has until then. A new one is among the attributes, as the one with `isName`. */
+      readonly name: string;
+      /** As it was read last. The target has the change only if that still holds, where it can. */
+      readonly version?: string | undefined;
+      /** What changes. Null: it is cleared. */
+      readonly attributes: Readonly<Record<string, PrincipalValue | null>>;
+      /** Everything as it will be, for servers that take whole objects alone. */
+      readonly whole: Readonly<Record<string, PrincipalValue>>;
+    }
+  | {
+      readonly action: "delete";
+      readonly kind: Kind;
+      readonly id: string;
+      readonly name: string;
+      readonly version?: string | undefined;
+    }
+  | {
+      readonly action: "members";
+      /** The target's id of the group. */
+      readonly group: string;
+      readonly name: string;
+      readonly add: readonly MemberId[];
+      readonly remove: readonly MemberId[];
+    };
+
+/** A kind of target: its options, what it can hold, and how to open it. The default export of a target connector's module. */
+export interface TargetConnector<Options = unknown> {
+  /** The word after `connector:` in the configuration. */
+  readonly name: string;
+  /** The options beside `connector:`, validated with the rest of the configuration. Unknown keys are errors. */
+  readonly options: z.ZodType<Options>;
+  /** The attributes of its users and groups (decision 8). Does no I/O. */
+  declare(options: Options): readonly Attribute[];
+  /** What identifies the target, whatever its name in the configuration and however it is used: its URL. Never a secret. */
+  place(options: Options): string;
+  /** Opens the target. Does no I/O: a wrong address or token shows in `check` or `read`. */
+  open(options: Options, context: OpenContext): ObjectTarget;
 }
 
 /** Groups may have thousands of members each, so a batch also ends at so many references to groups and members. */

@@ -56,6 +56,19 @@ export class RefusedError extends RollcallError {
   }
 }
 
+/** A target refused one change: a value it does not take, a name that is taken. Others may still be written. */
+export class ObjectRefusedError extends RollcallError {
+  override readonly name = "ObjectRefusedError";
+  override readonly advice = "fix";
+  /** The HTTP status of the refusal, where there was one. 412: the object has changed since it was read. */
+  readonly status: number | undefined;
+
+  constructor(message: string, options: { status?: number; cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.status = options.status;
+  }
+}
+
 /**
  * What stopped a run: limits; that plan and preview, the two opinions, differ; that the target was not what was planned
  * when it was listed again; that the changes are no longer those that were shown.

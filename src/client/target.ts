@@ -1,6 +1,5 @@
 import { messageOf } from "#errors.ts";
-import { serviceAttributes } from "#principals/attributes.ts";
-import type { Target } from "#connector.ts";
+import type { ListTarget } from "#connector.ts";
 import { Client } from "./client.ts";
 import type { ClientOptions } from "./client.ts";
 
@@ -8,11 +7,11 @@ import type { ClientOptions } from "./client.ts";
 const logoutTimeout = 5000;
 
 /** A service of the interface as the target of a sync. @throws {InputError} the url or the certificate is invalid */
-export function openTarget(options: ClientOptions): Target {
+export function openTarget(options: ClientOptions): ListTarget {
   const client = new Client(options);
   return {
+    takes: "list",
     name: options.name,
-    declared: serviceAttributes,
     list: (destination, signal) => client.list(destination, signal),
     isStill: (tag, signal) => client.isStill(tag, signal),
     sync: (request, destination, signal) => client.sync(request, destination, signal),

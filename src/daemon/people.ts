@@ -82,7 +82,8 @@ export class People {
       open: async (name) => {
         const configuration = current();
         const opened = await openConfiguredTarget(configuration, name, embedded);
-        return { target: opened, place: placeOf(configuration, name), syncs: syncsTo(configuration, name) };
+        const declared = declaredBy(configuration, name);
+        return { target: opened, declared, place: placeOf(configuration, name), syncs: syncsTo(configuration, name) };
       },
       inTurn: (place, work, signal) => this.#inTurn(place, work, signal),
     });

@@ -19,7 +19,7 @@ import { compileRules, tablesOf } from "#principals/compile.ts";
 import { compileExpectations, readersOf, tablesOfExpectations } from "#principals/expectations.ts";
 import { readTables } from "#principals/lookup.ts";
 import type { LookupTable } from "#principals/lookup.ts";
-import type { Target } from "#connector.ts";
+import type { ListTarget } from "#connector.ts";
 import type { Sync, SyncSource } from "#sync/sync.ts";
 import type { Embedded } from "./embedded.ts";
 import { listOf } from "./output.ts";
@@ -214,7 +214,7 @@ export async function openConfiguredTarget(
   name: string,
   embedded: Embedded,
   observe?: ClientOptions["observe"],
-): Promise<Target> {
+): Promise<ListTarget> {
   return openTarget(await clientOptionsOf(configuration, name, embedded, observe));
 }
 

@@ -3,4 +3,11 @@
  * Rollcall resolves this name for a module wherever it lies, to the program that runs.
  */
 export * from "#connector.ts";
-export { IncompleteReadError, InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
+export {
+  IncompleteReadError,
+  InputError,
+  messageOf,
+  ObjectRefusedError,
+  RefusedError,
+  UnavailableError,
+} from "#errors.ts";

@@ -4,7 +4,7 @@ import type { Workbench } from "#duckdb/workbench.ts";
 import { createChanges } from "#plan/diff.ts";
 import { readPrincipals, syncArrays, writePrincipals } from "#plan/lists.ts";
 import type { Attributes } from "#principals/attributes.ts";
-import type { SyncRequest, Target } from "#connector.ts";
+import type { ListTarget, SyncRequest } from "#connector.ts";
 
 export interface RehearsalTargetOptions {
   readonly name: string;
@@ -23,9 +23,9 @@ export interface RehearsalTargetOptions {
  * A target that exists only here, a list in a file, and has no connection to anything. Previews and applies lists as a service
  * does, over the files of a workbench.
  */
-export class RehearsalTarget implements Target {
+export class RehearsalTarget implements ListTarget {
+  readonly takes = "list";
   readonly name: string;
-  readonly declared: Attributes;
   readonly #workbench: Workbench;
   readonly #options: RehearsalTargetOptions;
   /** The file with what it has now. */
@@ -37,7 +37,6 @@ export class RehearsalTarget implements Target {
     this.#workbench = workbench;
     this.#options = options;
     this.name = options.name;
-    this.declared = options.declared;
     this.state = options.state;
   }
 
@@ -53,7 +52,7 @@ export class RehearsalTarget implements Target {
     await readPrincipals(connection, principals, "desired");
     if (!deleteOthers)
       await connection.run("INSERT INTO desired SELECT a.* FROM actual a ANTI JOIN desired USING (kind, name)");
-    await createChanges(connection, this.declared, {
+    await createChanges(connection, this.#options.declared, {
       actual: "actual",
       desired: "desired",
       into: "changes",

@@ -1,7 +1,7 @@
 import { createReadStream, createWriteStream } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { once } from "node:events";
-import type { ReadContext, Source, SourceRecord, Target, WantedAttributes } from "#connector.ts";
+import type { ReadContext, Source, SourceRecord, ListTarget, WantedAttributes } from "#connector.ts";
 import type { Plan } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { linesOf } from "#files/lines.ts";
@@ -82,7 +82,7 @@ export function readOnce(
 }
 
 /** The target, listed once: later lists are copies of the first. */
-function listedOnce(target: Target, workbench: Workbench): Target {
+function listedOnce(target: ListTarget, workbench: Workbench): ListTarget {
   const file = workbench.file("listed.json");
   let listed: Promise<string | undefined> | undefined;
   return {

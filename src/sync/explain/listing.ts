@@ -13,7 +13,7 @@ import { pathsToGroups } from "#sync/explain/outcome.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import type { Reader } from "#state/store.ts";
 import { folded } from "#sync/planning/people.ts";
-import type { Target } from "#connector.ts";
+import type { ListTarget } from "#connector.ts";
 
 /** Attributes as texts, by name; null: unset. */
 export type Known = Readonly<Record<string, string | null>>;
@@ -55,7 +55,8 @@ export interface Window {
 
 /** A target that can be listed. */
 export interface Listable {
-  readonly target: Target;
+  readonly target: ListTarget;
+  readonly declared: Attributes;
   readonly place: string;
   /** The syncs whose ledgers say who is made of which records. */
   readonly syncs: readonly string[];
@@ -191,9 +192,9 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
   const { folder, memory, open, inTurn } = options;
   const workbench = await Workbench.open({ folder: join(folder, "work"), memory });
   const { connection } = workbench;
-  let target: Target | undefined;
+  let target: ListTarget | undefined;
   try {
-    const { place, syncs, ...opened } = await open(name);
+    const { place, syncs, declared, ...opened } = await open(name);
     ({ target } = opened);
     const at = Date.now();
     const file = workbench.file("list.json");
@@ -209,9 +210,9 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
       }
     };
     await inTurn(place, readLedger, signal);
-    await storeList(workbench, target.declared);
+    await storeList(workbench, declared);
     await connection.run("DROP TABLE principals; DROP TABLE record; DROP TABLE IF EXISTS ledger");
-    const listing = new Listing(connection, target.declared, new Date(at).toISOString());
+    const listing = new Listing(connection, declared, new Date(at).toISOString());
     return { at, listing, readers: 0, isOld: false, close: () => workbench.close() };
   } catch (error) {
     await workbench.close();

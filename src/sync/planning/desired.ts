@@ -4,7 +4,7 @@ import type { Foreign } from "#plan/carried.ts";
 import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
-import type { ReadContext, Target } from "#connector.ts";
+import type { ListTarget, ReadContext } from "#connector.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Frozen } from "#plan/protect.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
@@ -227,7 +227,7 @@ function listBeside(sync: Sync, workbench: Workbench, { signal, unchanged }: Rea
 
 /** Lists the target into a table. @returns the list's entity tag; undefined where the target gives none */
 export async function listTarget(
-  target: Target,
+  target: ListTarget,
   workbench: Pick<Workbench, "connection" | "file">,
   table: "actual" | "arrived",
   signal: AbortSignal,

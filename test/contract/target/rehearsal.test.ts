@@ -7,7 +7,7 @@ import { openTarget } from "#client/target.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { serviceAttributes } from "#principals/attributes.ts";
 import { RehearsalTarget } from "#sync/drill/target.ts";
-import type { Target } from "#connector.ts";
+import type { ListTarget } from "#connector.ts";
 import { syncResult } from "#wire/administration.ts";
 import { cases } from "../../support/random.ts";
 import { administrator, startService } from "../../support/rollcall/service.ts";
@@ -81,7 +81,7 @@ test("the target of a rehearsal previews and applies what the service does", asy
   };
   try {
     await real.list(file("state.json"), soon());
-    const rehearsed: Target = new RehearsalTarget(workbench, {
+    const rehearsed: ListTarget = new RehearsalTarget(workbench, {
       name: "rehearsed",
       declared: serviceAttributes,
       state: file("state.json"),

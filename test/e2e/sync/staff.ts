@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import csv from "#connectors/csv/index.ts";
 import { openTarget } from "#client/target.ts";
 import { compileRules } from "#principals/compile.ts";
-import type { Target } from "#connector.ts";
+import type { ListTarget } from "#connector.ts";
 import { run } from "#sync/run.ts";
 import type { RunOptions, RunResult } from "#sync/context.ts";
 import { filesIn } from "#state/folder/store.ts";
@@ -21,7 +21,7 @@ export interface Staff {
   /** Writes the source: a login for each. */
   people(...names: readonly string[]): Promise<void>;
   /** The sync, with parts of its target and of itself replaced. */
-  syncOf(change?: Partial<Target>, rest?: Partial<Sync>): Sync;
+  syncOf(change?: Partial<ListTarget>, rest?: Partial<Sync>): Sync;
   runIt(sync: Sync, apply?: boolean, options?: Partial<RunOptions>): Promise<RunResult>;
   /** The names of the service's users. */
   users(): Promise<string[]>;

@@ -8,12 +8,12 @@ import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Store } from "#state/store.ts";
-import type { Target } from "#connector.ts";
+import type { ListTarget } from "#connector.ts";
 
 /** Wrappers around what the coordinator is given. */
 export interface Wrapping {
   store(store: Store): Store;
-  target(target: Target): Target;
+  target(target: ListTarget): ListTarget;
   after(): void;
 }
 

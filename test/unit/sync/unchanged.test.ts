@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Source, Target } from "#connector.ts";
+import type { ListTarget, Source } from "#connector.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Planned } from "#sync/planning/limits.ts";
@@ -32,13 +32,13 @@ function syncOf(change: Partial<Sync> = {}): Sync {
     version: async () => now.version,
     versionIsDigest: true,
   };
-  const target: Pick<Target, "name" | "isStill"> = { name: "analytics", isStill: async (tag) => tag === now.tag };
+  const target: Pick<ListTarget, "name" | "isStill"> = { name: "analytics", isStill: async (tag) => tag === now.tag };
   return {
     name: "staff",
     digest: "as configured",
     sources: [{ name: "company", source: source as Source }],
     rules: compileRules({ users: { name: "entry.login", displayName: "entry.login" } }),
-    target: target as Target,
+    target: target as ListTarget,
     place: "here",
     protection: { manage: "owned", makesGroups: false, users: [], groups: [] },
     departures: { after: 0, renames: "apply", reusedNames: "hold", administrators: [] },

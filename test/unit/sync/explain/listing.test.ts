@@ -8,7 +8,7 @@ import type { Principal } from "#principals/principal.ts";
 import { openFolderReader } from "#state/folder/store.ts";
 import { Listings } from "#sync/explain/listing.ts";
 import type { Listing } from "#sync/explain/listing.ts";
-import type { Target } from "#connector.ts";
+import type { ListTarget } from "#connector.ts";
 import { principalTypes } from "#wire/administration.ts";
 import { cases } from "../../../support/random.ts";
 import { directory } from "../../plan/directories.ts";
@@ -21,8 +21,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 /** What a target with these principals lists. */
 async function withListing(principals: readonly Principal[], work: (listing: Listing) => Promise<void>): Promise<void> {
-  const target: Pick<Target, "declared" | "list" | "close"> = {
-    declared: serviceAttributes,
+  const target: Pick<ListTarget, "list" | "close"> = {
     list: async (file) => {
       const list = principals.map(({ kind, ...rest }) => ({ ...rest, principalTypeEnum: principalTypes[kind] }));
       await writeFile(file, JSON.stringify(list));
@@ -34,7 +33,7 @@ async function withListing(principals: readonly Principal[], work: (listing: Lis
     folder,
     state: async () => openFolderReader(folder, () => false),
     memory: 2 ** 28,
-    open: async () => ({ target: target as Target, place: "here", syncs: [] }),
+    open: async () => ({ target: target as ListTarget, declared: serviceAttributes, place: "here", syncs: [] }),
     inTurn: async (_place, read) => read(),
     patience: 60_000,
   });
