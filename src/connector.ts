@@ -366,6 +366,8 @@ export interface ValueCounts {
   add(entry: Entry): void;
   /** How many had one at the last good read; 0 for attributes that may be empty. */
   before(name: string): number;
+  /** The attributes that no record has, and did not at the last good read; without those that may be empty. */
+  unknown(): readonly string[];
   /** Reports the counts. @returns the attributes that no record has any more */
   end(): readonly string[];
 }
@@ -389,6 +391,7 @@ export function countValues(
   const before = (name: string): number => (optional.has(name) ? 0 : (lastCounts[title(name)] ?? 0));
   return {
     before,
+    unknown: () => all.filter((name, index) => counts[index] === 0 && before(name) === 0 && !optional.has(name)),
     add: (entry) => {
       if (entry.kind !== kind) return;
       for (let index = 0; index < all.length; index++)
@@ -399,6 +402,21 @@ export function countValues(
       return all.filter((name, index) => counts[index] === 0 && before(name) >= fewValues);
     },
   };
+}
+
+/** Of so many records, one would have an attribute that rules read: it may be spelled wrong, or hidden from the account. */
+export function warnOfUnknown(
+  values: ValueCounts,
+  { subject, kind, count }: { readonly subject: string; readonly kind: Entry["kind"]; readonly count: number },
+  { required, warn }: Pick<ReadContext, "required" | "warn">,
+): void {
+  if (count < fewValues) return;
+  const names = values.unknown().filter((name) => required?.[`${kind}s`].includes(name) === true);
+  if (names.length === 0) return;
+  const shown = names.map((name) => `entry.${name}`).join(", ");
+  warn(
+    `${subject}: no ${kind} has ${shown}, which the rules read: check how it is spelled, and that the account may read it; if it is right, list it under ${kind}s.optionalAttributes`,
+  );
 }
 
 /** What a read of a server delivers, and reports as counted. */
@@ -421,8 +439,8 @@ export interface EnoughOptions {
 export class Enough {
   readonly #options: EnoughOptions;
   readonly #subject: string;
-  readonly #context: Pick<ReadContext, "lastCounts" | "count">;
-  readonly #values: readonly ValueCounts[];
+  readonly #context: ReadContext;
+  readonly #values: readonly (readonly [Entry["kind"], ValueCounts])[];
   readonly #hint: string;
   readonly #counts = { users: 0, groups: 0, memberships: 0 };
 
@@ -438,8 +456,10 @@ export class Enough {
     };
     const { users, groups } = options;
     this.#values = [
-      values("user", users.optionalAttributes),
-      ...(groups === undefined || groups === false ? [] : [values("group", groups.optionalAttributes)]),
+      ["user", values("user", users.optionalAttributes)],
+      ...(groups === undefined || groups === false
+        ? []
+        : [["group", values("group", groups.optionalAttributes)] as const]),
     ];
   }
 
@@ -462,7 +482,7 @@ export class Enough {
     }
     this.#counts[`${record.kind}s`]++;
     this.#counts.memberships += record.members.length + record.memberOf.length;
-    for (const each of this.#values) each.add(record);
+    for (const [, each] of this.#values) each.add(record);
   }
 
   /**
@@ -471,7 +491,8 @@ export class Enough {
    */
   end(): void {
     for (const name of countNames) this.#assertCount(name);
-    for (const each of this.#values) {
+    for (const [kind, each] of this.#values) {
+      warnOfUnknown(each, { subject: this.#subject, kind, count: this.#counts[`${kind}s`] }, this.#context);
       const [name] = each.end();
       if (name === undefined) continue;
       throw new IncompleteReadError(

@@ -1,4 +1,4 @@
-import { countValues } from "#connector.ts";
+import { countValues, warnOfUnknown } from "#connector.ts";
 import type { Entry, ReadContext, ValueCounts } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -125,6 +125,7 @@ export class Checks {
       throw tooFew(where, kind, this.#total, `${part.minEntries} (${kind}s.minEntries)`);
     }
     this.#counts.end();
+    warnOfUnknown(this.#values, { subject: place, kind, count: this.#total }, this.#reading.context);
     const [name] = this.#values.end();
     if (name === undefined) return;
     throw new IncompleteReadError(

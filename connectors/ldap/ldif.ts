@@ -191,6 +191,8 @@ export class LdifReader {
     } else {
       this.#flush();
       this.#start = this.line;
+      if (this.line === 1 && line.includes(carriageReturn))
+        throw this.#wrong("lines end with a carriage return alone (CR); write them with LF, or CR and LF");
       // The chunk is kept until the next line: only then is it known whether this one goes on.
       if (line.length > 0) this.#parts.push(line);
       else this.#close();

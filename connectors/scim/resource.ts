@@ -1,5 +1,5 @@
 import type { Entry, MemberReference } from "#connector.ts";
-import { InputError } from "#errors.ts";
+import { IncompleteReadError, InputError } from "#errors.ts";
 import type { AttributeValue } from "#principals/entry.ts";
 import { quote } from "#text.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -16,11 +16,13 @@ export interface EntryOptions {
  * The entry for a resource.
  * @param origin where the resource was found
  * @throws {InputError} it has no id, or a member has neither value nor $ref
+ * @throws {IncompleteReadError} it has nothing but its id: it is there, and the account may not read it
  */
 export function entryOf(kind: Kind, resource: Resource, origin: string, entryOptions: EntryOptions): Entry {
   const id = idOf(resource);
   if (id === undefined)
     throw new InputError(`${origin}: a ${kind} without an id; every resource has one (RFC 7643, 3.1)`);
+  assertReadable(kind, resource, `${origin}, id ${id}`);
   const { memberships, wanted } = entryOptions;
   return {
     kind,
@@ -31,6 +33,19 @@ export function entryOf(kind: Kind, resource: Resource, origin: string, entryOpt
     memberOf: kind === "user" && memberships !== "members" ? groupsOf(resource, memberships === "groups") : [],
     members: kind === "group" && memberships !== "groups" ? membersOf(resource, origin) : [],
   };
+}
+
+/** What every resource has, whatever the account may read. */
+const common = new Set(["id", "externalId", "meta", "schemas"]);
+
+/** Some servers answer for a resource that the account may not read with its id, and null for all else. */
+function assertReadable(kind: Kind, resource: Resource, origin: string): void {
+  const own = Object.entries(resource).filter(([name]) => !common.has(name));
+  const isBlank = own.every(([, value]) => value === null || (Array.isArray(value) && value.length === 0));
+  if (!isBlank || !own.some(([, value]) => value === null)) return;
+  throw new IncompleteReadError(
+    `${origin}: every value of the ${kind} but the id is null, so the account may not read it: grant it the rights to all users and groups`,
+  );
 }
 
 /** The id of a resource; some servers send numbers. */

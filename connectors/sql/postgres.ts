@@ -159,9 +159,13 @@ class PostgresSession implements Session {
   /** The types that extensions and users make have no fixed numbers: arrays of them are found by their category. */
   async #readersOf(fields: readonly FieldDef[]): Promise<readonly ((text: string) => Cell)[]> {
     const oids = [...new Set(fields.map(({ dataTypeID }) => dataTypeID))];
-    const sql = `SELECT oid FROM pg_catalog.pg_type WHERE typcategory = 'A' AND oid IN (${oids.join(", ")})`;
-    const arrays = oids.length === 0 ? [] : (await this.#query(sql)).rows.map(([oid]) => Number(oid));
-    return fields.map(({ dataTypeID }) => (arrays.includes(dataTypeID) ? listOf : (readers[dataTypeID] ?? textOf)));
+    const sql = `SELECT oid, typelem FROM pg_catalog.pg_type WHERE typcategory = 'A' AND oid IN (${oids.join(", ")})`;
+    const found = oids.length === 0 ? [] : (await this.#query(sql)).rows;
+    const elements = new Map(found.map(([oid, element]) => [Number(oid), Number(element)]));
+    return fields.map(({ dataTypeID }) => {
+      const element = elements.get(dataTypeID);
+      return element === undefined ? (readers[dataTypeID] ?? textOf) : (text) => listOf(text, element);
+    });
   }
 }
 
@@ -200,8 +204,13 @@ const readers: Readonly<Record<number, (text: string) => Cell>> = {
 /** That of `text[]`. */
 const parseArray = (types.getTypeParser as (oid: number) => (text: string) => unknown[])(1009);
 
-function listOf(text: string): Cell {
+/** Types whose elements are not as PostgreSQL writes them. A number in a list is a text, with the digits that it has. */
+const rewritten: ReadonlySet<number> = new Set([16, 17, 1042, 1114, 1184]);
+
+/** @param element the number of its elements' type */
+function listOf(text: string, element: number): Cell {
   const values = parseArray(text).filter((value) => value !== null && value !== "");
-  if (values.every((value) => typeof value === "string")) return values;
-  return new UnreadableText("is a list of lists", text);
+  if (!values.every((value) => typeof value === "string")) return new UnreadableText("is a list of lists", text);
+  const read = rewritten.has(element) ? readers[element] : undefined;
+  return read === undefined ? values : values.map((value) => String(read(value)));
 }

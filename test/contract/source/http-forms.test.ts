@@ -222,6 +222,18 @@ describe("never fewer people", () => {
     await expect(read(few, { lastCounts })).rejects.toThrow("200 users, expected at least 220 (minUsers)");
   });
 
+  test("an attribute that nobody has, and that rules read, may be spelled wrong: that is told at the first read", async () => {
+    const { url } = await start();
+    const form = forms.personio(url);
+    const wrong = { ...form, users: { ...form.users, attributes: { mail: "attributes.mail.value" } } };
+    const required = { users: ["mail"], groups: [] };
+    const told = "source hr: no user has entry.mail, which the rules read: check how it is spelled";
+    expect((await read(wrong, { required })).warnings).toEqual([expect.stringContaining(told)]);
+    expect((await read(form, { required })).warnings).toEqual([]);
+    const optional = { ...wrong, users: { ...wrong.users, optionalAttributes: ["mail"] } };
+    expect((await read(optional, { required })).warnings).toEqual([]);
+  });
+
   test("a moment's trouble is no trouble", async () => {
     const { url, faults } = await start();
     faults.add("answers 503 once");

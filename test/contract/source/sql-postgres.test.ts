@@ -195,7 +195,8 @@ test("values have the forms that the README states", async () => {
     true AS yes, '2026-11-26'::date AS day, '2026-11-26 08:30:00.120'::timestamp AS local,
     '2026-11-26 08:30+02'::timestamptz AS moment, 'infinity'::timestamptz AS never, '08:30'::time AS clock,
     ARRAY['a', NULL, '', 'b"c']::text[] AS list, ARRAY[1, 2] AS numbers, ARRAY['red']::colour[] AS colours, ARRAY[[1], [2]] AS table,
-    '{"a": [1]}'::jsonb AS json, '\\x01FF'::bytea AS bytes, 'ab'::char(5) AS padded, '' AS blank, NULL AS nothing,
+    '{"a": [1]}'::jsonb AS json, '\\x01FF'::bytea AS bytes, 'ab'::char(5) AS padded, ARRAY['ab', 'c']::char(5)[] AS paddeds,
+    ARRAY[true, false] AS flags, ARRAY['2026-11-26 08:30+02']::timestamptz[] AS moments, '' AS blank, NULL AS nothing,
     ARRAY[]::text[] AS none, 'a3bb189e-8bf9-3888-9912-ace4e6543002'::uuid AS uuid, '1 day'::interval AS span`;
   const [user] = await read({ ...options, users: { query, id: "id" } });
   expect(user).toMatchObject({
@@ -224,6 +225,9 @@ test("values have the forms that the README states", async () => {
     json: '{"a": [1]}',
     bytes: "01ff",
     padded: "ab",
+    paddeds: ["ab", "c"],
+    flags: ["true", "false"],
+    moments: ["2026-11-26T06:30:00Z"],
     uuid: "a3bb189e-8bf9-3888-9912-ace4e6543002",
     span: "1 day",
   });

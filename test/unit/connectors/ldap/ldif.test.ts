@@ -50,6 +50,7 @@ test.each([
   ["dn: cn=a\ncn: a\n", "a.ldif:3: ends within an entry"],
   [" a\n", "a.ldif:1: begins with a space"],
   ["version: 2\n", "a.ldif:1: expected version: 1"],
+  ["version: 1\rdn: cn=a\rcn: a\r\r", "a.ldif:1: lines end with a carriage return alone"],
   ["cn: a\n\n", "a.ldif:1: expected dn: … where an entry begins, found cn"],
   ["dn: cn=a\n\n", "a.ldif:2: the entry cn=a has no attributes"],
   ["dn: cn=a\ncn: a\ndn: cn=b\n\n", "a.ldif:3: another entry begins"],

@@ -202,3 +202,19 @@ describe("values of another type than the standard's", () => {
     ]);
   });
 });
+
+test("a resource of which nothing but the id can be read is there, and its account may not read it", () => {
+  const options = { wanted: { user: undefined, group: undefined }, memberships: "both" } as const;
+  const blank = {
+    schemas: ["urn:ietf:params:scim:schemas:core:2.0:User"],
+    id: "7",
+    meta: {},
+    userName: null,
+    emails: [],
+  };
+  expect(() => entryOf("user", blank, "Users", options)).toThrow(
+    "Users, id 7: every value of the user but the id is null, so the account may not read it",
+  );
+  expect(entryOf("user", { id: "7" }, "Users", options).id).toBe("7");
+  expect(entryOf("user", { ...blank, userName: "ada" }, "Users", options).attributes["userName"]).toBe("ada");
+});
