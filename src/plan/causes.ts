@@ -182,7 +182,10 @@ const groupAttributes: ReadonlySet<string> = new Set<string>([...Object.values(f
  * for any. A list of groups that was changed itself says nothing about the groups of people, and neither do their new names.
  */
 function relevance({ reads, changedKeys, attributes }: CauseOptions): string {
-  const deciding = { ...Object.fromEntries(attributes.all.map(({ name }) => [name, [name]])), ...rulesOf };
+  const ownRules = attributes.all.map(
+    ({ name, isName }) => [name, isName === undefined ? [name] : [name, "name"]] as const,
+  );
+  const deciding = { ...Object.fromEntries(ownRules), ...rulesOf };
   const isKey = (...keys: readonly string[]): boolean =>
     changedKeys.some((changed) => keys.some((key) => changed.endsWith(`.${key}`)));
   const areRenamed = isKey("groups", "groups.name");

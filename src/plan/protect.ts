@@ -1,5 +1,5 @@
 import { InputError } from "#errors.ts";
-import { columnOf, textOf } from "#principals/attributes.ts";
+import { columnOf } from "#principals/attributes.ts";
 import type { Attribute, Attributes } from "#principals/attributes.ts";
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import { withoutHidden } from "#principals/quarantine.ts";
@@ -147,7 +147,7 @@ const holdEmptyBack = `
  */
 function desiredOf(attributes: Attributes): string {
   const mayStay = attributes.all.some(
-    ({ onlyAtCreation, ignoresCase }) => onlyAtCreation === true || ignoresCase === true,
+    (each) => each.onlyAtCreation === true || each.ignoresCase === true || each === attributes.state,
   );
   return `
     CREATE OR REPLACE TABLE desired AS
@@ -172,7 +172,7 @@ function desiredOf(attributes: Attributes): string {
       FROM (SELECT kind, name, unnest(group_names) AS g FROM carried)
       SEMI JOIN (SELECT name AS g FROM remaining_group) USING (g) GROUP BY kind, name)
     SELECT s.kind, s.name,
-      ${attributes.all.map((attribute) => `${desiredValue(attribute, attributes.bitOf(attribute.name))},`).join("\n      ")}
+      ${attributes.all.map((attribute) => `${desiredValue(attribute, attributes)},`).join("\n      ")}
       CASE WHEN m.name IS NULL THEN s.group_names
         ELSE list_sort(list_distinct(
           list_filter(s.group_names, lambda g: NOT list_contains(coalesce(m.dropped, []), g)) || coalesce(m.added, []))) END AS group_names
@@ -183,25 +183,31 @@ function desiredOf(attributes: Attributes): string {
     FROM carried c LEFT JOIN carried_membership m ON m.kind = c.kind AND m.name = c.name`;
 }
 
-/**
- * SQL of the value of an attribute: of the assembled principal `s`, or of the one in the target, `a`.
- * @param bit of the attribute in `kept`
- */
-function desiredValue(attribute: Attribute, bit: number): string {
-  const { type, required, onlyAtCreation, ignoresCase } = attribute;
+/** SQL of the value of an attribute: of the assembled principal `s`, or of the one in the target, `a`. */
+function desiredValue(attribute: Attribute, attributes: Attributes): string {
+  const { name, type, required, onlyAtCreation, ignoresCase } = attribute;
   const column = columnOf(attribute);
-  const isKept = `(s.kept & ${bit}) > 0`;
+  const isKept = `(s.kept & ${attributes.bitOf(name)}) > 0`;
   // A required one that the target lacks is given even so.
   if (required === true)
     return `CASE WHEN ${onlyAtCreation === true ? "true" : isKept} THEN coalesce(nullif(a.${column}, ''), s.${column}) ELSE s.${column} END AS ${column}`;
-  const folded = (side: string): string =>
-    type === "texts"
-      ? `list_sort(list_transform(${side}.${column}, lambda each: lower(each)))`
-      : `lower(${textOf(attribute, `${side}.`)})`;
-  const isSame = `${folded("a")} = ${folded("s")}`;
-  const stays =
-    onlyAtCreation === true ? "true" : ignoresCase === true ? `(${isKept} OR coalesce(${isSame}, false))` : isKept;
-  return `CASE WHEN a.name IS NOT NULL AND ${stays} THEN a.${column} ELSE s.${column} END AS ${column}`;
+  const wanted = wantedValue(attribute, attribute === attributes.state);
+  const folded = (value: string): string =>
+    type === "texts" ? `list_sort(list_transform(${value}, lambda each: lower(each)))` : `lower(${value}::VARCHAR)`;
+  const isSame =
+    attribute === attributes.state
+      ? `coalesce(a.${column}, true) = coalesce(s.${column}, true)`
+      : ignoresCase === true && `coalesce(${folded(`a.${column}`)} = ${folded(wanted)}, false)`;
+  const stays = onlyAtCreation === true ? "true" : isSame === false ? isKept : `(${isKept} OR ${isSame})`;
+  return `CASE WHEN a.name IS NOT NULL AND ${stays} THEN a.${column} ELSE ${wanted} END AS ${column}`;
+}
+
+/** SQL of what the sources want of an attribute of the assembled principal `s`. An undo has the previous value of each. */
+function wantedValue(attribute: Attribute, isState: boolean): string {
+  const own = `s.${columnOf(attribute)}`;
+  const { isName } = attribute;
+  if (isState) return `CASE s.kind WHEN 'user' THEN coalesce(${own}, true) END`;
+  return isName === undefined ? own : `coalesce(${own}, CASE s.kind WHEN '${isName}' THEN s.name END)`;
 }
 
 /**

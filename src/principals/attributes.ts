@@ -14,6 +14,11 @@ export interface Attribute {
   readonly onlyAtCreation?: true | undefined;
   /** Texts that differ in case alone are the same: the target's stays. */
   readonly ignoresCase?: true | undefined;
+  /**
+   * The principals of this kind are called so: the attribute follows the rule `name`, and no rule of its own gives it. The target
+   * knows them by an id, so that a new name is an ordinary change.
+   */
+  readonly isName?: Kind | undefined;
   /** People know a principal by it, and look for it. */
   readonly identifies?: true | undefined;
   /** The attribute of an entry that it often is, for messages: `cn`. Absent: one of the same name. */
@@ -48,6 +53,11 @@ export class Attributes {
   readonly all: readonly Attribute[];
   /** The same as SQL names them, in quotes. */
   readonly columns: readonly string[];
+  /**
+   * `active`, where the target has it: false is suspended. A user is active unless a rule says otherwise, and where the target
+   * does not say.
+   */
+  readonly state: Attribute | undefined;
 
   /** @throws {TypeError} the declaration is a mistake: a name that cannot be one, or is there twice */
   constructor(all: readonly Attribute[]) {
@@ -55,13 +65,19 @@ export class Attributes {
     const wrong = names.find((name, index) => !form.test(name) || taken.has(name) || names.indexOf(name) !== index);
     if (wrong !== undefined) throw new TypeError(`an attribute cannot be called ${wrong}`);
     if (all.length > most) throw new TypeError(`a target has at most ${most} attributes, not ${all.length}`);
+    const named = all.find((each) => each.isName !== undefined && each.required === true);
+    if (named !== undefined)
+      throw new TypeError(`${named.name} is a name, which is never absent: it is not \`required\``);
     this.all = all;
     this.columns = all.map(columnOf);
+    this.state = all.find(({ name, type }) => name === "active" && type === "boolean");
   }
 
-  /** Those that a kind has. */
+  /** Those that rules give the principals of a kind: all that it has, but for its name. */
   of(kind: Kind): readonly Attribute[] {
-    return this.all.filter((attribute) => attribute.kind === undefined || attribute.kind === kind);
+    return this.all.filter(
+      (attribute) => (attribute.kind === undefined || attribute.kind === kind) && attribute.isName !== kind,
+    );
   }
 
   /** SQL: those that people know principals by, as texts. @param from what the row is called, with a dot */

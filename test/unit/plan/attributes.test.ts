@@ -63,19 +63,19 @@ async function* batches(entries: readonly Entry[]): AsyncIterable<readonly Entry
 }
 
 /** Reads the entries, and combines them with the target. */
-async function planOf(entries: readonly Entry[], actual: readonly Principal[]) {
-  await assemble(connection(), [{ name: "hr", records: batches(entries) }], rules, {
+async function planOf(entries: readonly Entry[], actual: readonly Principal[], by = rules, declared = attributes) {
+  await assemble(connection(), [{ name: "hr", records: batches(entries) }], by, {
     signal: new AbortController().signal,
     keepAttributes: true,
   });
-  await fill(connection(), "actual", actual, attributes);
+  await fill(connection(), "actual", actual, declared);
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger}); CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
     INSERT INTO ledger SELECT kind, name, 'hr', name FROM actual`);
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
   await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: [] }, 0);
-  await combine(connection(), attributes);
-  return createPlan(connection(), attributes);
+  await combine(connection(), declared);
+  return createPlan(connection(), declared);
 }
 
 const ada: Principal = {
@@ -152,6 +152,62 @@ test("what is given at creation alone stays, and so does what differs in case al
   expect((await Array.fromAsync(missing.changes())).map((each) => each.attributes)).toEqual([
     [{ attribute: "name.givenName", from: "Augusta" }],
   ]);
+});
+
+test("a name follows the rule for names, in any case; a user is active unless a rule says otherwise", async () => {
+  const declared = new Attributes([
+    { name: "userName", type: "text", kind: "user", isName: "user", ignoresCase: true },
+    { name: "displayName", type: "text", isName: "group" },
+    { name: "active", type: "boolean", kind: "user" },
+  ]);
+  const named = compileRules(
+    {
+      users: { name: "entry.id", displayName: "entry.first", active: "entry.enabled" },
+      groups: { name: "entry.id" },
+    },
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+    declared,
+  );
+  const of = (name: string, more: object = {}): Principal => ({
+    kind: "user",
+    name,
+    userName: name,
+    groupNames: [],
+    ...more,
+  });
+  const actual: Principal[] = [
+    of("ada", { userName: "ADA", active: true }),
+    of("bob", { active: false }),
+    of("cem"),
+    of("dan", { userName: "daniel", active: true }),
+    { kind: "group", name: "staff", displayName: "Staff", groupNames: [] },
+  ];
+  const people = ["ada", "bob", "cem", "dan", "eve"].map((id) =>
+    entry("user", id, id === "ada" ? { enabled: false } : {}),
+  );
+  const plan = await planOf([...people, entry("group", "staff"), entry("group", "new")], actual, named, declared);
+  const found = await Array.fromAsync(plan.changes());
+  expect(found.map(({ action, name, attributes: each }) => [action, name, each])).toEqual([
+    ["create", "new", [{ attribute: "displayName", to: "new" }]],
+    ["update", "staff", [{ attribute: "displayName", from: "Staff", to: "staff" }]],
+    [
+      "create",
+      "eve",
+      [
+        { attribute: "userName", to: "eve" },
+        { attribute: "active", to: true },
+      ],
+    ],
+    ["update", "ada", [{ attribute: "active", from: true, to: false }]],
+    ["update", "bob", [{ attribute: "active", from: false, to: true }]],
+    ["update", "dan", [{ attribute: "userName", from: "daniel", to: "dan" }]],
+  ]);
+  expect(() => new Attributes([{ name: "userName", type: "text", isName: "user", required: true }])).toThrow(
+    /never absent/,
+  );
 });
 
 test("limits count what becomes empty, and leave it", async () => {
