@@ -21,7 +21,7 @@ import type { ExitCode } from "#daemon/output.ts";
 export function declare(command: Command, runner: Runner): void {
   const copy = common(command.command("copy"))
     .description(
-      "copy journal, audit log, ledgers and stored plans into the database of daemon.state, and compare what arrived",
+      "copy journal, audit log, ledgers, stored plans and inboxes into the database of daemon.state, and compare what arrived",
     )
     .option(
       "--to <url>",

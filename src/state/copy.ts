@@ -4,6 +4,8 @@ import { verifyAudit } from "#state/audit/verify.ts";
 import type { Verification } from "#state/audit/verify.ts";
 import type { AuditChain } from "#state/audit/chain.ts";
 import type { Access } from "./access.ts";
+import { digestOfInbox } from "./inbox/copy.ts";
+import type { StoredInboxes } from "./inbox/copy.ts";
 import type { Hashes } from "./parts.ts";
 import type { RunRecord, SyncState } from "./record.ts";
 
@@ -17,6 +19,7 @@ export interface Contents {
   readonly files: Hashes;
   /** A part of one of its files. */
   part(path: string, part: number): Promise<Buffer>;
+  readonly inboxes: StoredInboxes;
   /** How many ends of runs no daemon has told people of. */
   readonly untold: number;
 }
@@ -88,7 +91,7 @@ export const isPutAside = (path: string): boolean => /^audit[^/]*\.(?:damaged|to
 type Texts = Readonly<Record<string, readonly string[]>>;
 
 /** What must be the same on both sides, as texts. */
-async function textsOf({ runs, syncs, audit, access, files }: Contents): Promise<{
+async function textsOf({ runs, syncs, audit, access, files, inboxes }: Contents): Promise<{
   readonly texts: Texts;
   readonly broken: Verification["broken"];
 }> {
@@ -113,6 +116,12 @@ async function textsOf({ runs, syncs, audit, access, files }: Contents): Promise
   };
   for (const [beginning, what] of Object.entries(kinds))
     texts[what] = filesOf((path) => (path.startsWith(beginning) ? path : undefined));
+  const pushed: string[] = [];
+  for (const source of inboxes.sources) {
+    const digest = await inboxes.read(source, (database) => digestOfInbox(source, database));
+    pushed.push(JSON.stringify([source, digest]));
+  }
+  texts["inboxes"] = pushed;
   texts["audit files put aside"] = filesOf((path) => (isPutAside(path) ? basename(path) : undefined));
   return { texts, broken };
 }

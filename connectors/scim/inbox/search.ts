@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import type { Filter } from "scim2-parse-filter";
 import type { InboxKind, InboxReader, Key, StoredResource } from "#state/inbox/inbox.ts";
 import { invalid } from "./errors.ts";
@@ -7,7 +8,7 @@ import { matches, readFilter } from "./filter.ts";
 const batch = 1_000;
 
 /**
- * The resources of a kind that a filter asks for, in the order of their creation. Equality of a name or an id is looked up; what else there is
+ * The resources of a kind that a filter asks for, in the order of their creation. Equality of a name, an id or an address is looked up; what else there is
  * is found by reading all.
  * @throws {ScimError} invalidFilter
  */
@@ -27,22 +28,10 @@ export async function* search(
 }
 
 async function* candidates(inbox: InboxReader, kind: InboxKind, filter: Filter): AsyncGenerator<StoredResource> {
-  const asked = equalities(filter);
-  const id = asked.get("id");
-  if (id !== undefined) {
-    const found = await inbox.find(kind, id);
-    if (found !== undefined) yield found;
-    return;
-  }
-  for (const key of ["userName", "externalId", "displayName"] satisfies Key[]) {
-    const value = asked.get(key.toLowerCase());
-    if (value === undefined) continue;
-    yield* await inbox.findBy(kind, key, value);
-    return;
-  }
-  const member = kind === "group" ? memberNeeded(filter) : undefined;
-  if (member !== undefined) {
-    yield* await inbox.groupsOf(member);
+  const lookup = lookupOf(kind, filter);
+  if (lookup !== undefined) {
+    const found = new Map((await lookup(inbox)).map((stored) => [stored.number, stored]));
+    yield* [...found.values()].toSorted((a, b) => a.number - b.number);
     return;
   }
   for (let after = 0; ;) {
@@ -51,23 +40,61 @@ async function* candidates(inbox: InboxReader, kind: InboxKind, filter: Filter):
     const last = page.at(-1);
     if (last === undefined || page.length < batch) return;
     after = last.number;
+    // A store may answer at once, and others wait for this process.
+    await setImmediate();
   }
 }
 
-/** The id of a member without which the filter does not hold. */
-function memberNeeded(filter: Filter): string | undefined {
-  if (filter.op === "and") return filter.filters.map(memberNeeded).find((id) => id !== undefined);
-  const isNeeded = (filter.op === "eq" || filter.op === "[]") && isOfMembers(filter.attrPath);
-  return isNeeded ? membersAsked(filter)[0] : undefined;
+type Lookup = (inbox: InboxReader) => Promise<readonly StoredResource[]>;
+
+/** How everything is found that a filter may ask for; some of it may be something else. Undefined: by reading all. */
+function lookupOf(kind: InboxKind, filter: Filter): Lookup | undefined {
+  if (filter.op === "and")
+    return filter.filters.map((each) => lookupOf(kind, each)).find((lookup) => lookup !== undefined);
+  if (filter.op === "or") {
+    const lookups = filter.filters.map((each) => lookupOf(kind, each));
+    if (lookups.includes(undefined)) return undefined;
+    return async (inbox) => {
+      const found: StoredResource[] = [];
+      for (const lookup of lookups) found.push(...((await lookup?.(inbox)) ?? []));
+      return found;
+    };
+  }
+  if (filter.op !== "eq" && filter.op !== "[]") return undefined;
+  const path = filter.attrPath.replace(/^urn:ietf:params:scim:schemas:core:2\.0:(?:User|Group):/i, "").toLowerCase();
+  if (filter.op === "[]")
+    return path === "emails" || path === "members" ? ofValue(kind, path, filter.valFilter) : undefined;
+  const value = filter.compValue;
+  return typeof value === "string" ? equal(kind, path, value) : undefined;
 }
 
-/** What must be equal to what, by attribute in lower case. */
-function equalities(filter: Filter): ReadonlyMap<string, string> {
-  if (filter.op === "and") return new Map(filter.filters.flatMap((each) => [...equalities(each)]));
-  if (filter.op !== "eq" || typeof filter.compValue !== "string") return new Map();
-  const path = filter.attrPath.replace(/^urn:ietf:params:scim:schemas:core:2\.0:(?:User|Group):/i, "");
-  return new Map([[path.toLowerCase(), filter.compValue]]);
+function ofValue(kind: InboxKind, path: string, filter: Filter): Lookup | undefined {
+  if (filter.op === "and")
+    return filter.filters.map((each) => ofValue(kind, path, each)).find((lookup) => lookup !== undefined);
+  const isValue = filter.op === "eq" && /^value$/i.test(filter.attrPath) && typeof filter.compValue === "string";
+  return isValue ? equal(kind, path, String(filter.compValue)) : undefined;
 }
+
+/** @param path in lower case */
+function equal(kind: InboxKind, path: string, value: string): Lookup | undefined {
+  if (path === "id")
+    return async (inbox) => {
+      const found = await inbox.find(kind, value);
+      return found === undefined ? [] : [found];
+    };
+  const isOfGroup = path === "members" || path === "members.value";
+  if (kind === "group" && isOfGroup) return (inbox) => inbox.groupsOf(value);
+  const key = keys.get(path);
+  return key && ((inbox) => inbox.findBy(kind, key, value));
+}
+
+const keys: ReadonlyMap<string, Key> = new Map([
+  ["username", "userName"],
+  ["externalid", "externalId"],
+  ["displayname", "displayName"],
+  ["emails", "emails"],
+  ["emails.value", "emails"],
+]);
 
 function isOfMembers(path: string): boolean {
   return /^(?:urn:ietf:params:scim:schemas:core:2\.0:Group:)?members(?:\.value)?$/i.test(path);

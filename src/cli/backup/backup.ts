@@ -19,7 +19,7 @@ import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { embeddedOptions } from "#daemon/wiring.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
-import { InputError, messageOf, UnavailableError } from "#errors.ts";
+import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
 import { unwritable } from "#files/disk.ts";
 import { isAlive, syncFolder } from "#files/durable.ts";
 import { breakWords } from "#state/audit/words.ts";
@@ -180,7 +180,7 @@ async function copyAll(
     progress(`copying ${path} …`);
     await copyOne(join(data, path), join(stage, path), signal).catch((error: unknown) => {
       signal.throwIfAborted();
-      throw error instanceof UnavailableError ? error : unwritable(`the copy of ${path}`, error);
+      throw error instanceof RollcallError ? error : unwritable(`the copy of ${path}`, error);
     });
   }
 }

@@ -3,8 +3,9 @@ import { constants, createReadStream, createWriteStream } from "node:fs";
 import { copyFile, mkdir, open, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { backup, DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
-import { UnavailableError } from "#errors.ts";
+import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { codeOf } from "#files/disk.ts";
 
 /*
@@ -22,7 +23,6 @@ const passing: ReadonlySet<string> = new Set([
   "service/databases/.spill",
   "daemon/control.json",
   "daemon/lock.sqlite",
-  "daemon/lock.sqlite-journal",
   "daemon/work",
   "daemon/reads",
   "daemon/lists",
@@ -35,8 +35,8 @@ const unfinished = /\.(?:new|partial|spill)$|\/\.room-\d+$|\.new\.wal$/;
 /** The database that says how loads ended: it is copied after everything that they wrote. */
 const last = "service/service.duckdb";
 
-/** DuckDB's files beside a database: its logs. */
-const ofLog = /\.duckdb\.[\w.]*wal[\w.]*$/;
+/** The files of DuckDB and SQLite beside a database: their logs. */
+const ofLog = /\.duckdb\.[\w.]*wal[\w.]*$|\.sqlite-(?:wal|shm|journal)$/;
 
 /**
  * The files of a data folder, as paths below it, in the order in which they are copied: what a later one knows of an earlier one is
@@ -88,7 +88,9 @@ const pause = 250;
 export async function copyOne(from: string, to: string, signal: AbortSignal): Promise<boolean> {
   await mkdir(dirname(to), { recursive: true, mode: 0o700 });
   try {
-    await (from.endsWith(".duckdb") ? copyDatabase(from, to, signal) : copyWhole(from, to, signal));
+    if (from.endsWith(".duckdb")) await copyDatabase(from, to, signal);
+    else if (from.endsWith(".sqlite")) await copyInbox(from, to, signal);
+    else await copyWhole(from, to, signal);
     return true;
   } catch (error) {
     if (codeOf(error) === "ENOENT" && !(await isThere(from))) return false;
@@ -129,6 +131,36 @@ async function copyDatabase(from: string, to: string, signal: AbortSignal): Prom
   throw new UnavailableError(
     `the database ${from} is rewritten again and again while it is copied; try again when less is loaded`,
   );
+}
+
+/**
+ * Copies the database of an inbox as of one moment, in one step: between steps, a push would make it begin anew.
+ * @throws {InputError} when it is damaged
+ */
+async function copyInbox(from: string, to: string, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const database = new DatabaseSync(from, { readOnly: true, timeout: 5_000 });
+  try {
+    await backup(database, to, { rate: 2 ** 31 - 1 });
+    const found = checkOf(to);
+    if (found !== "ok") throw new Error(`malformed: ${found}`);
+  } catch (error) {
+    const why = messageOf(error);
+    if (!/not a database|malformed/.test(why)) throw error;
+    throw new InputError(`the inbox ${from} is damaged (${why}): restore it from an earlier backup, then try again`);
+  } finally {
+    database.close();
+  }
+}
+
+/** @returns `ok`, or what is damaged first */
+function checkOf(path: string): string {
+  const copy = new DatabaseSync(path);
+  try {
+    return String(copy.prepare("PRAGMA quick_check(1)").get()?.["quick_check"]);
+  } finally {
+    copy.close();
+  }
 }
 
 interface DatabaseState {

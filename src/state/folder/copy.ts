@@ -5,16 +5,18 @@ import { pipeline } from "node:stream/promises";
 import { InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
+import { copyInbox, sourcesIn } from "#state/inbox/copy.ts";
 import { noAccess } from "#state/access.ts";
 import { copiedFiles, isPutAside } from "#state/copy.ts";
 import type { Contents, Copyable } from "#state/copy.ts";
 import { hashesOf, partSize, readPart, writePart } from "#state/parts.ts";
 import { readAccess, writeAccess } from "./access.ts";
 import { chainIn, writeHead } from "./chain.ts";
+import { FolderInboxes } from "./inbox.ts";
 import { initialState, readJournal, textOf } from "./journal.ts";
 
 /** What a folder with a state has. */
-const ofState = /^(?:journal|audit|access|configuration|ledgers|runs|baselines|exports|outbox|aside)/;
+const ofState = /^(?:journal|audit|access|configuration|ledgers|runs|baselines|exports|outbox|inboxes|aside)/;
 
 /**
  * The state in a folder, whose lock the caller has.
@@ -24,8 +26,9 @@ const ofState = /^(?:journal|audit|access|configuration|ledgers|runs|baselines|e
 export function copyableFolder(folder: string, syncs: readonly string[], signal: AbortSignal): Copyable {
   return {
     read: async (work) => {
-      const contents = await contentsOf(folder, syncs);
-      if (contents.runs.length > 0 || (await contents.audit.files()).length > 0) return work(contents);
+      await using inboxes = new FolderInboxes(folder);
+      const contents = await contentsOf(folder, syncs, inboxes);
+      if (contents.runs.length > 0 || (await contents.audit.files()).length > 0) return await work(contents);
       throw new InputError(`there is nothing to copy: no daemon has written a state into the folder ${folder}`);
     },
     write: async (contents, check) => {
@@ -36,10 +39,14 @@ export function copyableFolder(folder: string, syncs: readonly string[], signal:
         throw new InputError(
           `the folder ${folder} has the state of a daemon (${present}) already: rename the folder, then copy again`,
         );
+      const inboxes = new FolderInboxes(folder);
       try {
+        await writeInboxes(inboxes, contents, signal);
         await writeAll(folder, contents, signal);
-        await check(await contentsOf(folder, syncs));
+        await check(await contentsOf(folder, syncs, inboxes));
+        await inboxes.close();
       } catch (error) {
+        await inboxes.close();
         for (const name of await namesOfState()) await rm(join(folder, name), { recursive: true, force: true });
         throw error;
       }
@@ -47,7 +54,7 @@ export function copyableFolder(folder: string, syncs: readonly string[], signal:
   };
 }
 
-async function contentsOf(folder: string, configured: readonly string[]): Promise<Contents> {
+async function contentsOf(folder: string, configured: readonly string[], inboxes: FolderInboxes): Promise<Contents> {
   const document = await readJournal(folder);
   const unknown = configured.filter((sync) => document.damaged?.ofAll === true && document.syncs[sync] === undefined);
   const aside = (await readdir(folder)).filter(isPutAside);
@@ -65,8 +72,27 @@ async function contentsOf(folder: string, configured: readonly string[]): Promis
         await handle.close();
       }
     },
+    inboxes: {
+      sources: await sourcesOf(inboxes),
+      read: (source, work) => inboxes.readDatabase(source, work),
+    },
     untold: 0,
   };
+}
+
+/** A file may have nothing. */
+async function sourcesOf(inboxes: FolderInboxes): Promise<string[]> {
+  const found = await Promise.all(
+    (await inboxes.sources()).map((source) => inboxes.readDatabase(source, (database) => sourcesIn(database))),
+  );
+  return found.flat();
+}
+
+async function writeInboxes(to: FolderInboxes, { inboxes }: Contents, signal: AbortSignal): Promise<void> {
+  for (const source of inboxes.sources) {
+    signal.throwIfAborted();
+    await inboxes.read(source, (from) => to.changeDatabase(source, (database) => copyInbox(source, from, database)));
+  }
 }
 
 /** The journal comes last: without it, the folder has no state. */

@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { StatementSync } from "node:sqlite";
 import { InputError, RollcallError, UnavailableError } from "#errors.ts";
-import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
+import { codeOf, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { createQueue } from "#queue.ts";
 import { InboxReader, InboxTokens, InboxWriter } from "#state/inbox/inbox.ts";
 import type { Database, Inboxes, Push } from "#state/inbox/inbox.ts";
@@ -24,14 +25,21 @@ const migrations: readonly string[] = [
      source TEXT NOT NULL, group_id TEXT NOT NULL, member TEXT NOT NULL, document TEXT,
      PRIMARY KEY (source, group_id, member)) WITHOUT ROWID;
    CREATE INDEX inbox_memberships ON inbox_members (source, member);
+   CREATE TABLE inbox_addresses (
+     source TEXT NOT NULL, address TEXT NOT NULL, id TEXT NOT NULL,
+     PRIMARY KEY (source, address, id)) WITHOUT ROWID;
+   CREATE INDEX inbox_addressees ON inbox_addresses (source, id);
    CREATE TABLE inbox_events (
-     source TEXT NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, resource_kind TEXT NOT NULL, resource TEXT NOT NULL,
-     amount INTEGER NOT NULL, token TEXT NOT NULL);
+     source TEXT NOT NULL, revision INTEGER NOT NULL, kind TEXT NOT NULL, resource TEXT NOT NULL, resource_kind TEXT NOT NULL,
+     at INTEGER NOT NULL, amount INTEGER NOT NULL, token TEXT NOT NULL,
+     PRIMARY KEY (source, revision, kind, resource)) WITHOUT ROWID;
    CREATE INDEX inbox_times ON inbox_events (source, at);
    CREATE TABLE inbox_tokens (
      source TEXT NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL, name TEXT NOT NULL, created INTEGER NOT NULL, used INTEGER,
      PRIMARY KEY (source, id));`,
 ];
+
+const ending = ".sqlite";
 
 /** What was pushed, in a file of SQLite for each source. Only the process with the lock of the data folder changes it. */
 export class FolderInboxes implements Inboxes {
@@ -44,17 +52,37 @@ export class FolderInboxes implements Inboxes {
   }
 
   read<Result>(source: string, work: (inbox: InboxReader) => Promise<Result>): Promise<Result> {
-    return this.#file(source).read((database) => work(new InboxReader(source, database)));
+    return this.readDatabase(source, (database) => work(new InboxReader(source, database)));
   }
 
-  async change<Result>(source: string, push: Push, work: (inbox: InboxWriter) => Promise<Result>): Promise<Result> {
-    await makeFolder(this.#folder, "the folder of inboxes");
-    return this.#file(source).change(async (database) => work(await InboxWriter.begin(source, database, push)));
+  change<Result>(source: string, push: Push, work: (inbox: InboxWriter) => Promise<Result>): Promise<Result> {
+    return this.changeDatabase(source, async (database) => work(await InboxWriter.begin(source, database, push)));
   }
 
-  async changeTokens<Result>(source: string, work: (tokens: InboxTokens) => Promise<Result>): Promise<Result> {
+  changeTokens<Result>(source: string, work: (tokens: InboxTokens) => Promise<Result>): Promise<Result> {
+    return this.changeDatabase(source, (database) => work(new InboxTokens(source, database)));
+  }
+
+  /** Those that have a file. */
+  async sources(): Promise<string[]> {
+    const names = await readdir(this.#folder).catch((error: unknown) => {
+      if (codeOf(error) === "ENOENT") return [];
+      throw error;
+    });
+    return names
+      .filter((name) => name.endsWith(ending))
+      .map((name) => decodeURIComponent(name.slice(0, -ending.length)));
+  }
+
+  /** Reads the tables of a source, as of one moment. */
+  readDatabase<Result>(source: string, work: (database: Database) => Promise<Result>): Promise<Result> {
+    return this.#file(source).read(work);
+  }
+
+  /** Changes the tables of a source: all of it or nothing. */
+  async changeDatabase<Result>(source: string, work: (database: Database) => Promise<Result>): Promise<Result> {
     await makeFolder(this.#folder, "the folder of inboxes");
-    return this.#file(source).change((database) => work(new InboxTokens(source, database)));
+    return this.#file(source).change(work);
   }
 
   /** Waits for what is under way. */
@@ -63,10 +91,14 @@ export class FolderInboxes implements Inboxes {
     this.#files.clear();
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   #file(source: string): InboxFile {
     const found = this.#files.get(source);
     if (found !== undefined) return found;
-    const file = new InboxFile(join(this.#folder, `${encodeURIComponent(source)}.sqlite`));
+    const file = new InboxFile(join(this.#folder, encodeURIComponent(source) + ending));
     this.#files.set(source, file);
     return file;
   }

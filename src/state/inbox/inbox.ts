@@ -77,8 +77,8 @@ export interface Activity {
   readonly last?: number | undefined;
 }
 
-/** Which resources equality finds at once. */
-export type Key = "userName" | "displayName" | "externalId";
+/** Which resources equality finds at once: by a name, or by one of their addresses. */
+export type Key = "userName" | "displayName" | "externalId" | "emails";
 
 /** Another user of the source has this userName. */
 export class TakenError extends RefusedError {}
@@ -104,7 +104,12 @@ interface Row {
 }
 
 const columns = "id, kind, number, version, created, changed, document";
-const columnOf = { userName: "name", displayName: "display", externalId: "external" } as const;
+const conditionOf: Readonly<Record<Key, string>> = {
+  userName: "name = $3",
+  displayName: "display = $3",
+  externalId: "external = $3",
+  emails: "id IN (SELECT id FROM rollcall.inbox_addresses WHERE source = $1 AND address = $3)",
+};
 
 /** Reads what was pushed to a source. */
 export class InboxReader {
@@ -123,7 +128,7 @@ export class InboxReader {
 
   /** Those whose attribute is a value, without case. One may differ in case: who asks compares. In order. */
   findBy(kind: InboxKind, key: Key, value: string): Promise<StoredResource[]> {
-    return this.#resources(`kind = $2 AND ${columnOf[key]} = $3 ORDER BY number`, [kind, keyOf(value)]);
+    return this.#resources(`kind = $2 AND ${conditionOf[key]} ORDER BY number`, [kind, keyOf(value)]);
   }
 
   /** Some of a kind, in order. @param after the number of the last one of the page before */
@@ -210,20 +215,23 @@ export class InboxReader {
 /** Changes what was pushed to a source, in a transaction that no other change of it overlaps. */
 export class InboxWriter extends InboxReader {
   readonly #push: Push;
+  readonly #revision: number;
 
-  private constructor(source: string, database: Database, push: Push) {
+  private constructor(source: string, database: Database, push: Push, revision: number) {
     super(source, database);
     this.#push = push;
+    this.#revision = revision;
   }
 
   /** Begins a change: from now on no other process changes this source, until the transaction ends. */
   static async begin(source: string, database: Database, push: Push): Promise<InboxWriter> {
-    await database.rows(
+    const [begun] = await database.rows<{ revision: Integer }>(
       `INSERT INTO rollcall.inbox_sources (source, revision, numbers, first, last) VALUES ($1, 1, 0, $2, $2)
-       ON CONFLICT (source) DO UPDATE SET revision = inbox_sources.revision + 1, last = excluded.last`,
+       ON CONFLICT (source) DO UPDATE SET revision = inbox_sources.revision + 1, last = excluded.last
+       RETURNING revision`,
       [source, push.at],
     );
-    return new InboxWriter(source, database, push);
+    return new InboxWriter(source, database, push, Number(begun?.revision));
   }
 
   /** @throws {TakenError} another user has this userName */
@@ -240,6 +248,7 @@ export class InboxWriter extends InboxReader {
        VALUES ($1, $2, $3, $4, 1, $5, $5, $6, $7, $8, $9) RETURNING ${columns}`,
       [this.source, id, kind, Number(numbered?.numbers), at, JSON.stringify(document), ...keysOf(kind, document)],
     );
+    await this.#address(id, document);
     await this.#note("created", kind, id);
     return storedOf(row as Row);
   }
@@ -255,6 +264,10 @@ export class InboxWriter extends InboxReader {
          version = version + 1 WHERE source = $1 AND id = $2 RETURNING ${columns}`,
       [this.source, id, text, ...keysOf(kind, document), this.#push.at],
     );
+    if (JSON.stringify(stored.document["emails"]) !== JSON.stringify(document["emails"])) {
+      await this.#unaddress(id);
+      await this.#address(id, document);
+    }
     const [before, after] = [stored.document["active"], document["active"]];
     const switched = after === false ? "deactivated" : "reactivated";
     await this.#note(kind === "user" && before !== after ? switched : "changed", kind, id);
@@ -268,6 +281,7 @@ export class InboxWriter extends InboxReader {
       [this.source, kind, id],
     );
     if (found.length === 0) return false;
+    await this.#unaddress(id);
     const parameters = [this.source, id];
     await this.database.rows("DELETE FROM rollcall.inbox_members WHERE source = $1 AND group_id = $2", parameters);
     const groups = await this.database.rows<{ group_id: string }>(
@@ -327,6 +341,20 @@ export class InboxWriter extends InboxReader {
     );
   }
 
+  async #address(id: string, document: Document): Promise<void> {
+    const addresses = addressesOf(document);
+    if (addresses.length === 0) return;
+    await this.database.rows(
+      `INSERT INTO rollcall.inbox_addresses (source, address, id)
+       SELECT $1, item.value ->> 'address', $2 FROM ${this.database.each("$3")}`,
+      [this.source, id, JSON.stringify(addresses.map((address) => ({ address })))],
+    );
+  }
+
+  async #unaddress(id: string): Promise<void> {
+    await this.database.rows("DELETE FROM rollcall.inbox_addresses WHERE source = $1 AND id = $2", [this.source, id]);
+  }
+
   async #refuseTaken(kind: InboxKind, id: string, document: Document): Promise<void> {
     if (kind !== "user") return;
     const [other] = await this.findBy(kind, "userName", String(document["userName"]));
@@ -336,9 +364,10 @@ export class InboxWriter extends InboxReader {
 
   async #note(event: EventKind, kind: InboxKind, id: string, amount = 1): Promise<void> {
     await this.database.rows(
-      `INSERT INTO rollcall.inbox_events (source, at, kind, resource_kind, resource, amount, token)
-       VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-      [this.source, this.#push.at, event, kind, id, amount, this.#push.token],
+      `INSERT INTO rollcall.inbox_events (source, revision, kind, resource, resource_kind, at, amount, token)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+       ON CONFLICT (source, revision, kind, resource) DO UPDATE SET amount = inbox_events.amount + excluded.amount`,
+      [this.source, this.#revision, event, id, kind, this.#push.at, amount, this.#push.token],
     );
   }
 }
@@ -391,6 +420,14 @@ function storedOf({ id, kind, number, version, created, changed, document }: Row
 function keysOf(kind: InboxKind, document: Document): [string | null, string | null, string | null] {
   const key = (name: string): string | null => (typeof document[name] === "string" ? keyOf(document[name]) : null);
   return [kind === "user" ? key("userName") : null, key("displayName"), key("externalId")];
+}
+
+/** What is looked up of the addresses of a user, each once. */
+function addressesOf({ emails }: Document): string[] {
+  const values = (Array.isArray(emails) ? emails : []).map((each: unknown) =>
+    typeof each === "object" && each !== null && "value" in each ? each.value : each,
+  );
+  return [...new Set(values.filter((value) => typeof value === "string").map(keyOf))];
 }
 
 /** What indexes have of a value: without case, and of any length and content. */

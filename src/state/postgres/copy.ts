@@ -4,6 +4,7 @@ import type { Transaction } from "#postgres/database.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
 import { breakWords } from "#state/audit/words.ts";
+import { copyInbox, sourcesIn } from "#state/inbox/copy.ts";
 import type { Contents, Copyable } from "#state/copy.ts";
 import type { AuditChain } from "#state/audit/chain.ts";
 import { recordOf, runDocument } from "#state/record.ts";
@@ -12,6 +13,7 @@ import { pluralize } from "#text.ts";
 import { readAccess, writeAccess } from "./access.ts";
 import { chainIn, writeHead } from "./audit.ts";
 import { hashesIn, insertParts } from "./files.ts";
+import { databaseOf } from "./inbox.ts";
 import { migrateState } from "./store.ts";
 
 /** The state in a database, while no daemon is running on it. @param signal stops a copy; then nothing was copied */
@@ -49,6 +51,9 @@ export function copyableDatabase(settings: PostgresSettings, signal: AbortSignal
         await writeAccess(transaction, contents.access);
         for (const [path, parts] of contents.files)
           await insertParts(transaction, path, [...parts.keys()], (part) => contents.part(path, part));
+        const inboxes = databaseOf(transaction);
+        for (const source of contents.inboxes.sources)
+          await contents.inboxes.read(source, (from) => copyInbox(source, from, inboxes));
         await check(await contentsOf(transaction));
       }),
   };
@@ -59,6 +64,7 @@ async function contentsOf(transaction: Transaction): Promise<Contents> {
   const syncs = await transaction.rows<{ name: string; document: SyncState }>(
     "SELECT name, document FROM rollcall.syncs",
   );
+  const inboxes = databaseOf(transaction);
   const untold = await transaction.rows("SELECT FROM rollcall.events");
   return {
     runs: runs.map(({ document }) => recordOf(document)),
@@ -74,6 +80,7 @@ async function contentsOf(transaction: Transaction): Promise<Contents> {
       if (row === undefined) throw new Error(`the file ${path} has gone from the database`);
       return row.content;
     },
+    inboxes: { sources: await sourcesIn(inboxes), read: (_, work) => work(inboxes) },
     untold: untold.length,
   };
 }

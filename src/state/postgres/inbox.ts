@@ -7,10 +7,11 @@ export const inboxSchema: Schema = {
   part: "inbox",
   migrations: [
     `CREATE TABLE IF NOT EXISTS rollcall.inbox_sources (
-       source text PRIMARY KEY, revision bigint NOT NULL, numbers bigint NOT NULL, first bigint NOT NULL, last bigint NOT NULL);
+       source text COLLATE "C" PRIMARY KEY, revision bigint NOT NULL, numbers bigint NOT NULL, first bigint NOT NULL,
+       last bigint NOT NULL);
      CREATE TABLE IF NOT EXISTS rollcall.inbox_resources (
-       source text NOT NULL, id text NOT NULL, kind text NOT NULL, number bigint NOT NULL, version bigint NOT NULL,
-       created bigint NOT NULL, changed bigint NOT NULL, document text NOT NULL,
+       source text COLLATE "C" NOT NULL, id text COLLATE "C" NOT NULL, kind text COLLATE "C" NOT NULL, number bigint NOT NULL,
+       version bigint NOT NULL, created bigint NOT NULL, changed bigint NOT NULL, document text NOT NULL,
        name text COLLATE "C", display text COLLATE "C", external text COLLATE "C",
        PRIMARY KEY (source, id));
      CREATE UNIQUE INDEX IF NOT EXISTS inbox_numbers ON rollcall.inbox_resources (source, kind, number);
@@ -18,16 +19,21 @@ export const inboxSchema: Schema = {
      CREATE INDEX IF NOT EXISTS inbox_displays ON rollcall.inbox_resources (source, kind, display);
      CREATE INDEX IF NOT EXISTS inbox_externals ON rollcall.inbox_resources (source, kind, external);
      CREATE TABLE IF NOT EXISTS rollcall.inbox_members (
-       source text NOT NULL, group_id text NOT NULL, member text COLLATE "C" NOT NULL, document text,
+       source text COLLATE "C" NOT NULL, group_id text COLLATE "C" NOT NULL, member text COLLATE "C" NOT NULL, document text,
        PRIMARY KEY (source, group_id, member));
      CREATE INDEX IF NOT EXISTS inbox_memberships ON rollcall.inbox_members (source, member);
+     CREATE TABLE IF NOT EXISTS rollcall.inbox_addresses (
+       source text COLLATE "C" NOT NULL, address text COLLATE "C" NOT NULL, id text COLLATE "C" NOT NULL,
+       PRIMARY KEY (source, address, id));
+     CREATE INDEX IF NOT EXISTS inbox_addressees ON rollcall.inbox_addresses (source, id);
      CREATE TABLE IF NOT EXISTS rollcall.inbox_events (
-       source text NOT NULL, at bigint NOT NULL, kind text NOT NULL, resource_kind text NOT NULL, resource text NOT NULL,
-       amount bigint NOT NULL, token text NOT NULL);
+       source text COLLATE "C" NOT NULL, revision bigint NOT NULL, kind text COLLATE "C" NOT NULL,
+       resource text COLLATE "C" NOT NULL, resource_kind text NOT NULL, at bigint NOT NULL, amount bigint NOT NULL,
+       token text NOT NULL, PRIMARY KEY (source, revision, kind, resource));
      CREATE INDEX IF NOT EXISTS inbox_times ON rollcall.inbox_events (source, at);
      CREATE TABLE IF NOT EXISTS rollcall.inbox_tokens (
-       source text NOT NULL, id text NOT NULL, digest text NOT NULL, name text NOT NULL, created bigint NOT NULL, used bigint,
-       PRIMARY KEY (source, id));`,
+       source text COLLATE "C" NOT NULL, id text COLLATE "C" NOT NULL, digest text NOT NULL, name text NOT NULL,
+       created bigint NOT NULL, used bigint, PRIMARY KEY (source, id));`,
   ],
 };
 
@@ -57,7 +63,8 @@ export class PostgresInboxes implements Inboxes {
   }
 }
 
-function databaseOf(transaction: Transaction): Database {
+/** The tables of inboxes in a transaction. */
+export function databaseOf(transaction: Transaction): Database {
   return {
     rows: (sql, parameters) => transaction.rows(sql, parameters),
     each: (parameter) => `json_array_elements(${parameter}::json) AS item(value)`,

@@ -60,6 +60,33 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
     });
   });
 
+  test("users are found by each of their addresses", async () => {
+    const { inboxes } = await stores.open();
+    const idsBy = (address: string): Promise<string[]> =>
+      inboxes.read("okta", async (inbox) => (await inbox.findBy("user", "emails", address)).map(({ id }) => id));
+    const ada = user("ada", {
+      emails: [{ value: "ADA@x.example", type: "work" }, "ada@home.example", { type: "home" }],
+    });
+    await inboxes.change("okta", push, async (inbox) => {
+      const stored = await inbox.create("user", "1", ada);
+      await inbox.create(
+        "user",
+        "2",
+        user("grace", { emails: [{ value: "ada@x.example" }, { value: "Ada@x.example" }] }),
+      );
+      await inbox.replace(stored, { ...ada, title: "Countess" });
+    });
+    expect(await idsBy("ada@X.example")).toEqual(["1", "2"]);
+    expect(await idsBy("ada@home.example")).toEqual(["1"]);
+    await inboxes.change("okta", push, async (inbox) => {
+      const stored = await inbox.find("user", "1");
+      await inbox.replace(stored!, { ...ada, emails: [{ value: "countess@x.example" }] });
+      await inbox.remove("user", "2");
+    });
+    expect(await idsBy("ada@x.example")).toEqual([]);
+    expect(await idsBy("countess@x.example")).toEqual(["1"]);
+  });
+
   test("a userName is given once, without case; names of groups may repeat", async () => {
     const { inboxes } = await stores.open();
     await inboxes.change("okta", push, async (inbox) => {

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { postgres as options } from "#postgres/options.ts";
 import { FolderAudit } from "#state/folder/audit.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
+import { FolderInboxes } from "#state/folder/inbox.ts";
 import { FolderJournal, readJournal } from "#state/folder/journal.ts";
 import { copyState } from "#state/copy.ts";
 import type { Copied } from "#state/copy.ts";
@@ -47,6 +48,16 @@ async function stateIn(folder: string): Promise<void> {
     tokens: [{ id: "t", digest: "d", account: "1", name: "laptop", created, expires: created }],
     logouts: {},
   });
+  await using inboxes = new FolderInboxes(folder);
+  await inboxes.changeTokens("okta", (tokens) => tokens.add({ id: "t", digest: "d", name: "okta", created: 5 }));
+  await inboxes.changeTokens("only tokens/ä", (tokens) => tokens.add({ id: "t", digest: "d", name: "", created: 5 }));
+  await inboxes.change("okta", { at: 7, token: "t" }, async (inbox) => {
+    const ada = { userName: "Ada\u0000\ud800", active: true, emails: [{ value: "ada@x.example" }] };
+    await inbox.create("group", "g", { displayName: "staff" });
+    for (let number = 0; number < 1_100; number++)
+      await inbox.create("user", `${number}`, { ...ada, userName: `${ada.userName}${number}` });
+    await inbox.addMembers("g", [{ id: "5", document: { display: 'A "b"' } }, { id: "6" }]);
+  });
   await mkdir(join(folder, "ledgers"));
   await writeFile(join(folder, "ledgers", "embedded.duckdb"), "a ledger");
 }
@@ -71,6 +82,19 @@ test("a state with a damaged past arrives with all of it, and comes back as it w
   expect(after.broken).toBeUndefined();
   expect(await readJournal(back)).toMatchObject({ runs: (await readJournal(folder)).runs });
   expect(await readAccess(back)).toEqual(await readAccess(folder));
+  await using inboxes = new FolderInboxes(back);
+  await inboxes.read("okta", async (inbox) => {
+    expect(await inbox.activity()).toEqual({ revision: 1, first: 7, last: 7 });
+    expect(await inbox.findBy("user", "emails", "ADA@x.example")).toHaveLength(1_100);
+    expect(await inbox.find("user", "5")).toMatchObject({ number: 7, document: { userName: "Ada\u0000\ud8005" } });
+    expect(await inbox.members("g", { limit: 9 })).toEqual([{ id: "5", document: { display: 'A "b"' } }, { id: "6" }]);
+    expect(await inbox.counts(0)).toEqual({ created: 1_101, joined: 2 });
+  });
+  const pushed = await inboxes.change("okta", { at: 8, token: "t" }, (inbox) =>
+    inbox.create("user", "new", { userName: "new" }),
+  );
+  expect(pushed.number).toBe(1_102);
+  expect(await inboxes.read("only tokens/ä", (inbox) => inbox.tokens())).toHaveLength(1);
   const aside = (await readdir(folder)).filter((name) => /damaged-|torn-/.test(name));
   expect(aside).toHaveLength(2);
   expect((await readdir(join(back, "aside"))).toSorted()).toEqual(aside.toSorted());
@@ -118,6 +142,7 @@ test("a state moves between stores of the same kind, too", async () => {
     "accounts 1",
     "access tokens 1",
     "ledgers 1",
+    "inboxes 2",
     "audit files put aside 2",
   ]);
   const other = await shared.createDatabase();

@@ -1,6 +1,8 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { FolderInboxes } from "#state/folder/inbox.ts";
 import { companyOfEachTest } from "../../support/rollcall/company.ts";
 import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
 
@@ -54,6 +56,54 @@ test("nothing is started on half a restored folder, and the next restore begins 
   expect((await run("restore", file)).code).toBe(0);
   expect((await readdir(data)).toSorted()).toEqual(["daemon", "service"]);
   expect((await run("plan")).code).toBe(0);
+}, 60_000);
+
+test("a backup has the inboxes as of one moment, while they are pushed to", async () => {
+  const { folder, command: run } = company;
+  const daemon = join(folder, "data", "daemon");
+  await run("apply", "--yes");
+  const pushing = new FolderInboxes(daemon);
+  let answered = 0;
+  let isDone = false;
+  const pushes = (async (): Promise<void> => {
+    await pushing.change("okta", { at: 1, token: "t" }, (inbox) => inbox.create("group", "g", { displayName: "g" }));
+    for (; !isDone; answered++) {
+      await pushing.change("okta", { at: 1, token: "t" }, async (inbox) => {
+        await inbox.create("user", `${answered}`, { userName: `user ${answered}`, active: true });
+        await inbox.addMembers("g", [{ id: `${answered}` }]);
+      });
+      await setImmediate();
+    }
+  })();
+  while (answered < 20) await setImmediate();
+  const before = answered;
+  const file = join(folder, "backup");
+  const { code, stderr } = await run("backup", file);
+  const after = answered;
+  isDone = true;
+  await pushes;
+  await pushing.close();
+  expect([code, stderr]).toEqual([0, ""]);
+  await rm(join(folder, "data"), { recursive: true });
+  expect((await run("restore", file)).code).toBe(0);
+  await using restored = new FolderInboxes(daemon);
+  await restored.read("okta", async (inbox) => {
+    const users = await inbox.count("user");
+    expect(users).toBeGreaterThanOrEqual(before);
+    expect(users).toBeLessThanOrEqual(after + 1);
+    expect(await inbox.members("g", { limit: 1e6 })).toHaveLength(users);
+    expect(await inbox.activity()).toMatchObject({ revision: users + 1 });
+  });
+  await restored.change("okta", { at: 2, token: "t" }, (inbox) => inbox.remove("user", "3"));
+  await restored.close();
+  expect((await run("plan")).code).toBe(0);
+  const okta = join(daemon, "inboxes", "okta.sqlite");
+  const whole = await readFile(okta);
+  for (const damage of ["not a database".repeat(1_000), whole.fill(7, 8_192, 16_384)]) {
+    await writeFile(okta, damage);
+    const damaged = await run("backup", join(folder, "damaged"));
+    expect([damaged.code, damaged.stderr]).toEqual([1, expect.stringContaining("okta.sqlite is damaged")]);
+  }
 }, 60_000);
 
 test.skipIf(!canMount)(
