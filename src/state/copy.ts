@@ -4,8 +4,8 @@ import { verifyAudit } from "#state/audit/verify.ts";
 import type { Verification } from "#state/audit/verify.ts";
 import type { AuditChain } from "#state/audit/chain.ts";
 import type { Access } from "./access.ts";
-import { digestOfInbox } from "./inbox/copy.ts";
-import type { StoredInboxes } from "./inbox/copy.ts";
+import { digestOfInbox } from "#state/inbox/copy.ts";
+import type { StoredInboxes } from "#state/inbox/copy.ts";
 import type { Hashes } from "./parts.ts";
 import type { RunRecord, SyncState } from "./record.ts";
 

@@ -64,10 +64,12 @@ test("a backup has the inboxes as of one moment, while they are pushed to", asyn
   await run("apply", "--yes");
   const pushing = new FolderInboxes(daemon);
   let answered = 0;
-  let isDone = false;
+  const stop = new AbortController();
+  const some = Promise.withResolvers<void>();
   const pushes = (async (): Promise<void> => {
     await pushing.change("okta", { at: 1, token: "t" }, (inbox) => inbox.create("group", "g", { displayName: "g" }));
-    for (; !isDone; answered++) {
+    for (; !stop.signal.aborted; answered++) {
+      if (answered === 20) some.resolve();
       await pushing.change("okta", { at: 1, token: "t" }, async (inbox) => {
         await inbox.create("user", `${answered}`, { userName: `user ${answered}`, active: true });
         await inbox.addMembers("g", [{ id: `${answered}` }]);
@@ -75,12 +77,12 @@ test("a backup has the inboxes as of one moment, while they are pushed to", asyn
       await setImmediate();
     }
   })();
-  while (answered < 20) await setImmediate();
+  await Promise.race([some.promise, pushes]);
   const before = answered;
   const file = join(folder, "backup");
   const { code, stderr } = await run("backup", file);
   const after = answered;
-  isDone = true;
+  stop.abort();
   await pushes;
   await pushing.close();
   expect([code, stderr]).toEqual([0, ""]);
