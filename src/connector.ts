@@ -141,6 +141,11 @@ export interface Connector<Options = unknown> {
   readonly options: z.ZodType<Options>;
   /** What `rollcall init` asks for a first configuration. Absent: it is written by hand. */
   readonly questions?: readonly Question[] | undefined;
+  /**
+   * The first rows of a table in a form of its own, its header first, for `rollcall init`; undefined: the file is text.
+   * @throws {InputError} the file is damaged, or holds several tables
+   */
+  firstRows?(file: string, folder: string, signal: AbortSignal): Promise<readonly (readonly string[])[] | undefined>;
   /** Opens the source. Does no I/O: a wrong path or password shows in a read. */
   open(options: Options, context: OpenContext): Source;
 }

@@ -23,6 +23,7 @@ const csv: Connector<Options> = {
   name: "csv",
   onlyTexts: true,
   options,
+  firstRows,
   open: (options, open) => ({
     read: (context) => read(options, open, context),
     recheck: (rehearsed, context) => recheck(options, rehearsed, context),
@@ -32,6 +33,32 @@ const csv: Connector<Options> = {
 };
 
 export default csv;
+
+/** How many rows of a sheet are looked at. */
+const firstRowsOfSheet = 200;
+
+/** The first rows of a workbook. */
+async function firstRows(
+  name: string,
+  folder: string,
+  signal: AbortSignal,
+): Promise<readonly (readonly string[])[] | undefined> {
+  const opened = await OpenFiles.open([name], { folder }, {}, signal);
+  try {
+    const [file] = opened.files;
+    const workbook = file === undefined ? undefined : await openWorkbook(file, signal);
+    if (workbook === undefined) return undefined;
+    const sheet = await Sheet.of(workbook, undefined, { signal, warn: () => {} });
+    const rows: Row[] = [];
+    for await (const group of sheet.rows(1, signal)) {
+      rows.push(...group.rows());
+      if (rows.length >= firstRowsOfSheet) break;
+    }
+    return rows.slice(0, firstRowsOfSheet).map(({ fields }) => fields);
+  } finally {
+    await opened.close();
+  }
+}
 
 /** The files of users, of groups or of memberships. */
 interface Part {

@@ -56,13 +56,13 @@ async function askCsv(setting: Setting, answers: Answers): Promise<DraftSource> 
   const columnsFor = async (key: string, label: string, message: string, check = required) => {
     const file = await answers.text(key, label, { message, check });
     if (file === "") return undefined;
-    const columns = await columnsOf(file, setting.folder);
+    const columns = await columnsOf(file, setting);
     setting.say(`  ${describeDialect(columns.dialect)}; columns: ${columns.names.join(", ")}`);
     return { file, ...columns };
   };
   const column = (key: string, label: string, message: string, { names, examples }: Columns, usual?: string) =>
     answers.choice(key, label, { message, choices: examples.choices(names), fallback: usual });
-  const isReadable = must((value) => columnsOf(value, setting.folder));
+  const isReadable = must((value) => columnsOf(value, setting));
   const users = await columnsFor(
     "users",
     "file of users",
@@ -82,7 +82,7 @@ async function askCsv(setting: Setting, answers: Answers): Promise<DraftSource> 
     "file of groups",
     "File of groups (leave empty for none):",
     must(async (value) => {
-      if (value !== "") await columnsOf(value, setting.folder);
+      if (value !== "") await columnsOf(value, setting);
     }),
   );
   if (groups === undefined) return { connector: "csv", options: { users: part(users, id) }, secrets: [] };
@@ -114,13 +114,16 @@ export function memberOfIn({ examples }: Columns, column: string): object {
   return { column, separator: separator === ";" ? undefined : separator };
 }
 
-function part({ file, dialect }: { readonly file: string; readonly dialect: object }, id: string): object {
+function part({ file, dialect }: { readonly file: string; readonly dialect?: object | undefined }, id: string): object {
   return { file, ...dialect, id };
 }
 
 async function askLdap(setting: Setting, answers: Answers): Promise<DraftSource> {
   const { confirm } = await prompts();
-  const url = await answers.text("url", "address", { message: "The server's address (ldaps://HOST or ldap://HOST):" });
+  const url = await answers.text("url", "address", {
+    message: "The server's address (ldaps://HOST or ldap://HOST), or a file in LDIF:",
+  });
+  if (!url.includes("://")) return askLdif(answers, url);
   const plain = url.startsWith("ldap://");
   const starttls =
     plain &&
@@ -165,6 +168,25 @@ async function askLdap(setting: Setting, answers: Answers): Promise<DraftSource>
     connector: "ldap",
     options: { ...connection, users: { base }, groups: groups === "" ? undefined : { base: groups } },
     secrets,
+  };
+}
+
+/** A file in LDIF. One that does not say how many entries it has, as `slapcat` writes it, needs minimums. */
+async function askLdif(answers: Answers, file: string): Promise<DraftSource> {
+  const least = async (kind: "users" | "groups"): Promise<number | undefined> => {
+    const answer = await answers.text(kind, `fewest ${kind}`, {
+      message: `The fewest ${kind} that it may have (leave empty if ldapsearch wrote it):`,
+      check: must((value) => {
+        if (!/^\d*$/.test(value)) throw new InputError("expected a whole number, or nothing");
+      }),
+    });
+    return answer === "" ? undefined : Number(answer);
+  };
+  const part = async (kind: "users" | "groups") => ({ minEntries: await least(kind) });
+  return {
+    connector: "ldap",
+    options: { file, users: await part("users"), groups: await part("groups") },
+    secrets: [],
   };
 }
 

@@ -3,6 +3,7 @@ import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { constants, gunzipSync } from "node:zlib";
 import { parse } from "csv-parse/sync";
+import type { BuiltInConnector } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { unreadable } from "#files/disk.ts";
 import { Examples } from "./examples.ts";
@@ -12,8 +13,8 @@ export interface Columns {
   readonly names: readonly string[];
   /** The first values of each column. */
   readonly examples: Examples;
-  /** Those options that differ from the connector's defaults. */
-  readonly dialect: Dialect;
+  /** Those options that differ from the connector's defaults. Absent: it is a workbook. */
+  readonly dialect?: Dialect | undefined;
 }
 
 type Encoding = "utf-16le" | "utf-16be" | "utf-16" | "windows-1252";
@@ -29,19 +30,39 @@ interface Dialect {
 /** How much of a file is looked at, in bytes, and in rows. */
 const looked = { bytes: 1024 ** 2, rows: 200 } as const;
 
+/** Where files are, and who reads those that are no text. */
+interface Setting {
+  readonly folder: string;
+  readonly connectors: readonly BuiltInConnector[];
+}
+
+/** How long looking at a workbook may take, in milliseconds. */
+const longestLook = 60_000;
+
 /**
- * Finds out from its beginning how a CSV file is written.
+ * Finds out from its beginning how a CSV file is written, or what columns a workbook has.
  * @throws {InputError} if it cannot be read or has no header
  */
-export async function columnsOf(file: string, folder: string): Promise<Columns> {
+export async function columnsOf(file: string, { folder, connectors }: Setting): Promise<Columns> {
   const path = resolve(folder, file);
   const start = await startOf(path).catch((error: unknown) => {
     throw unreadable(file, path, error);
   });
-  if (["PK\x03\x04", "\xd0\xcf\x11\xe0"].includes(start.toString("latin1", 0, 4)))
-    throw new InputError(
-      `${file} is no CSV file, but a workbook or an archive; save the sheet as CSV for these questions, and name the workbook (.xlsx) in the configuration afterwards`,
-    );
+  const isText = !["PK\x03\x04", "\xd0\xcf\x11\xe0"].includes(start.toString("latin1", 0, 4));
+  const csv = isText ? undefined : await connectors.find(({ name }) => name === "csv")?.load();
+  const sheet = await csv?.firstRows?.(file, folder, AbortSignal.timeout(longestLook));
+  const { rows, dialect } = sheet === undefined ? textIn(start) : { rows: sheet, dialect: undefined };
+  const [first = [], ...rest] = rows;
+  const header = first.map((name) => name.trim());
+  const names = header.filter((name) => name !== "");
+  if (names.length === 0) throw new InputError(`${file} is empty: it has no header line`);
+  const examples = new Examples();
+  for (const row of rest) for (const [index, value] of row.entries()) examples.add(header[index] ?? "", value);
+  return { names, examples, dialect };
+}
+
+/** The first rows of a text, and how it is written. */
+function textIn(start: Buffer): { rows: readonly (readonly string[])[]; dialect: Dialect } {
   const encoding = encodingOf(start);
   const decoded = new TextDecoder(encodingName(start, encoding)).decode(start);
   const [sepLine = "", mark = ""] = /^sep=(.)\r?\n/i.exec(decoded) ?? [];
@@ -49,28 +70,25 @@ export async function columnsOf(file: string, folder: string): Promise<Columns> 
   const text = decoded.slice(sepLine.length);
   const whole = start.length < looked.bytes ? text : text.slice(0, Math.max(text.lastIndexOf("\n"), 0));
   const delimiter = mark === "" ? delimiterOf(whole) : mark;
-  const [first = [], ...rows] = rowsOf(whole, delimiter);
+  const rows = rowsOf(whole, delimiter);
+  const [first = [], ...rest] = rows;
   const hasTrailing = first.length > 1 && first.at(-1)?.trim() === "";
-  const header = first.map((name) => name.trim());
-  const names = header.filter((name) => name !== "");
-  if (names.length === 0) throw new InputError(`${file} is empty: it has no header line`);
-  const examples = new Examples();
-  for (const row of rows) for (const [index, value] of row.entries()) examples.add(header[index] ?? "", value);
   return {
-    names,
-    examples,
+    rows,
     dialect: {
       delimiter: delimiter === "," || mark !== "" ? undefined : delimiter,
       encoding,
       sepLine: mark === "" ? undefined : true,
-      skipBlankRows: rows.some((row) => row.length > 1 && row.every((value) => value === "")) || undefined,
+      skipBlankRows: rest.some((row) => row.length > 1 && row.every((value) => value === "")) || undefined,
       trailingDelimiters: hasTrailing || undefined,
     },
   };
 }
 
 /** What was detected, for a person: `separated by ";", windows-1252`. */
-export function describeDialect({ delimiter, encoding, sepLine, skipBlankRows, trailingDelimiters }: Dialect): string {
+export function describeDialect(dialect: Dialect | undefined): string {
+  if (dialect === undefined) return "an Excel workbook";
+  const { delimiter, encoding, sepLine, skipBlankRows, trailingDelimiters } = dialect;
   return [
     `separated by ${sepLine ? "what its first line says" : JSON.stringify(delimiter ?? ",")}`,
     encoding === "windows-1252"

@@ -200,7 +200,7 @@ async function fromFlags(
     );
   if (flags.schedule !== undefined) checkCron(flags.schedule);
   const part = async (file: string, id: string | undefined, usual: "id" | "groupId", flag: string): Promise<object> => {
-    const { names: columns, dialect } = await columnsOf(file, setting.folder);
+    const { names: columns, dialect } = await columnsOf(file, setting);
     const column = id ?? usualAttribute(usual, columns);
     if (column === undefined || !columns.includes(column))
       throw new InputError(
@@ -209,7 +209,7 @@ async function fromFlags(
       );
     return { file, ...dialect, id: column };
   };
-  const columns = await columnsOf(users, setting.folder);
+  const columns = await columnsOf(users, setting);
   for (const [flag, column] of [
     ["--login", flags.login],
     ["--member-of", flags.memberOf],

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { mkdtemp, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { DatabaseSync } from "node:sqlite";
 import { tmpdir } from "node:os";
@@ -13,6 +14,7 @@ import { oktaDirectoryOf } from "../../contract/source/okta-medium.ts";
 import { startScim } from "../../support/scim.ts";
 import { startService } from "../../support/rollcall/service.ts";
 import { atTerminal, keys } from "../../support/rollcall/terminal.ts";
+import { xlsx } from "../../support/xlsx.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -137,6 +139,18 @@ describe("init without a terminal", () => {
     expect(users).toMatchObject({ create: 1 });
     expect(planned.stdout).toContain("Anna Müller");
     expect(await readFile(join(folder, "rollcall.yaml"), "utf8")).toMatch(/column: Gruppe\n +separator: "?\|"?\n/);
+  });
+
+  test("a workbook is read like a CSV file", async () => {
+    const rows = people
+      .trim()
+      .split("\n")
+      .map((row) => row.split(","));
+    await writeFile(join(folder, "people.xlsx"), xlsx([{ name: "People", rows }]));
+    const made = await rollcall(["init", "--users", "people.xlsx", "--json"], { cwd: folder });
+    expect(made, made.stdout).toMatchObject({ code: 0, stderr: "" });
+    expect(JSON.parse(made.stdout)).toMatchObject({ users: 4, written: ["rollcall.yaml"] });
+    expect((await rollcall(["plan"], { cwd: folder })).stdout).toContain("users created");
   });
 
   test("names the columns when the one for the id cannot be guessed, and leaves nothing behind", async () => {
@@ -308,6 +322,27 @@ describe("init with a database", () => {
     await terminal.answer("❯ login", keys.enter);
     await terminal.answer("Use these rules?", keys.interrupt);
     expect(await terminal.ended).toBe(1);
+  });
+});
+
+describe("init with a file in LDIF", () => {
+  test("asks for minimums, which a file without a count needs", async () => {
+    const entry = (dn: string, kind: string, name: string): string =>
+      `dn: ${dn},${base}\nobjectClass: ${kind}\nentryUUID: ${randomUUID()}\ncn: ${name}\n\n`;
+    const users = ["ada", "zoe"].map((name) => entry(`uid=${name}`, `inetOrgPerson\nuid: ${name}`, name));
+    const groups = ["kernel", "compilers"].map((name) => entry(`cn=${name}`, "groupOfNames", name));
+    await writeFile(join(folder, "company.ldif"), [...users, ...groups].join(""));
+    const terminal = atTerminal(["init"], { cwd: folder });
+    await terminal.answer("Where do the users and groups come from?", keys.enter);
+    await terminal.answer("or a file in LDIF", `company.ldif${keys.enter}`);
+    await terminal.answer("The fewest users", `two${keys.enter}`);
+    await terminal.answer("expected a whole number", `${"\u007F".repeat(3)}2${keys.enter}`);
+    await terminal.answer("The fewest groups", `2${keys.enter}`);
+    await terminal.answer("log in with?", "");
+    await terminal.answer("❯ uid", keys.enter);
+    await terminal.answer("Use these rules?", keys.interrupt);
+    expect(await terminal.ended).toBe(1);
+    expect(terminal.shown()).toContain("2 users, 2 groups");
   });
 });
 

@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { connectors } from "#connectors/index.ts";
+import { xlsx, zip } from "../../../support/xlsx.ts";
 import { columnsOf, separatorIn } from "#cli/init/csv-file.ts";
 import { likelyLogin, likelyMemberOf } from "#cli/init/draft.ts";
 import { Examples } from "#cli/init/examples.ts";
@@ -41,7 +43,7 @@ describe("how a CSV file is written", () => {
     ["longer, in Latin-1", latin1(text + "3;Ünal\n".repeat(200_000)), { ...semicolon, encoding: "windows-1252" }],
   ])("%s", async (_, content, dialect) => {
     await writeFile(join(folder, "file.csv"), content);
-    const found = await columnsOf("file.csv", folder);
+    const found = await columnsOf("file.csv", { folder, connectors });
     expect(JSON.parse(JSON.stringify(found.dialect))).toEqual(dialect);
     expect(found.names[0]).toBe("id");
     if (typeof content !== "string" || content.includes("Zoë"))
@@ -50,8 +52,10 @@ describe("how a CSV file is written", () => {
 
   test("an empty file has no header, and one that is not there is named", async () => {
     await writeFile(join(folder, "file.csv"), "\n");
-    await expect(columnsOf("file.csv", folder)).rejects.toThrow("file.csv is empty");
-    await expect(columnsOf("fil.csv", folder)).rejects.toThrow(/fil\.csv does not exist .*there is file\.csv/);
+    await expect(columnsOf("file.csv", { folder, connectors })).rejects.toThrow("file.csv is empty");
+    await expect(columnsOf("fil.csv", { folder, connectors })).rejects.toThrow(
+      /fil\.csv does not exist .*there is file\.csv/,
+    );
   });
 });
 
@@ -61,9 +65,20 @@ function examplesOf(values: Readonly<Record<string, readonly string[]>>): Exampl
   return examples;
 }
 
-test("a workbook is named as such, instead of shown as columns", async () => {
-  await writeFile(join(folder, "people.xlsx"), "PK\u0003\u0004\u0014 xl/workbook.xml");
-  await expect(columnsOf("people.xlsx", folder)).rejects.toThrow(/^people\.xlsx is no CSV file, but a workbook/);
+test("a workbook has columns as a CSV file has; another archive has none", async () => {
+  const rows = [
+    ["id", "name"],
+    [1, "Zoë"],
+    ["2", "Renée"],
+  ];
+  await writeFile(join(folder, "people.xlsx"), xlsx([{ name: "People", rows }]));
+  const found = await columnsOf("people.xlsx", { folder, connectors });
+  expect(found).toMatchObject({ names: ["id", "name"], dialect: undefined });
+  expect(found.examples.of("name")).toEqual(["Zoë", "Renée"]);
+  await writeFile(join(folder, "people.zip"), zip({ "people.csv": Buffer.from("id\n1\n") }));
+  await expect(columnsOf("people.zip", { folder, connectors })).rejects.toThrow(
+    "people.zip is a zip archive, not CSV; unzip it",
+  );
 });
 
 test("a login is guessed from names, and from values where the names are of another language", () => {
