@@ -34,7 +34,7 @@ const composition: Composition = {
 
 async function startService(
   configuration: Configuration,
-  { private: alone, ...rest }: ServiceStart,
+  options: ServiceStart,
   databases?: Forked,
 ): Promise<RunningService> {
   if (configuration.service === undefined) throw new Error("the configuration has no service");
@@ -42,7 +42,7 @@ async function startService(
   const { startService: start } = await import("./service/service.ts");
   const { tls, pinboards, ...service } = configuration.service;
   const { data, memory } = configuration;
-  if (alone) return start({ ...service, listen: { host: "127.0.0.1", port: 0 }, data, memory, ...rest });
+  if (options.private) return start({ ...service, listen: { host: "127.0.0.1", port: 0 }, data, memory, ...options });
   return start({
     ...service,
     ...(tls === undefined ? {} : { tls }),
@@ -53,7 +53,7 @@ async function startService(
     data,
     memory,
     databases,
-    ...rest,
+    ...options,
   });
 }
 

@@ -10,15 +10,25 @@ export function nfc(text: string): string {
   return mayCombine.test(text) ? text.normalize("NFC") : text;
 }
 
+/** Made when it is first needed: classes of Unicode take milliseconds. */
+function lazily(make: () => RegExp): () => RegExp {
+  let made: RegExp | undefined;
+  return () => (made ??= make());
+}
+
+/** Most texts are of such characters, in Western languages: ASCII and Latin letters, without the soft hyphen. */
+const visibleOnly = /^[ -~\u00A1-\u00AC\u00AE-\u024F]*$/;
+
 /**
  * Names come from foreign directories, and these characters move the cursor, reorder the text around them or cannot be
  * seen. The space and the ideographic space are ordinary text.
  */
-const hidden = /[[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]--[\u{20}\u{3000}]]/gv;
+const hidden = lazily(() => /[[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]--[\u{20}\u{3000}]]/gv);
 
 /** Foreign text that is safe to show: hidden characters are written as `\u{202e}`. */
 export function visible(text: string): string {
-  return text.replaceAll(hidden, (character) => `\\u{${character.codePointAt(0)?.toString(16).padStart(4, "0")}}`);
+  if (visibleOnly.test(text)) return text;
+  return text.replaceAll(hidden(), (character) => `\\u{${character.codePointAt(0)?.toString(16).padStart(4, "0")}}`);
 }
 
 /** The same of several lines, which stay lines. */
@@ -30,21 +40,27 @@ export function visibleLines(text: string): string {
  * Invisible characters that belong to a text: in emoji, after signs that have two forms, and joiners in the scripts that
  * need them.
  */
-const belonging =
-  /\p{RGI_Emoji}|(?<=\p{Extended_Pictographic})[\u{FE0E}\u{FE0F}]|(?<=\p{Script=Han})[\u{E0100}-\u{E01EF}]|(?<=[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gurmukhi}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Khmer}\p{Script=Mongolian}])[\u{200C}\u{200D}]/gv;
+const belonging = lazily(
+  () =>
+    /\p{RGI_Emoji}|(?<=\p{Extended_Pictographic})[\u{FE0E}\u{FE0F}]|(?<=\p{Script=Han})[\u{E0100}-\u{E01EF}]|(?<=[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gurmukhi}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Khmer}\p{Script=Mongolian}])[\u{200C}\u{200D}]/gv,
+);
 
 /** Invisible characters, and those that only look like a space. The Arabic signs of numbers are visible. */
-const unseen =
-  /[[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Z}\u{2800}\u{FFF9}-\u{FFFC}]--[\u{20}\u{3000}\u{600}-\u{605}\u{6DD}\u{70F}\u{890}\u{891}\u{8E2}]]/v;
-const allUnseen = new RegExp(unseen.source, "gv");
-const ends = new RegExp(`^[\\s${unseen.source}]+|[\\s${unseen.source}]+$`, "gv");
+const unseen = lazily(
+  () =>
+    /[[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Z}\u{2800}\u{FFF9}-\u{FFFC}]--[\u{20}\u{3000}\u{600}-\u{605}\u{6DD}\u{70F}\u{890}\u{891}\u{8E2}]]/v,
+);
+const allUnseen = lazily(() => new RegExp(unseen().source, "gv"));
+const ends = lazily(() => new RegExp(`^[\\s${unseen().source}]+|[\\s${unseen().source}]+$`, "gv"));
 
-/** Most keys and names are such. */
-const plain = /^[!-~](?:[ -~]*[!-~])?$/;
+/** Most keys and names have none. */
+function hasUnseen(text: string): boolean {
+  return !visibleOnly.test(text) && unseen().test(text);
+}
 
 /** The text with an ordinary letter in the place of each character that only looks like one to object to. */
 function masked(text: string): string {
-  return text.replaceAll(belonging, (found) => "x".repeat(found.length));
+  return text.replaceAll(belonging(), (found) => "x".repeat(found.length));
 }
 
 /**
@@ -52,18 +68,17 @@ function masked(text: string): string {
  * Undefined when nothing is.
  */
 export function objectionToKey(text: string): string | undefined {
-  if (plain.test(text) || text === "") return undefined;
-  const found = unseen.exec(masked(text))?.[0];
+  const found = hasUnseen(text) ? unseen().exec(masked(text))?.[0] : undefined;
   if (found !== undefined)
     return `has an invisible character (U+${(found.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")})`;
-  if (/^\s/u.test(text)) return "begins with white space";
-  return /\s$/u.test(text) ? "ends with white space" : undefined;
+  if (text.trim().length === text.length) return undefined;
+  return /^\s/u.test(text) ? "begins with white space" : "ends with white space";
 }
 
 /** The text without white space and invisible characters at either end. */
 export function trimmed(text: string): string {
-  if (plain.test(text)) return text;
-  const spans = [...masked(text).matchAll(ends)];
+  if (!hasUnseen(text)) return text.trim();
+  const spans = [...masked(text).matchAll(ends())];
   const [start = 0] = spans.filter(({ index }) => index === 0).map(([found]) => found.length);
   const end = spans.findLast(({ index }) => index > 0)?.index ?? text.length;
   return start >= text.length ? "" : text.slice(start, end);
@@ -71,8 +86,9 @@ export function trimmed(text: string): string {
 
 /** The text without invisible characters, and without white space at either end. */
 export function withoutUnseen(text: string): string {
+  if (!hasUnseen(text)) return text.trim();
   const kept = masked(text);
-  const places = [...kept.matchAll(allUnseen)];
+  const places = [...kept.matchAll(allUnseen())];
   let result = text;
   for (const { 0: found, index } of places.toReversed())
     result = `${result.slice(0, index)}${/\p{Zs}/u.test(found) ? " " : ""}${result.slice(index + found.length)}`;
@@ -82,21 +98,21 @@ export function withoutUnseen(text: string): string {
 /** Line breaks, tabs and the colours of our own output. */
 // eslint-disable-next-line no-control-regex -- that is what a colour begins with
 const ofTheOutput = /\r\n|[\n\t]|\u001B\[(?:[012]|22|3\d|9\d)m/v;
-const printed = new RegExp(`${ofTheOutput.source}|${hidden.source}`, "gv");
+const printed = lazily(() => new RegExp(`${ofTheOutput.source}|${hidden().source}`, "gv"));
 
 /**
  * Whole lines that are safe to print, whatever a server or a file put into them: line breaks, tabs and colours stay; all
  * other hidden characters are written as `\u{202e}`.
  */
 export function printable(text: string): string {
-  return text.replaceAll(printed, (found) =>
+  return text.replaceAll(printed(), (found) =>
     found === "\r\n" ? "\n" : ofTheOutput.test(found) ? found : visible(found),
   );
 }
 
 /** The same for a JSON text, which keeps its meaning: hidden characters are written as JSON escapes. */
 export function printableJson(json: string): string {
-  return json.replaceAll(hidden, (found) =>
+  return json.replaceAll(hidden(), (found) =>
     found === "\n"
       ? found
       : found

@@ -12,6 +12,7 @@ import { workFolder } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError } from "#daemon/output.ts";
 import { openConfiguredLoads, openConfiguredTarget, placeOf } from "#daemon/wiring.ts";
+import { formatNumber } from "#text.ts";
 
 /** What was exported, for `--json` and the record of a run. */
 export interface ExportDocument extends NonNullable<RunRecord["export"]> {
@@ -46,7 +47,7 @@ export function describeExported(sync: string, { target, to, tables, seconds }: 
   const done = tables.filter(({ error }) => error === undefined);
   if (done.length === 0) return "";
   const width = Math.max(...done.map(({ table }) => table.length));
-  const counts = done.map(({ rows = 0 }) => rows.toLocaleString("en"));
+  const counts = done.map(({ rows = 0 }) => formatNumber(rows));
   const digits = Math.max(...counts.map((count) => count.length));
   return [
     `${sync}: exported ${target} to ${to} (${seconds.toFixed(1)} s)`,

@@ -13,6 +13,7 @@ import { writeForLoad, writeForPeople } from "./csv.ts";
 import type { FileStyle } from "./csv.ts";
 import { createRelations, exportedNames } from "./relations.ts";
 import type { ExportedTable } from "./relations.ts";
+import { formatNumber } from "#text.ts";
 
 /** What is exported, and the resources for it. */
 export interface ExportOptions extends LoadSignals {
@@ -58,7 +59,7 @@ export async function exportToTables(
         if (over !== undefined) throw new UnavailableError("left out", { cause: over });
         options.progress?.(`writing ${table}`);
         const rows = await writeForLoad(connection, table, path, nothing);
-        options.progress?.(`loading ${table} (${rows.toLocaleString("en")} rows)`);
+        options.progress?.(`loading ${table} (${formatNumber(rows)} rows)`);
         await loadTable({ into: { ...into, table }, path, nothing }, options, load);
         return rows;
       });

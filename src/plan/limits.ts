@@ -3,6 +3,7 @@ import type { Attribute, Attributes } from "#principals/attributes.ts";
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Action } from "./change.ts";
+import { formatNumber } from "#text.ts";
 
 /** The limits on what a plan does; they are added up over 24 hours. */
 export const measures = [
@@ -408,7 +409,7 @@ function groupChecks({ "membershipsLost.perGroup": bound }: Limits, { groups }: 
   const { count: value, examples } = groups.beyond;
   const { count, percent } = bound;
   const shares = [
-    ...(count === undefined ? [] : [`${count.toLocaleString("en")} members`]),
+    ...(count === undefined ? [] : [`${formatNumber(count)} members`]),
     ...(percent === undefined ? [] : [`${percent}% of its members`]),
   ];
   const basis = `none may lose more than ${shares.join(" or ")}`;
@@ -507,7 +508,7 @@ function boundOf(
   const share = part === undefined ? undefined : Math.max(raised, part);
   const most = count === undefined ? share : Math.min(count, share ?? count);
   if (share === undefined || most !== share) return { most, basis: "as configured" };
-  const whole = base.toLocaleString("en");
+  const whole = formatNumber(base);
   const isHalf = raised < floor && share === half;
   if (isHalf) return { most, basis: `half of ${whole}; the floor of ${floor} would be more` };
   return { most, basis: part === share ? `${percent}% of ${whole}` : `${percent}% of ${whole} is less than the floor` };

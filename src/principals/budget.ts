@@ -1,4 +1,5 @@
 import { InputError } from "#errors.ts";
+import { formatNumber } from "#text.ts";
 
 /**
  * How much an expression may do for one record: an operation is a step, as is each value of a list and each eight
@@ -47,7 +48,7 @@ export class Budget {
   evaluate<Value>(size: number, evaluate: () => Value): Value {
     if (this.total > this.most)
       throw new RunBudgetError(
-        `${this.place()}: takes more than ${this.most.toLocaleString("en")} steps in one run; ${advice}`,
+        `${this.place()}: takes more than ${formatNumber(this.most)} steps in one run; ${advice}`,
       );
     const allowed = mostSteps + stepsPerValue * size;
     left = allowed;
@@ -62,7 +63,7 @@ export class Budget {
     }
     // Whatever came of it: an `||` may have gone on.
     // The same words for every record: reports count them.
-    if (left < 0) throw new Error(`takes more than ${mostSteps.toLocaleString("en")} steps; ${advice}`);
+    if (left < 0) throw new Error(`takes more than ${formatNumber(mostSteps)} steps; ${advice}`);
     return value as Value;
   }
 }

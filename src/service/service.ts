@@ -28,6 +28,7 @@ import type { LoginContext } from "#service/session/login.ts";
 import { Sessions } from "#service/session/sessions.ts";
 import { KnownAddresses } from "#service/session/known-addresses.ts";
 import type { Forked } from "#service/worker/fork.ts";
+import type { TableDefinitions } from "#service/worker/messages.ts";
 import { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Host, Observer } from "./host.ts";
 import { Progress } from "./progress.ts";
@@ -43,6 +44,8 @@ export interface ServiceOptions extends ServiceSettings {
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly log: Logger;
+  /** It serves one command, which may need no table: their databases are opened when they are first used. */
+  readonly private?: boolean | undefined;
   /** Reads all pinboards, at the start and at every `reload`. Absent: there are none. */
   readonly pinboards?: () => Promise<readonly Pinboard[]>;
   readonly observe?: Observer;
@@ -136,6 +139,17 @@ async function open(options: ServiceOptions): Promise<Service> {
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
   const secure = certificate !== undefined;
   await using opening = new AsyncDisposableStack();
+  const requests = new Work();
+  const server = createServiceServer({
+    tls: certificate,
+    prefixes: options.prefixes,
+    trustedProxies: options.trustedProxies,
+    work: requests,
+    log: options.log,
+    observe: options.observe?.request,
+  });
+  // Its libraries load while files are opened. It is awaited when everything else is there, unless that fails.
+  server.catch(() => undefined);
   const storage = await openStorage(options.data, options.memory);
   opening.defer(() => {
     storage.database.close();
@@ -150,17 +164,6 @@ async function open(options: ServiceOptions): Promise<Service> {
     ),
   );
   await checkIsFree(host, options.listen.port);
-  const requests = new Work();
-  const server = createServiceServer({
-    tls: certificate,
-    prefixes: options.prefixes,
-    trustedProxies: options.trustedProxies,
-    work: requests,
-    log: options.log,
-    observe: options.observe?.request,
-  });
-  // It is awaited when everything else is there, unless that fails.
-  server.catch(() => undefined);
   const parts = await openParts({ options, storage, stores, requests, secure, worker: await starting }, opening);
   const app = await server;
   addRoutes(app, parts);
@@ -172,13 +175,16 @@ async function open(options: ServiceOptions): Promise<Service> {
   return new Service(localUrl(secure ? "https" : "http", host, port), { host, port }, parts, app, opening.move());
 }
 
-function startWorker({ engine, memory, log, databases }: ServiceOptions, { folder }: Storage): Promise<Worker> {
+async function startWorker(options: ServiceOptions, { folder }: Storage): Promise<Worker> {
+  const { engine, memory, log, databases, tables } = options;
   return Worker.open({
     engine,
     folder: join(folder, "databases"),
     answers: join(folder, "answers"),
     memory,
     files: [loadFolder(folder)],
+    tables: tables === undefined ? undefined : await readDefinitions(tables),
+    whenUsed: options.private,
     log,
     forked: databases,
   });
@@ -212,7 +218,6 @@ async function openParts(foundation: Foundation, opening: AsyncDisposableStack) 
   // start.
   const read = options.pinboards ?? (async (): Promise<Pinboard[]> => []);
   const pinboards = await Pinboards.open({ ...options.queries, worker, read });
-  if (options.tables !== undefined) await defineTables(worker, options.tables);
   const directory = await Directory.open({
     store: stores.directory,
     database: storage.database,
@@ -328,10 +333,10 @@ function hostOf(context: ServerContext, prefixes: readonly string[]): Host {
   };
 }
 
-/** Creates what a file defines and does not exist yet. @throws {InputError} */
-async function defineTables(worker: Worker, file: string): Promise<void> {
+/** @throws {InputError} */
+async function readDefinitions(file: string): Promise<TableDefinitions> {
   const sql = await readFile(file, "utf8").catch((cause: unknown) => {
     throw new InputError(`service.tables: ${file} cannot be read: ${messageOf(cause)}`, { cause });
   });
-  await worker.define(sql, file);
+  return { sql, origin: file };
 }

@@ -155,6 +155,30 @@ test("the process ends when it has nothing to do, and gives the databases' files
   expect(await resting.find(name)).toBeUndefined();
 });
 
+test("tables are created before the first task, once; for a single command that may need none, only then", async () => {
+  const place = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
+  onTestFinished(() => rm(place, { recursive: true }));
+  const others = processes();
+  const sql = "CREATE DATABASE IF NOT EXISTS own; CREATE TABLE IF NOT EXISTS own.t (a INTEGER)";
+  const options = { ...optionsOf(place), tables: { sql, origin: "tables.sql" }, whenUsed: true, idle: 100 };
+  const single = await Worker.open(options);
+  onTestFinished(() => single.close());
+  expect(processes()).toEqual(others);
+  const name = { database: "own", schema: "core_default_schema", table: "t" };
+  expect(await single.find(name)).toBeDefined();
+  (await single.execute("own", "DROP TABLE t", never)).release();
+  await vi.waitFor(() => expect(processes()).toEqual(others), 10_000);
+  expect(await single.find(name)).toBeUndefined();
+  await single.close();
+
+  const wrong = { ...options, tables: { sql: "CREATE TABEL own.t (a INTEGER)", origin: "tables.sql" } };
+  await expect(Worker.open({ ...wrong, whenUsed: false })).rejects.toThrow(/^tables\.sql:1: /);
+  const late = await Worker.open(wrong);
+  onTestFinished(() => late.close());
+  for (let times = 0; times < 2; times++) await expect(late.find(name)).rejects.toThrow(/^tables\.sql:1: /);
+  expect(processes()).toEqual(others);
+});
+
 test("closing ends also what does not let itself be stopped", async () => {
   const place = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
   onTestFinished(() => rm(place, { recursive: true }));

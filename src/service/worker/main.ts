@@ -83,7 +83,8 @@ async function open(settings: WorkerSettings): Promise<void> {
   const until = performance.now() + longestEnd;
   for (;;) {
     try {
-      engine = await openEngine(settings);
+      engine ??= await openEngine(settings);
+      if (settings.tables !== undefined) await engine.define(settings.tables.sql, settings.tables.origin);
       tell({ type: "opened" });
       return;
     } catch (error) {

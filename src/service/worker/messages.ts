@@ -44,6 +44,13 @@ export interface WrittenRows {
   readonly text?: string | undefined;
 }
 
+/** SQL as `Engine.define` takes it. */
+export interface TableDefinitions {
+  readonly sql: string;
+  /** Its file, for messages. */
+  readonly origin: string;
+}
+
 /** How the worker opens the databases. */
 export interface WorkerSettings {
   readonly engine: ServiceSettings["engine"];
@@ -51,6 +58,8 @@ export interface WorkerSettings {
   readonly folder: string;
   readonly memory: number;
   readonly files: readonly string[];
+  /** What is created where it does not exist, before the first task. */
+  readonly tables?: TableDefinitions | undefined;
   /** A database could not be written to in the process before. */
   readonly hasFailed?: boolean | undefined;
 }

@@ -80,6 +80,7 @@ export class WorkerProcess {
   #forked: Forked | undefined;
   #rest: NodeJS.Timeout | undefined;
   #isClosed = false;
+  #hasTables = false;
   /** A checkpoint has failed, and there may be no room yet for another. */
   #hasFailed = false;
 
@@ -134,15 +135,20 @@ export class WorkerProcess {
   }
 
   #startNew(): Promise<Running> {
-    const starting = this.#ending.then(() => {
+    const starting = this.#ending.then(async () => {
       const first = this.#forked;
       this.#forked = undefined;
-      return open(first ?? forkWorker(), { ...this.#options.settings, hasFailed: this.#hasFailed }, (lost) => {
+      const { tables, ...rest } = this.#options.settings;
+      // A table that somebody drops later stays dropped.
+      const settings = { ...rest, tables: this.#hasTables ? undefined : tables, hasFailed: this.#hasFailed };
+      const running = await open(first ?? forkWorker(), settings, (lost) => {
         this.#hasFailed ||= lost.reason === "disk";
         if (this.#current !== starting) return;
         this.#current = undefined;
         this.#options.onLost(lost);
       });
+      this.#hasTables = true;
+      return running;
     });
     this.#watch(starting).catch(() => {
       if (this.#current === starting) this.#current = undefined;

@@ -16,7 +16,7 @@ import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Format } from "#service/pinboards/rows.ts";
 import type { Forked } from "./fork.ts";
-import type { Results, Task, WrittenRows } from "./messages.ts";
+import type { Results, TableDefinitions, Task, WrittenRows } from "./messages.ts";
 import { longestTimer, LostError, WorkerProcess } from "./process.ts";
 import type { RunOptions } from "./process.ts";
 import { AnswerRoom } from "./room.ts";
@@ -32,6 +32,10 @@ export interface WorkerOptions {
   readonly memory: number;
   /** The folders that loads read and write. */
   readonly files: readonly string[];
+  /** What is created where it does not exist. */
+  readonly tables?: TableDefinitions | undefined;
+  /** Opens the databases for the first task only, which fails where they cannot be opened. */
+  readonly whenUsed?: boolean | undefined;
   readonly log: Logger;
   /** A process for them that was started beforehand. */
   readonly forked?: Forked | undefined;
@@ -90,6 +94,7 @@ export class Worker {
     answers,
     memory,
     files,
+    tables,
     log,
     forked,
     idle = 60_000,
@@ -98,7 +103,7 @@ export class Worker {
     this.#answers = answers;
     this.#memory = memory;
     this.#process = new WorkerProcess({
-      settings: { engine, folder, memory, files },
+      settings: { engine, folder, memory, files, tables },
       forked,
       limit: processLimit(memory),
       idle,
@@ -114,19 +119,17 @@ export class Worker {
   }
 
   /**
-   * Opens the databases of a folder, or in PostgreSQL. Their process is started when something needs it.
+   * Opens the databases of a folder, or in PostgreSQL, and creates the tables. Their process is started when something needs it.
    * @throws {InputError} naming a file that cannot be opened; {UnavailableError} when PostgreSQL does not answer
    */
   static async open(options: WorkerOptions): Promise<Worker> {
     const worker = new Worker(options);
     // A file that cannot be opened, or a server that refuses, is reported at the start. The process takes longest to start:
     // it is first.
-    const isUsed = worker.#engine !== "duckdb" || (await hasFiles(options.folder));
+    const { folder, answers, tables, whenUsed = false } = options;
+    const isUsed = !whenUsed && (worker.#engine !== "duckdb" || tables !== undefined || (await hasFiles(folder)));
     const name = { database: "", schema: "", table: "" };
-    await Promise.all([
-      isUsed ? worker.#process.run({ kind: "find", name }, none) : undefined,
-      emptied(options.answers),
-    ]);
+    await Promise.all([isUsed ? worker.#repeated({ kind: "find", name }) : undefined, emptied(answers)]);
     return worker;
   }
 
