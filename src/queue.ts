@@ -84,4 +84,18 @@ export function createKeyedQueue(width = 1) {
   return Object.assign(run, { idle });
 }
 
+/**
+ * Shares runs of some work between its callers: who calls while it runs gets the next run, which begins when this one has ended.
+ */
+export function createShared(work: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> = Promise.resolve();
+  let next: Promise<void> | undefined;
+  return () =>
+    (next ??= running.then(ignore, ignore).then(() => {
+      next = undefined;
+      running = work();
+      return running;
+    }));
+}
+
 function ignore(): void {}

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createKeyedQueue, createQueue } from "#queue.ts";
+import { createKeyedQueue, createQueue, createShared } from "#queue.ts";
 
 test("B.8 calls run one at a time, in order of arrival", async () => {
   const queue = createQueue(1);
@@ -113,4 +113,24 @@ test("of a key, a queue runs as many as it may", async () => {
   gate.resolve();
   await Promise.all(all);
   expect(begun).toHaveLength(4);
+});
+
+test("calls during a run share the next one, and a run that fails fails only those who share it", async () => {
+  const gates = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+  let runs = 0;
+  const shared = createShared(() => gates[runs++]!.promise);
+  const first = shared();
+  await Promise.resolve();
+  await Promise.resolve();
+  await Promise.resolve();
+  const others = [shared(), shared()];
+  expect(runs).toBe(1);
+  gates[0]!.reject(new Error("no"));
+  await expect(first).rejects.toThrow("no");
+  gates[1]!.resolve();
+  await Promise.all(others);
+  expect(runs).toBe(2);
+  gates[2]!.resolve();
+  await shared();
+  expect(runs).toBe(3);
 });

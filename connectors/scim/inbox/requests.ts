@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import type { InboxKind, InboxReader, InboxWriter, Inboxes, Member, Push, StoredResource } from "#state/inbox/inbox.ts";
 import { TakenError } from "#state/inbox/inbox.ts";
 import type { Resource } from "./attributes.ts";
@@ -12,6 +13,12 @@ import { search } from "./search.ts";
 
 /** The most members that one PATCH names. */
 const mostMembers = 8_000;
+
+/** A page of groups ends with the one with which it has this many members. */
+const mostListed = 200_000;
+
+/** How many members are read at a time. */
+const membersAtOnce = 5_000;
 
 /** Which part of a list a client asks for (RFC 7644, 3.4.2; RFC 9865). */
 export interface ListQuery extends Selection {
@@ -51,10 +58,11 @@ export class Requests {
 
   list(kind: InboxKind, query: ListQuery): Promise<Resource> {
     return this.#inboxes.read(this.#source, async (inbox) => {
-      const { stored, total, next } = await listed(inbox, kind, query, (each) => this.#whole(each));
-      const Resources: Resource[] = [];
-      for (const each of stored) Resources.push((await this.#answer(inbox, each, query)).resource);
+      const { stored, total, next: nextPage } = await listed(inbox, kind, query, (each) => this.#whole(each));
+      const { resources: Resources, last } = await this.#resources(inbox, kind, stored, query);
       const start = query.cursor === undefined ? { startIndex: query.startIndex } : {};
+      const isCut = last !== undefined && query.cursor !== undefined;
+      const next = isCut ? `${last}` : nextPage;
       return {
         schemas: ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
         totalResults: total,
@@ -70,9 +78,9 @@ export class Requests {
     const { resource, members = [] } = readResource(kind, body);
     return this.#change(push, async (inbox) => {
       const id = randomUUID();
-      await inbox.create(kind, id, resource);
-      await inbox.addMembers(id, members.map(memberOf));
-      return this.#answer(inbox, await found(inbox, kind, id), selection);
+      const created = await inbox.create(kind, id, resource);
+      const added = await inbox.addMembers(id, members.map(memberOf));
+      return this.#answer(inbox, added > 0 ? await found(inbox, kind, id) : created, selection);
     });
   }
 
@@ -128,6 +136,29 @@ export class Requests {
     }
   }
 
+  /**
+   * The resources of a page. Groups with very many members make it shorter, as RFC 7644, 3.4.2.4 allows.
+   * @returns the number of the last one where others are left out
+   */
+  async #resources(
+    inbox: InboxReader,
+    kind: InboxKind,
+    stored: readonly StoredResource[],
+    selection: Selection,
+  ): Promise<{ readonly resources: readonly Resource[]; readonly last?: number | undefined }> {
+    const hasGroups = kind === "user" && isSelected("groups", selection);
+    const groups = hasGroups ? await inbox.groupsOfAll(stored.map(({ id }) => id)) : undefined;
+    const resources: Resource[] = [];
+    let members = 0;
+    for (const each of stored) {
+      const { resource } = await this.#answer(inbox, each, selection, groups?.get(each.id) ?? []);
+      resources.push(resource);
+      if (Array.isArray(resource["members"])) members += resource["members"].length;
+      if (members >= mostListed && resources.length < stored.length) return { resources, last: each.number };
+    }
+    return { resources };
+  }
+
   /** All but members and groups. */
   #whole({ id, kind, document, created, changed, version }: StoredResource): Resource {
     const meta = {
@@ -140,15 +171,22 @@ export class Requests {
     return { ...document, id, meta };
   }
 
-  async #answer(inbox: InboxReader, stored: StoredResource, selection: Selection): Promise<Answer> {
+  /** @param memberships the groups of a user, where they are known */
+  async #answer(
+    inbox: InboxReader,
+    stored: StoredResource,
+    selection: Selection,
+    memberships?: readonly StoredResource[],
+  ): Promise<Answer> {
     const { id, kind, version } = stored;
     let resource = this.#whole(stored);
     if (kind === "group" && isSelected("members", selection)) {
-      const members = await inbox.members(id, { limit: Number.MAX_SAFE_INTEGER });
-      resource = { ...resource, members: members.map(({ id: value, document }) => Object.assign({ value }, document)) };
+      const members: Resource[] = [];
+      for await (const { id: value, document } of membersOf(inbox, id)) members.push({ value, ...document });
+      resource = { ...resource, members };
     }
     if (kind === "user" && isSelected("groups", selection)) {
-      const groups = (await inbox.groupsOf(id)).map((group) => ({
+      const groups = (memberships ?? (await inbox.groupsOf(id))).map((group) => ({
         value: group.id,
         display: group.document["displayName"],
         type: "direct",
@@ -165,6 +203,17 @@ export class Requests {
 
   #location(kind: InboxKind, id: string): string {
     return `${this.#base}/${kind === "user" ? "Users" : "Groups"}/${encodeURIComponent(id)}`;
+  }
+}
+
+/** All members of a group. Others get their turn meanwhile. */
+async function* membersOf(inbox: InboxReader, group: string): AsyncGenerator<Member> {
+  for (let after = ""; ;) {
+    const members = await inbox.members(group, { after, limit: membersAtOnce });
+    yield* members;
+    if (members.length < membersAtOnce) return;
+    after = members.at(-1)?.id ?? "";
+    await setImmediate();
   }
 }
 

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { queryOf } from "#http/exchange.ts";
 import type { Inboxes, InboxKind, Push } from "#state/inbox/inbox.ts";
@@ -84,8 +85,31 @@ function scimErrorOf(thrown: unknown): ScimError {
 }
 
 function answer(reply: FastifyReply, body: Resource): FastifyReply {
+  reply.type("application/scim+json");
+  if (membersOf(body) > membersInOnePart) return reply.send(Readable.from(partsOf(body), { objectMode: false }));
   // As bytes: the framework would add a charset, which JSON does not have.
-  return reply.type("application/scim+json").send(Buffer.from(JSON.stringify(body)));
+  return reply.send(Buffer.from(JSON.stringify(body)));
+}
+
+/** A longer list of members is written in parts, and others get their turn meanwhile. */
+const membersInOnePart = 2_000;
+
+function membersOf({ members, Resources }: Resource): number {
+  if (Array.isArray(Resources)) return (Resources as Resource[]).reduce((sum, each) => sum + membersOf(each), 0);
+  return Array.isArray(members) ? members.length : 0;
+}
+
+function* partsOf(body: Resource): Generator<Buffer> {
+  const name = Array.isArray(body["Resources"]) ? "Resources" : "members";
+  const { [name]: items, ...rest } = body;
+  const all = (items ?? []) as Resource[];
+  yield Buffer.from(`${JSON.stringify(rest).slice(0, -1)},"${name}":[`);
+  for (let at = 0; at < all.length; at += name === "members" ? membersInOnePart : 1) {
+    if (at > 0) yield Buffer.from(",");
+    if (name === "Resources") yield* partsOf(all[at] ?? {});
+    else yield Buffer.from(JSON.stringify(all.slice(at, at + membersInOnePart)).slice(1, -1));
+  }
+  yield Buffer.from("]}");
 }
 
 function answerResource(reply: FastifyReply, { resource, etag, location }: Answer): FastifyReply {

@@ -1,11 +1,12 @@
 import { existsSync } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { open, readdir } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { StatementSync } from "node:sqlite";
 import { InputError, RollcallError, UnavailableError } from "#errors.ts";
 import { codeOf, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
-import { createQueue } from "#queue.ts";
+import { createQueue, createShared } from "#queue.ts";
 import { InboxReader, InboxTokens, InboxWriter } from "#state/inbox/inbox.ts";
 import type { Database, Inboxes, Push } from "#state/inbox/inbox.ts";
 
@@ -107,57 +108,78 @@ export class FolderInboxes implements Inboxes {
 /** One of the files: one connection that writes, and as many that read as there are reads at the same time. */
 class InboxFile {
   readonly #path: string;
+  readonly #calls = createQueue(Infinity);
   readonly #writes = createQueue();
-  readonly #reads = createQueue(Infinity);
   #writer: Connection | undefined;
   #idle: Connection[] = [];
+  /** SQLite's log, in which every commit is until a checkpoint. */
+  #log: FileHandle | undefined;
+  /** The last commit has reached the disk. */
+  #durable: Promise<void> = Promise.resolve();
 
   constructor(path: string) {
     this.#path = path;
   }
 
+  /** A commit does not wait for the disk, so that changes made at the same time wait for it once, and nothing else waits. */
   change<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
-    return this.#writes(async () => {
-      try {
+    return this.#call(async () => {
+      const result = await this.#writes(async () => {
         this.#writer ??= openToWrite(this.#path);
-        return await this.#writer.transaction("BEGIN IMMEDIATE", work);
-      } catch (error) {
-        throw this.#named(error);
-      }
+        return this.#writer.transaction("BEGIN IMMEDIATE", work);
+      });
+      this.#durable = this.#sync();
+      await this.#durable;
+      return result;
     });
   }
 
   read<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
-    return this.#reads(async () => {
+    return this.#call(async () => {
+      const connection = this.#idle.pop() ?? openToRead(this.#path);
       try {
-        const connection = this.#idle.pop() ?? openToRead(this.#path);
-        try {
-          return await connection.transaction("BEGIN", work);
-        } finally {
-          // What is in memory stands for a file that is not there yet.
-          if (connection.isFile) this.#idle.push(connection);
-          else connection.close();
-        }
-      } catch (error) {
-        throw this.#named(error);
+        const result = await connection.transaction("BEGIN", work);
+        // What was read may have been committed a moment ago.
+        await this.#durable;
+        return result;
+      } finally {
+        // What is in memory stands for a file that is not there yet.
+        if (connection.isFile) this.#idle.push(connection);
+        else connection.close();
       }
     });
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#writes.idle(), this.#reads.idle()]);
+    await this.#calls.idle();
+    await this.#log?.close();
     for (const connection of this.#idle) connection.close();
-    this.#idle = [];
     this.#writer?.close();
-    this.#writer = undefined;
+    [this.#log, this.#idle, this.#writer] = [undefined, [], undefined];
+  }
+
+  readonly #sync = createShared(async () => {
+    this.#log ??= await open(`${this.#path}-wal`);
+    await this.#log.datasync();
+  });
+
+  #call<Result>(work: () => Promise<Result>): Promise<Result> {
+    return this.#calls(async () => {
+      try {
+        return await work();
+      } catch (error) {
+        throw this.#named(error);
+      }
+    });
   }
 
   /** Errors of SQLite name the file. */
   #named(error: unknown): unknown {
-    if (!(error instanceof Error) || !("errcode" in error) || error instanceof RollcallError) return error;
-    const code = Number(error.errcode) & 0xff;
     const what = `the inbox ${this.#path}`;
+    if (error instanceof RollcallError) return error;
     if (obstacleOf(error) !== undefined) return unwritable(what, error);
+    if (!(error instanceof Error) || !("errcode" in error)) return error;
+    const code = Number(error.errcode) & 0xff;
     if (code === damaged.corrupt || code === damaged.notADatabase)
       return new InputError(`${what} is damaged (${error.message}): restore it from a backup`, { cause: error });
     return new UnavailableError(`${what}: ${error.message}`, { cause: error });
@@ -206,11 +228,11 @@ class Connection {
   }
 }
 
-/** A commit has reached the disk when it returns. */
+/** A commit reaches the disk when its log is synced. */
 function openToWrite(path: string): Connection {
   const sqlite = new DatabaseSync(path, { timeout: 5_000 });
   try {
-    sqlite.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
+    sqlite.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
     const version = versionOf(sqlite);
     refuseNewer(path, version);
     for (const [index, sql] of migrations.entries())

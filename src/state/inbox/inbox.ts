@@ -171,6 +171,23 @@ export class InboxReader {
     );
   }
 
+  /** The groups that each of them is in directly. */
+  async groupsOfAll(members: readonly string[]): Promise<ReadonlyMap<string, readonly StoredResource[]>> {
+    const items = `item.value ->> 'id' FROM ${this.database.each("$2")}`;
+    const memberships = await this.#rows<{ member: string; group_id: string }>(
+      `SELECT member, group_id FROM rollcall.inbox_members WHERE source = $1 AND member IN (SELECT ${items})`,
+      [JSON.stringify(members.map((id) => ({ id })))],
+    );
+    const ids = [...new Set(memberships.map(({ group_id: id }) => id))];
+    const groups = await this.#resources(`kind = 'group' AND id IN (SELECT ${items}) ORDER BY number`, [
+      JSON.stringify(ids.map((id) => ({ id }))),
+    ]);
+    const byGroup = Map.groupBy(memberships, ({ group_id: id }) => id);
+    const pairs = groups.flatMap((group) => (byGroup.get(group.id) ?? []).map(({ member }) => ({ member, group })));
+    const byMember = Map.groupBy(pairs, ({ member }) => member);
+    return new Map([...byMember].map(([member, found]) => [member, found.map(({ group }) => group)]));
+  }
+
   async activity(): Promise<Activity> {
     const [row] = await this.#rows<{ revision: Integer; first: Integer; last: Integer }>(
       "SELECT revision, first, last FROM rollcall.inbox_sources WHERE source = $1",
@@ -231,12 +248,13 @@ export class InboxWriter extends InboxReader {
        RETURNING revision`,
       [source, push.at],
     );
-    return new InboxWriter(source, database, push, Number(begun?.revision));
+    const revision = Number(begun?.revision);
+    if (revision % pruneEvery === 0) await pruneEvents(source, database, push.at - eventsKept);
+    return new InboxWriter(source, database, push, revision);
   }
 
   /** @throws {TakenError} another user has this userName */
   async create(kind: InboxKind, id: string, document: Document): Promise<StoredResource> {
-    await this.#refuseTaken(kind, id, document);
     const [numbered] = await this.database.rows<{ numbers: Integer }>(
       "UPDATE rollcall.inbox_sources SET numbers = numbers + 1 WHERE source = $1 RETURNING numbers",
       [this.source],
@@ -245,12 +263,14 @@ export class InboxWriter extends InboxReader {
     const [row] = await this.database.rows<Row>(
       `INSERT INTO rollcall.inbox_resources
          (source, id, kind, number, version, created, changed, document, name, display, external)
-       VALUES ($1, $2, $3, $4, 1, $5, $5, $6, $7, $8, $9) RETURNING ${columns}`,
+       VALUES ($1, $2, $3, $4, 1, $5, $5, $6, $7, $8, $9)
+       ON CONFLICT (source, kind, name) DO NOTHING RETURNING ${columns}`,
       [this.source, id, kind, Number(numbered?.numbers), at, JSON.stringify(document), ...keysOf(kind, document)],
     );
+    if (row === undefined) throw takenError(document);
     await this.#address(id, document);
     await this.#note("created", kind, id);
-    return storedOf(row as Row);
+    return storedOf(row);
   }
 
   /** Replaces the document. What is equal is not changed. @throws {TakenError} another user has this userName */
@@ -258,7 +278,8 @@ export class InboxWriter extends InboxReader {
     const { kind, id } = stored;
     const text = JSON.stringify(document);
     if (text === JSON.stringify(stored.document)) return stored;
-    await this.#refuseTaken(kind, id, document);
+    const [name] = keysOf(kind, document);
+    if (name !== keysOf(kind, stored.document)[0] && (await this.#hasName(kind, name))) throw takenError(document);
     const [row] = await this.database.rows<Row>(
       `UPDATE rollcall.inbox_resources SET document = $3, name = $4, display = $5, external = $6, changed = $7,
          version = version + 1 WHERE source = $1 AND id = $2 RETURNING ${columns}`,
@@ -295,6 +316,7 @@ export class InboxWriter extends InboxReader {
 
   /** @returns how many were not in it before */
   async addMembers(group: string, members: readonly Member[]): Promise<number> {
+    if (members.length === 0) return 0;
     const items = members.map(({ id, document }) => ({ id, ...(document && { document: JSON.stringify(document) }) }));
     const added = await this.database.rows(
       `INSERT INTO rollcall.inbox_members (source, group_id, member, document)
@@ -355,11 +377,9 @@ export class InboxWriter extends InboxReader {
     await this.database.rows("DELETE FROM rollcall.inbox_addresses WHERE source = $1 AND id = $2", [this.source, id]);
   }
 
-  async #refuseTaken(kind: InboxKind, id: string, document: Document): Promise<void> {
-    if (kind !== "user") return;
-    const [other] = await this.findBy(kind, "userName", String(document["userName"]));
-    if (other !== undefined && other.id !== id)
-      throw new TakenError(`another user has the userName ${JSON.stringify(document["userName"])}`);
+  async #hasName(kind: InboxKind, name: string | null): Promise<boolean> {
+    const sql = "SELECT 1 FROM rollcall.inbox_resources WHERE source = $1 AND kind = $2 AND name = $3";
+    return (await this.database.rows(sql, [this.source, kind, name])).length > 0;
   }
 
   async #note(event: EventKind, kind: InboxKind, id: string, amount = 1): Promise<void> {
@@ -370,6 +390,23 @@ export class InboxWriter extends InboxReader {
       [this.source, this.#revision, event, id, kind, this.#push.at, amount, this.#push.token],
     );
   }
+}
+
+/** How long events are stored, in milliseconds. */
+const eventsKept = 30 * 24 * 3_600_000;
+
+/** After how many changes old events are removed, and how many of them: more than may have come meanwhile. */
+const pruneEvery = 100;
+const prunedAtOnce = 1_000;
+
+/** @param before epoch milliseconds */
+async function pruneEvents(source: string, database: Database, before: number): Promise<void> {
+  await database.rows(
+    `DELETE FROM rollcall.inbox_events WHERE source = $1 AND revision <=
+       (SELECT max(revision) FROM (SELECT revision FROM rollcall.inbox_events WHERE source = $1 AND at < $2
+          ORDER BY at LIMIT $3) AS old)`,
+    [source, before, prunedAtOnce],
+  );
 }
 
 /** Changes the tokens of a source. */
@@ -403,6 +440,10 @@ export class InboxTokens {
       at,
     ]);
   }
+}
+
+function takenError({ userName }: Document): TakenError {
+  return new TakenError(`another user has the userName ${JSON.stringify(userName)}`);
 }
 
 function storedOf({ id, kind, number, version, created, changed, document }: Row): StoredResource {

@@ -1,5 +1,6 @@
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
+import { createKeyedQueue } from "#queue.ts";
 import { InboxReader, InboxTokens, InboxWriter } from "#state/inbox/inbox.ts";
 import type { Database, Inboxes, Push } from "#state/inbox/inbox.ts";
 
@@ -37,9 +38,15 @@ export const inboxSchema: Schema = {
   ],
 };
 
+/** The most changes that share a transaction: PostgreSQL is quick with up to 64 savepoints. */
+const largestGroup = 50;
+
 /** What was pushed, in the database that daemons share: each of them may be pushed to. */
 export class PostgresInboxes implements Inboxes {
   readonly #postgres: Postgres;
+  readonly #groups = createKeyedQueue();
+  /** By source. */
+  readonly #waiting = new Map<string, Change[]>();
 
   constructor(postgres: Postgres) {
     this.#postgres = postgres;
@@ -53,14 +60,62 @@ export class PostgresInboxes implements Inboxes {
   }
 
   change<Result>(source: string, push: Push, work: (inbox: InboxWriter) => Promise<Result>): Promise<Result> {
-    return this.#postgres.transaction(async (transaction) =>
-      work(await InboxWriter.begin(source, databaseOf(transaction), push)),
-    );
+    return this.#change(source, async (database) => work(await InboxWriter.begin(source, database, push)));
   }
 
   changeTokens<Result>(source: string, work: (tokens: InboxTokens) => Promise<Result>): Promise<Result> {
-    return this.#postgres.transaction((transaction) => work(new InboxTokens(source, databaseOf(transaction))));
+    return this.#change(source, (database) => work(new InboxTokens(source, database)));
   }
+
+  /** Changes that wait for another one of the source share a transaction afterwards, and its commit. */
+  async #change<Result>(source: string, work: (database: Database) => Promise<Result>): Promise<Result> {
+    const waiting = this.#waiting.get(source) ?? [];
+    this.#waiting.set(source, waiting);
+    const change = changeOf(work);
+    waiting.push(change);
+    await this.#groups(source, () => this.#commit(waiting.splice(0, largestGroup)));
+    return change.ended;
+  }
+
+  async #commit(group: readonly Change[]): Promise<void> {
+    if (group.length === 0) return;
+    try {
+      const ends: (() => void)[] = [];
+      await this.#postgres.transaction(async (transaction) => {
+        for (const change of group) {
+          await transaction.run("SAVEPOINT change");
+          try {
+            ends.push(await change.work(databaseOf(transaction)));
+          } catch (error) {
+            await transaction.run("ROLLBACK TO change");
+            ends.push(() => change.fail(error));
+          }
+        }
+      });
+      for (const end of ends) end();
+    } catch (error) {
+      for (const change of group) change.fail(error);
+    }
+  }
+}
+
+/** One that waits to be made with others. */
+interface Change {
+  /** @returns what to call when it is committed */
+  readonly work: (database: Database) => Promise<() => void>;
+  readonly fail: (error: unknown) => void;
+}
+
+function changeOf<Result>(work: (database: Database) => Promise<Result>): Change & { readonly ended: Promise<Result> } {
+  const { promise: ended, resolve, reject } = Promise.withResolvers<Result>();
+  return {
+    ended,
+    work: async (database) => {
+      const result = await work(database);
+      return () => resolve(result);
+    },
+    fail: reject,
+  };
 }
 
 /** The tables of inboxes in a transaction. */

@@ -26,7 +26,7 @@ beforeAll(async () => {
     isStopping: () => false,
     log,
     routes: (app) => {
-      for (const source of ["entra", "okta", "rfc"])
+      for (const source of ["entra", "okta", "rfc", "large"])
         addInboxRoutes(app, {
           source,
           inboxes,
@@ -257,6 +257,83 @@ describe("RFC 7644", () => {
     expect((await rfc("GET", `/Schemas/${user}`)).body).toMatchObject({ id: user, name: "User" });
     expect((await rfc("GET", "/Schemas/none")).status).toBe(404);
     expect((await rfc("POST", "/Bulk", {})).status).toBe(404);
+  });
+
+  test("groups with very many members are read whole, and make a page shorter", async () => {
+    const members = Array.from({ length: 120_000 }, (_, index) => ({ id: `member ${index}` }));
+    await inboxes.change("large", { at: 1, token: "t" }, async (inbox) => {
+      await inbox.create("user", "u", { userName: "u" });
+      for (const id of ["a", "b", "c"]) {
+        await inbox.create("group", id, { displayName: id });
+        await inbox.addMembers(id, [...members, { id: "u", document: { display: "U" } }]);
+      }
+    });
+    const large = clientOf("large");
+    const one = await large("GET", "/Groups/b");
+    expect(one.headers.get("content-type")).toBe("application/scim+json");
+    expect(one.body).toMatchObject({ id: "b", displayName: "b", meta: { resourceType: "Group" } });
+    expect(one.body.members).toHaveLength(120_001);
+    expect(one.body.members.at(-1)).toEqual({ value: "u", display: "U" });
+    const sizes = ({ body }: Answered): unknown[] =>
+      body.Resources.map(({ id, members: found }: { id: string; members: object[] }) => [id, found.length]);
+    const first = await large("GET", "/Groups?startIndex=1&count=3");
+    expect(first.body).toMatchObject({ totalResults: 3, itemsPerPage: 2, startIndex: 1 });
+    expect(sizes(first)).toEqual([
+      ["a", 120_001],
+      ["b", 120_001],
+    ]);
+    expect(sizes(await large("GET", "/Groups?startIndex=3&count=3"))).toEqual([["c", 120_001]]);
+    const { body } = await large("GET", "/Groups?cursor=");
+    const rest = await large("GET", `/Groups?cursor=${body.nextCursor}`);
+    expect(sizes(rest)).toEqual([["c", 120_001]]);
+    expect(rest.body).not.toHaveProperty("nextCursor");
+    const users = await large("GET", "/Users");
+    expect(users.body.Resources[0].groups.map(({ display }: { display: string }) => display)).toEqual(["a", "b", "c"]);
+  });
+
+  test("people are found by their addresses", async () => {
+    const found = async (...texts: readonly string[]): Promise<unknown> => {
+      const all = await Promise.all(texts.map((text) => rfc("GET", `/Users?${filter(text)}`)));
+      return all.map(({ body }) => body.Resources.map(({ userName }: { userName: string }) => userName));
+    };
+    const addresses = [
+      { value: "M1@x.example", type: "work" },
+      { value: "m1@home.example", type: "home" },
+    ];
+    const { body: first } = await rfc("POST", "/Users", { userName: "mail1", emails: addresses });
+    await rfc("POST", "/Users", { userName: "mail2", emails: [{ value: "m1@x.example", type: "home" }] });
+    expect(
+      await found(
+        'emails.value eq "m1@X.example"',
+        'emails[type eq "work"].value eq "m1@x.example"',
+        'emails[value eq "m1@x.example" and type eq "home"]',
+        'userName eq "mail2" or emails.value eq "m1@home.example"',
+        'active eq true and emails eq "m1@x.example"',
+        'not (emails.value eq "m1@x.example") and userName sw "mail"',
+        `${user}:emails.value eq "m1@x.example"`,
+      ),
+    ).toEqual([
+      ["mail1", "mail2"],
+      ["mail1"],
+      ["mail2"],
+      ["mail1", "mail2"],
+      ["mail1", "mail2"],
+      [],
+      ["mail1", "mail2"],
+    ]);
+    await rfc(
+      "PATCH",
+      `/Users/${first.id}`,
+      patchOp({ op: "Replace", path: 'emails[type eq "work"].value', value: "m3@x.example" }),
+    );
+    expect(await found('emails.value eq "m1@x.example"', 'emails.value eq "m3@x.example"')).toEqual([
+      ["mail2"],
+      ["mail1"],
+    ]);
+    for (const name of ["mail1", "mail2"]) {
+      const { body } = await rfc("GET", `/Users?${filter(`userName eq "${name}"`)}`);
+      await rfc("DELETE", `/Users/${body.Resources[0].id}`);
+    }
   });
 
   test("refused, with nothing changed", async () => {

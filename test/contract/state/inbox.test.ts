@@ -205,6 +205,20 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
     });
   });
 
+  test("events are stored for 30 days", async () => {
+    const { inboxes } = await stores.open();
+    const day = 86_400_000;
+    const create = (id: string, time: number) =>
+      inboxes.change("okta", { at: time, token: "t" }, (inbox) => inbox.create("user", id, user(id)));
+    for (const id of ["1", "2"]) await create(id, 0);
+    for (let number = 3; number <= 99; number++) await create(`${number}`, 2 * day);
+    await create("100", 31 * day);
+    await inboxes.read("okta", async (inbox) => {
+      expect(await inbox.counts(0)).toEqual({ created: 98 });
+      expect(await inbox.count("user")).toBe(100);
+    });
+  });
+
   test("tokens: several at once, and a change of them is no push", async () => {
     const { inboxes } = await stores.open();
     const first = { id: "1", digest: "aa", name: "okta", created: 5 };
