@@ -1,3 +1,5 @@
+import { actions } from "#plan/change.ts";
+import type { Action } from "#plan/change.ts";
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import {
@@ -29,7 +31,7 @@ import { chosenRun, knownRuns } from "./known-runs.ts";
 export function declare(command: Command, runner: Runner): void {
   withNotify(withLimit(common(command).argument("<run>", waitingRun)))
     .option("-y, --yes", "do not ask at a terminal")
-    .option("--only <actions>", "apply only a part: creates, updates, deletes", parseOnly)
+    .option("--only <actions>", "apply only a part: creates, updates, suspends, reactivates, deletes", parseOnly)
     .option("--except <principal>", "leave out this user, or group:NAME; may be repeated", parsePrincipals)
     .option("--these <principal>", "apply only this user, or group:NAME; may be repeated", parsePrincipals)
     .option("--only-cause <causes>", "apply only what these causes explain, like c1,c3", parseCauses)
@@ -68,9 +70,8 @@ type ApproveFlags = CommonOptions &
 
 /** `creates,updates` */
 function parseOnly(value: string, before: NonNullable<Selection["only"]> = []): NonNullable<Selection["only"]> {
-  const actions = { creates: "create", updates: "update", deletes: "delete" } as const;
-  const words = listOfWords(Object.keys(actions) as (keyof typeof actions)[])(value);
-  return [...before, ...words.map((word) => actions[word])];
+  const words = listOfWords(actions.map((action) => `${action}s` as const))(value);
+  return [...before, ...words.map((word) => word.slice(0, -1) as Action)];
 }
 
 /** `ada`, `user:ada` or `group:Old team`: one principal, because a name may contain commas. */

@@ -4,7 +4,7 @@ import { forCaller } from "#times.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { errorDocument, InputError } from "#errors.ts";
 import { renderJson } from "#plan/render/json.ts";
-import type { Words } from "#plan/render/shared.ts";
+import { changes, wordsOfComparison as words } from "#plan/change.ts";
 import { renderText } from "#plan/render/text.ts";
 import { compare as compareSyncs } from "#sync/explain/compare.ts";
 import type { Comparison } from "#sync/explain/compare.ts";
@@ -15,8 +15,6 @@ import type { Context } from "#daemon/context.ts";
 import { readStateForPlan } from "#daemon/data-folder.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-
-const words: Words = { create: "entering", update: "changing", delete: "leaving" };
 
 /**
  * `rollcall plan [sync] --compare OLD`: who enters, who leaves and what changes if the configuration replaces another one,
@@ -38,9 +36,7 @@ export async function compare(
     try {
       await compareOne(context, old, sync, async ({ plan, desired }) => {
         const notes = notesOf(desired);
-        const { users, groups } = plan.counts;
-        const differs = [users, groups].some((kind) => kind.create + kind.update + kind.delete > 0);
-        if (differs) code = exitCodes.changes;
+        if (changes(plan.counts) > 0) code = exitCodes.changes;
         const title = `${sync}: ${basename(old.file)} → ${basename(configuration.file)}`;
         if (output.json) await output.write(`${opening},"notes":${JSON.stringify(noteLines(notes))},"plan":`);
         const { colour, width } = output;

@@ -1,3 +1,4 @@
+import { usualWords } from "#plan/change.ts";
 import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
@@ -102,8 +103,6 @@ function documentOf({ run, changes, notes }: HistoryEntry): object {
   };
 }
 
-const past = { create: "created", update: "updated", delete: "deleted" } as const;
-
 function linesOf({ run, changes, notes }: HistoryEntry, { output }: ReadingContext, now: number): string {
   const paint = painter(output.colour);
   const tone = tones[stateName(run)];
@@ -114,7 +113,7 @@ function linesOf({ run, changes, notes }: HistoryEntry, { output }: ReadingConte
   const lines = [
     `${paint("bold", exactly(at))}  ${relatively(at, now)}  ${state}  ${paint("dim", `run ${run.id}, ${run.sync} → ${run.target}, ${causeOf(run)}`)}`,
     ...changes.map((change) => {
-      const what = `${change.kind} ${doubt}${past[change.action]}: `;
+      const what = `${change.kind} ${doubt}${usualWords[change.action]}: `;
       return `  ${what}${changeLine(change, paint, output.width - what.length - 2)}`;
     }),
     ...notes.map((note) => `  ${visible(note)}`),

@@ -1,3 +1,4 @@
+import { actions } from "#plan/change.ts";
 import { createInterface } from "node:readline/promises";
 import { command } from "#commands.ts";
 import { errorDocument } from "#errors.ts";
@@ -231,9 +232,7 @@ function selected(counts: Counts, { only }: Selection): Counts {
   if (only === undefined) return counts;
   const of = (kind: KindCounts): KindCounts => ({
     ...kind,
-    create: only.includes("create") ? kind.create : 0,
-    update: only.includes("update") ? kind.update : 0,
-    delete: only.includes("delete") ? kind.delete : 0,
+    ...Object.fromEntries(actions.filter((action) => !only.includes(action)).map((action) => [action, 0])),
   });
   return { users: of(counts.users), groups: of(counts.groups), membershipsAdded: 0, membershipsRemoved: 0 };
 }

@@ -1,3 +1,4 @@
+import { actions } from "#plan/change.ts";
 import { Option } from "commander";
 import type { Command } from "commander";
 import { common, help, withLimit, limitOf, parseCauses, repeated, listOfWords } from "./flags.ts";
@@ -59,7 +60,7 @@ export function parseAspects(value: string, before: readonly string[] = []): str
 
 /** `create,delete`, and `creates,deletes` as well. */
 function parseActions(value: string, before: readonly Action[] = []): Action[] {
-  return listOfWords(["create", "update", "delete"] as const)(value.replaceAll(/s(?=\s*(?:,|$))/g, ""), before);
+  return listOfWords(actions)(value.replaceAll(/s(?=\s*(?:,|$))/g, ""), before);
 }
 
 export interface ShowOptions {

@@ -1,3 +1,4 @@
+import { actions as all } from "#plan/change.ts";
 import { textsOf } from "#plan/change.ts";
 import type { Action, AttributeChange, Counts, KindCounts } from "#plan/change.ts";
 import { expectationOf } from "#plan/limits.ts";
@@ -116,15 +117,18 @@ export function countsInShort(counts: Counts, leaving?: LeavingCounts): Html {
 }
 
 function signed(kind: KindCounts): Html[] {
-  return (["create", "update", "delete"] as const).flatMap((action) =>
-    kind[action] === 0 ? [] : [html`<span class="${action}">${amount(action, kind[action])}</span> `],
-  );
+  return all.flatMap((action) => {
+    const count = kind[action] ?? 0;
+    return count === 0 ? [] : [html`<span class="${action}">${amount(action, count)}</span> `];
+  });
 }
 
 /** How an action is written, and read aloud; its colour is that of its class in the sheet. */
 export const actions: Readonly<Record<Action, { readonly sign: string; readonly done: string }>> = {
   create: { sign: "+", done: "created" },
   update: { sign: "~", done: "updated" },
+  suspend: { sign: "‖", done: "suspended" },
+  reactivate: { sign: "↺", done: "reactivated" },
   delete: { sign: "−", done: "deleted" },
 };
 

@@ -1,3 +1,4 @@
+import { actions, countOf } from "#plan/change.ts";
 import { Refusal } from "#control/answers.ts";
 import { changesQuery, read } from "#control/requests.ts";
 import type { Action, Part } from "#plan/change.ts";
@@ -18,8 +19,6 @@ export type ReadExcerpts = <Result>(
 
 /** The most principals that are left out one by one; a selection is part of the journal. */
 const mostExcepted = 1000;
-
-const actions: readonly Action[] = ["create", "update", "delete"];
 
 type Values = Readonly<Record<string, string | readonly string[] | undefined>>;
 
@@ -73,8 +72,7 @@ export function toFilter({ kind, action, attribute, source, cause, name, group }
 /** Undefined when nothing of the plan is left out by it. */
 function onlyOf({ counts }: RunRecord, given: readonly string[] | undefined): Action[] | undefined {
   if (given === undefined) return undefined;
-  const isPlanned = (action: Action): boolean =>
-    counts === undefined || counts.users[action] + counts.groups[action] > 0;
+  const isPlanned = (action: Action): boolean => counts === undefined || countOf(counts, action) > 0;
   const only = actions.filter((action) => given.includes(action));
   return actions.filter(isPlanned).every((action) => only.includes(action)) ? undefined : only;
 }

@@ -1,3 +1,4 @@
+import { actions } from "#plan/change.ts";
 import { auditEvents } from "#state/audit/entry.ts";
 import { stateNames } from "#state/record.ts";
 import { z } from "zod";
@@ -15,7 +16,7 @@ const overrides = z.array(z.union([z.enum(overridable), expectation], { error: k
   error: 'expected a list of limits like ["deletes"]',
 });
 
-const action = z.enum(["create", "update", "delete"], { error: "expected create, update or delete" });
+const action = z.enum(actions, { error: "expected create, update, suspend, reactivate or delete" });
 const kind = z.enum(["user", "group"], { error: "expected user or group" });
 
 const expectedCause = "expected the id of a cause, like c1";

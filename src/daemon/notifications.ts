@@ -1,3 +1,4 @@
+import { byDanger, countOf } from "#plan/change.ts";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { createQueue } from "#queue.ts";
@@ -156,7 +157,7 @@ export async function startNotifying(
   };
 }
 
-const marks = { delete: "-", create: "+", update: "~" } as const;
+const marks = { delete: "-", create: "+", update: "~", suspend: "‖", reactivate: "↺" } as const;
 
 /** The first principals that a run would change, a line each, deletions first: `- user zoe`. */
 async function changedNames(configuration: Configuration, run: RunRecord, most: number): Promise<readonly string[]> {
@@ -165,8 +166,8 @@ async function changedNames(configuration: Configuration, run: RunRecord, most: 
   await plans.fetch([run.id]);
   const files = { file: plans.file(run.id, "changes"), spill: join(daemonFolder(configuration), "notices.spill") };
   const lines: string[] = [];
-  for (const action of ["delete", "create", "update"] as const) {
-    if (run.counts === undefined || run.counts.users[action] + run.counts.groups[action] === 0) continue;
+  for (const action of byDanger) {
+    if (run.counts === undefined || countOf(run.counts, action) === 0) continue;
     for await (const { kind, name } of storedChanges(run, files, { actions: [action] })) {
       lines.push(`${marks[action]} ${kind} ${formatName(name)}`);
       if (lines.length >= most) return lines;

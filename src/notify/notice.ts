@@ -1,3 +1,4 @@
+import { actions, usualWords } from "#plan/change.ts";
 import { command } from "#commands.ts";
 import { randomUUID } from "node:crypto";
 import { firstLineOf } from "#errors.ts";
@@ -232,10 +233,11 @@ function changesIn({ users, groups, membershipsAdded, membershipsRemoved }: Coun
     { name: "user", counts: users },
     { name: "group", counts: groups },
   ].flatMap(({ name, counts }) => {
-    const parts = (["create", "update", "delete"] as const).filter((action) => counts[action] > 0);
+    const parts = actions.filter((action) => (counts[action] ?? 0) > 0);
     const words = parts.map((action, index) => {
-      const count = formatNumber(counts[action]);
-      return index === 0 ? `${count} ${name}${counts[action] === 1 ? "" : "s"} ${action}d` : `${count} ${action}d`;
+      const amount = counts[action] ?? 0;
+      const what = index === 0 ? ` ${name}${amount === 1 ? "" : "s"}` : "";
+      return `${formatNumber(amount)}${what} ${usualWords[action]}`;
     });
     return words.length === 0 ? [] : [words.join(", ")];
   });

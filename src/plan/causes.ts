@@ -6,6 +6,7 @@ import type { Kind } from "#principals/principal.ts";
 import { groupAttributes as functionAttributes, scopeKeys } from "#principals/scope.ts";
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import { formatNumber, pluralize, quote } from "#text.ts";
+import { isUpdateInSql } from "./change.ts";
 
 /**
  * Why a change is there.
@@ -68,6 +69,8 @@ export interface CauseOptions {
   readonly hasBaseline: boolean;
   /** Whether who is gone stays for a while. */
   readonly hasGrace: boolean;
+  /** Whether who is gone stays active for a while. Absent: nobody is suspended for that. */
+  readonly suspendsLater?: boolean | undefined;
   /** The keys of the configuration that have changed since the last applied run. */
   readonly changedKeys: readonly string[];
 }
@@ -131,8 +134,8 @@ function wholeOf({ was, became, whole_was, whole_became, differ }: CauseRow): Pi
   return { whole: { from: whole_was ?? undefined, to: whole_became ?? undefined } };
 }
 
-/** An SQL condition on a row of `explained`: the principal came or left, since its record did. */
-const isMove = "cause IN ('new', 'gone') AND aspect = 'existence'";
+/** An SQL condition on a row of `explained`: the principal came or left (or is suspended for that), since its record did. */
+const isMove = "cause IN ('new', 'gone') AND aspect IN ('existence', 'active')";
 
 /**
  * SQL of `item (action, kind, name, aspect, grp, was, wanted)`, for a WITH, with values as texts: a row for the creation or deletion of a principal
@@ -143,7 +146,7 @@ function items({ all }: Attributes): string {
     side AS (FROM change_pair),
     item AS (
       SELECT action, kind, name, 'existence' AS aspect, NULL::VARCHAR AS grp, NULL::VARCHAR AS was, NULL::VARCHAR AS wanted
-      FROM side WHERE action <> 'update'
+      FROM side WHERE NOT (${isUpdateInSql})
       ${all.map(attributeItems).join("")}
       ${membershipItems("joined", "after", "before")} ${membershipItems("left", "before", "after")})`;
 }
@@ -154,7 +157,7 @@ function attributeItems(attribute: Attribute): string {
   return `
     UNION ALL
     SELECT action, kind, name, ${literal(attribute.name)}, NULL, ${textOf(attribute, "before.")}, ${textOf(attribute, "after.")} FROM side
-    WHERE action = 'update' AND before.${column} IS DISTINCT FROM after.${column}`;
+    WHERE ${isUpdateInSql} AND before.${column} IS DISTINCT FROM after.${column}`;
 }
 
 /** SQL of the rows of `item` for the memberships that are on one side alone. */
@@ -163,7 +166,7 @@ function membershipItems(aspect: "joined" | "left", of: string, without: string)
     UNION ALL
     SELECT 'update', kind, name, '${aspect}', g, NULL, NULL FROM (
       SELECT kind, name, unnest(list_filter(${of}.group_names, lambda g: NOT list_contains(${without}.group_names, g))) AS g
-      FROM side WHERE action = 'update' AND before.group_names <> after.group_names)`;
+      FROM side WHERE ${isUpdateInSql} AND before.group_names <> after.group_names)`;
 }
 
 /** The rules that decide about each aspect of a principal, besides those for its attributes. */
@@ -292,10 +295,24 @@ const concerned = `concerned AS (
         bool_or(was_scope = 'left out') AS was_left
       FROM concerned GROUP BY kind, name)`;
 
+/** SQL of why somebody who was gone is active again. */
+const returned = "CASE WHEN s.was_out THEN 'into scope' WHEN s.was_doubted THEN 'cleared' ELSE 'new' END";
+
 /** SQL of the rows of `item` with a `guess`: their cause, as far as principals and their records tell. */
-function judged({ changedKeys, hasGrace, attributes }: CauseOptions): string {
+function judged({ changedKeys, hasGrace, suspendsLater = false, attributes }: CauseOptions): string {
   const hasChanged = changedKeys.length > 0;
   const listsChanged = haveChanged(changedKeys, ["defaultGroups", "staticGroups", "groupsFromRules", "keepManual"]);
+  /** Why somebody leaves, or is suspended. @param waits whether that comes some time after they have gone */
+  const left = (waits: boolean): string => `CASE
+            WHEN s.is_other THEN 'rename'
+            WHEN s.is_own THEN 'configuration'
+            WHEN s.is_out THEN 'out of scope'
+            WHEN ${waits} AND l.name IS NOT NULL THEN 'grace'
+            WHEN s.was_left THEN 'left out'
+            WHEN s.is_gone AND s.was_it THEN 'gone'
+            WHEN ${hasChanged} THEN 'configuration'
+            WHEN s.is_gone THEN 'gone'
+            ELSE 'other' END`;
   return `judged AS (
       SELECT i.*, s.source AS of_source,
         CASE
@@ -309,17 +326,7 @@ function judged({ changedKeys, hasGrace, attributes }: CauseOptions): string {
             WHEN s.is_new THEN 'new'
             WHEN ${hasChanged} THEN 'configuration'
             ELSE 'other' END
-          WHEN i.aspect = 'existence' THEN CASE
-            WHEN t.name IS NULL THEN 'drift'
-            WHEN s.is_other THEN 'rename'
-            WHEN s.is_own THEN 'configuration'
-            WHEN s.is_out THEN 'out of scope'
-            WHEN ${hasGrace} AND l.name IS NOT NULL THEN 'grace'
-            WHEN s.was_left THEN 'left out'
-            WHEN s.is_gone AND s.was_it THEN 'gone'
-            WHEN ${hasChanged} THEN 'configuration'
-            WHEN s.is_gone THEN 'gone'
-            ELSE 'other' END
+          WHEN i.aspect = 'existence' THEN CASE WHEN t.name IS NULL THEN 'drift' ELSE ${left(hasGrace)} END
           WHEN i.aspect IN ('joined', 'left') THEN CASE
             WHEN t.name IS NOT NULL AND list_contains(t.group_names, i.grp) = (i.aspect = 'joined') THEN 'drift'
             WHEN g.name IS NOT NULL THEN 'of group'
@@ -331,7 +338,9 @@ function judged({ changedKeys, hasGrace, attributes }: CauseOptions): string {
             ELSE 'membership' END
           WHEN t.name IS NOT NULL AND i.wanted IS NOT DISTINCT FROM
             CASE i.aspect ${attributes.all.map((each) => `WHEN ${literal(each.name)} THEN ${textOf(each, "t.")}`).join(" ")} END THEN 'drift'
+          ${attributes.state === undefined ? "" : `WHEN i.aspect = 'active' AND z.name IS NOT NULL THEN ${left(suspendsLater)}`}
           WHEN s.was_left THEN 'left out'
+          ${attributes.state === undefined ? "" : `WHEN i.action = 'reactivate' AND i.aspect = 'active' AND l.name IS NOT NULL THEN ${returned}`}
           WHEN t.name IS NULL AND s.is_new THEN 'new'
           WHEN t.name IS NULL AND s.was_out THEN 'into scope'
           ELSE 'attribute' END AS guess
@@ -339,6 +348,7 @@ function judged({ changedKeys, hasGrace, attributes }: CauseOptions): string {
       LEFT JOIN stood s ON s.kind = i.kind AND s.name = i.name
       LEFT JOIN baseline_target t ON t.kind = i.kind AND t.name = i.name
       LEFT JOIN leaving_since l ON l.kind = i.kind AND l.name = i.name
+      ${attributes.state === undefined ? "" : "LEFT JOIN suspended z ON z.kind = i.kind AND z.name = i.name"}
       LEFT JOIN (
         SELECT name FROM changes WHERE kind = 'group' AND action <> 'update' AND name NOT IN (
           SELECT name FROM assembled_origin WHERE kind = 'group' AND source = ${literal(ruleSource)}

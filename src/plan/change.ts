@@ -2,8 +2,43 @@ import deepDiff from "deep-diff";
 import { formatValue } from "#principals/attributes.ts";
 import type { Kind, Principal, PrincipalValue } from "#principals/principal.ts";
 
-/** The action on a principal. */
-export type Action = "create" | "update" | "delete";
+/**
+ * The actions on a principal, in the order of a plan. `suspend` and `reactivate` are updates by which somebody stops or begins
+ * to be active, in targets that know that; they may change more than that.
+ */
+export const actions = ["create", "update", "suspend", "reactivate", "delete"] as const;
+export type Action = (typeof actions)[number];
+
+/** The participle of each action: `created`. */
+export type Words = Readonly<Record<Action, string>>;
+
+export const usualWords: Words = {
+  delete: "deleted",
+  suspend: "suspended",
+  create: "created",
+  update: "updated",
+  reactivate: "reactivated",
+};
+
+/** The same of a plan that compares two sets of rules. */
+export const wordsOfComparison: Words = {
+  create: "entering",
+  update: "changing",
+  suspend: "suspended",
+  reactivate: "reactivated",
+  delete: "leaving",
+};
+
+/** The actions, what people fear most first. */
+export const byDanger = ["delete", "suspend", "create", "update", "reactivate"] as const satisfies readonly Action[];
+
+/** Whether the principal is there before and after. */
+export function isUpdate(action: Action): boolean {
+  return action !== "create" && action !== "delete";
+}
+
+/** The same of the column `action`, as an SQL condition. */
+export const isUpdateInSql = "action NOT IN ('create', 'delete')";
 
 /** One attribute that differs. No `from`: it was unset, or the principal is created. No `to`: it is cleared or deleted. */
 export interface AttributeChange {
@@ -40,6 +75,19 @@ export interface KindCounts {
   readonly create: number;
   readonly update: number;
   readonly delete: number;
+  /** Absent: principals of this kind have no such state in the target. */
+  readonly suspend?: number | undefined;
+  readonly reactivate?: number | undefined;
+}
+
+/** How many principals an action is about, of both kinds. */
+export function countOf({ users, groups }: Pick<Counts, "users" | "groups">, action: Action): number {
+  return (users[action] ?? 0) + (groups[action] ?? 0);
+}
+
+/** The actions that a plan can have: all that its target knows. */
+export function actionsOf({ users }: Pick<Counts, "users">): readonly Action[] {
+  return actions.filter((action) => users[action] !== undefined);
 }
 
 /** The totals of a plan. Memberships are counted per principal and group. */
@@ -57,7 +105,7 @@ export interface Plan {
   readonly counts: Counts;
   /** The counts of what `changes` gives, where that is not everything. */
   readonly shown?: Counts | undefined;
-  /** Groups before users; create, update, delete; by name. `only`: just that part. */
+  /** Groups before users; in the order of `actions`; by name. `only`: just that part. */
   changes(only?: Part): AsyncIterable<Change>;
 }
 
@@ -74,7 +122,7 @@ export const someDigest = new RegExp(`^[0-9a-f]{${shownDigits},64}$`);
 
 /** How many principals a plan touches. */
 export function changes(counts: Counts): number {
-  return [counts.users, counts.groups].reduce((sum, kind) => sum + kind.create + kind.update + kind.delete, 0);
+  return actions.reduce((sum, action) => sum + countOf(counts, action), 0);
 }
 
 /** The values of a change as texts; undefined where there is none. */
@@ -90,6 +138,14 @@ export function textsOf({ from, to }: AttributeChange): {
 
 /** What is no attribute of a principal. */
 const identity: ReadonlySet<string> = new Set(["kind", "name", "groupNames"]);
+
+/** The action between two sides of one principal, of which one may not be there. */
+export function actionBetween(before: Principal | undefined, after: Principal | undefined): Action {
+  if (before === undefined) return "create";
+  if (after === undefined) return "delete";
+  const [was, is] = [before["active"] !== false, after["active"] !== false];
+  return was === is ? "update" : is ? "reactivate" : "suspend";
+}
 
 /**
  * The change from `before` to `after`, the two sides of one principal. A creation has no `before`, a deletion no `after`.

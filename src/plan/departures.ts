@@ -6,12 +6,12 @@ import type { Found } from "./found.ts";
 import { findRenames, holdRenames, unchangedNames } from "./renames.ts";
 import type { NamePolicies, Rename, ReusedName } from "./renames.ts";
 import { isRuleGroup, keepOccupied } from "./rule-groups.ts";
+import { deletedAt, suspendedAt } from "./stages.ts";
+import type { Stages } from "./stages.ts";
 import { tables } from "./tables.ts";
 
 /** When principals leave the target, and which never do. */
-export interface DepartureRules extends NamePolicies {
-  /** The grace period of a principal that is gone from the sources, in milliseconds. */
-  readonly after: number;
+export interface DepartureRules extends NamePolicies, Stages {
   /** Groups with the administration privilege: their members, direct or nested, are never deleted. */
   readonly administrators: readonly string[];
 }
@@ -29,7 +29,12 @@ export interface Leaving {
   readonly name: string;
   /** The day it leaves the target, ISO 8601. */
   readonly on: string;
+  /** From when it is suspended, ISO 8601. Absent: it is not. */
+  readonly suspendedOn?: string | undefined;
 }
+
+/** A principal that is gone from the sources and never deleted. */
+export type Staying = Omit<Leaving, "on">;
 
 /** How many are within their grace period, and when the first of them leaves, ISO 8601. */
 export interface LeavingCounts {
@@ -55,6 +60,8 @@ export interface Departures {
   readonly kept: Found<Kept>;
   /** The soonest first. */
   readonly leaving: Found<Leaving> & { readonly groups: number; readonly days: readonly LeavingDay[] };
+  /** Who is gone and never deleted; `active` of them are not suspended yet. Absent: there is nobody like that. */
+  readonly staying?: (Found<Staying> & { readonly active: number }) | undefined;
 }
 
 /** Those within their grace period, in short; undefined: nobody is. */
@@ -88,6 +95,7 @@ export async function depart(connection: Connection, rules: DepartureRules, now:
     FROM absent ANTI JOIN frozen USING (kind, name);
     CREATE OR REPLACE TEMP TABLE adoptable (${tables.adoptable});
     CREATE OR REPLACE TEMP TABLE gone (${tables.gone});
+    CREATE OR REPLACE TEMP TABLE suspended (${tables.suspended});
     SELECT EXISTS (FROM unmatched) AS unmatched, EXISTS (FROM doomed) AS doomed,
       EXISTS (FROM doomed SEMI JOIN (FROM ledger WHERE ${isRuleGroup}) USING (kind, name) WHERE kind = 'group') AS made`);
   // In most runs, no name has changed and nobody has left: then there is nothing to decide.
@@ -97,7 +105,7 @@ export async function depart(connection: Connection, rules: DepartureRules, now:
   const names = areRenamed ? await holdRenames(connection, rules) : unchangedNames;
   if (!doomed) return { ...names, kept: nothing, leaving: { ...nothing, groups: 0, days: [] } };
   const leave = (kind: Kind): string =>
-    `INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE kind = '${kind}' AND since + ${rules.after} > ${now}`;
+    `INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE kind = '${kind}' AND coalesce(${deletedAt(rules)} > ${now}, true)`;
   await connection.run(`
     ${keepLastMembers};
     INSERT INTO gone
@@ -106,8 +114,16 @@ export async function depart(connection: Connection, rules: DepartureRules, now:
     ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name;
     ${leave("user")}`);
   if (made) await keepOccupied(connection);
-  await connection.run(leave("group"));
-  return { ...names, kept: await keptOnes(connection), leaving: await leavingOnes(connection, rules.after) };
+  await connection.run(`
+    ${leave("group")};
+    INSERT INTO suspended
+    SELECT kind, name FROM gone SEMI JOIN (FROM frozen WHERE reason = 'leaving') USING (kind, name) WHERE ${suspendedAt(rules)} <= ${now}`);
+  return {
+    ...names,
+    kept: await keptOnes(connection),
+    leaving: await leavingOnes(connection, rules),
+    ...((rules.never ?? []).length === 0 ? {} : { staying: await stayingOnes(connection, rules, now) }),
+  };
 }
 
 /**
@@ -159,9 +175,38 @@ function keptOnes(connection: Connection): Promise<Found<Kept>> {
   );
 }
 
-async function leavingOnes(connection: Connection, after: number): Promise<Departures["leaving"]> {
-  const leaving = `SELECT g.kind, g.name, (g.since + ${after})::DOUBLE AS day FROM gone g JOIN frozen f USING (kind, name) WHERE f.reason = 'leaving'`;
-  const { count, examples } = await findSome<{ kind: Kind; name: string; day: number }>(
+/** SQL of those within their stages: `day` and `suspension` are epoch milliseconds, NULL for never. */
+function stagesOf(rules: Stages): string {
+  return `
+    SELECT kind, name, (${deletedAt(rules)})::DOUBLE AS day, (${suspendedAt(rules)})::DOUBLE AS suspension
+    FROM gone SEMI JOIN (FROM frozen WHERE reason = 'leaving') USING (kind, name)`;
+}
+
+function suspensionOf(suspension: number | null): Pick<Leaving, "suspendedOn"> {
+  return suspension === null ? {} : { suspendedOn: new Date(suspension).toISOString() };
+}
+
+async function stayingOnes(connection: Connection, rules: Stages, now: number): Promise<Departures["staying"]> {
+  const staying = `SELECT * FROM (${stagesOf(rules)}) WHERE day IS NULL`;
+  const { count, examples } = await findSome<{ kind: Kind; name: string; suspension: number | null }>(
+    connection,
+    staying,
+    "suspension DESC, kind DESC, name",
+  );
+  if (count === 0) return undefined;
+  const [row] = await connection.rows<{ active: number }>(
+    `SELECT count(*)::INTEGER AS active FROM (${staying}) WHERE suspension > ${now}`,
+  );
+  return {
+    count,
+    examples: examples.map(({ kind, name, suspension }) => Object.assign({ kind, name }, suspensionOf(suspension))),
+    active: row?.active ?? 0,
+  };
+}
+
+async function leavingOnes(connection: Connection, rules: Stages): Promise<Departures["leaving"]> {
+  const leaving = `SELECT * FROM (${stagesOf(rules)}) WHERE day IS NOT NULL`;
+  const { count, examples } = await findSome<{ kind: Kind; name: string; day: number; suspension: number | null }>(
     connection,
     leaving,
     "day, kind DESC, name",
@@ -174,7 +219,9 @@ async function leavingOnes(connection: Connection, after: number): Promise<Depar
   return {
     count,
     groups: days[0]?.all_groups ?? 0,
-    examples: examples.map(({ kind, name, day }) => ({ kind, name, on: new Date(day).toISOString() })),
+    examples: examples.map(({ kind, name, day, suspension }) =>
+      Object.assign({ kind, name, on: new Date(day).toISOString() }, suspensionOf(suspension)),
+    ),
     days: days.map(({ day, users, groups }) => ({ day: new Date(day).toISOString().slice(0, 10), users, groups })),
   };
 }

@@ -1,8 +1,9 @@
+import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Kind, Principal, PrincipalValue } from "#principals/principal.ts";
-import { attributeOfColumn } from "#principals/attributes.ts";
+import { attributeOfColumn, columnOf } from "#principals/attributes.ts";
 import type { Attributes } from "#principals/attributes.ts";
-import { changeOf } from "./change.ts";
+import { actions, changeOf } from "./change.ts";
 import { tables } from "./tables.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
@@ -33,7 +34,7 @@ export async function createPlan(connection: Connection, attributes: Attributes)
     `struct_pack(${['"name"', ...attributes.compared].map((column) => `${column} := ${alias}.${column}`).join(", ")})`;
   const [found] = await connection.rows<Memberships & { digest: string; counts: readonly CountRow[] }>(`
     CREATE OR REPLACE TEMP TABLE change_pair AS
-    SELECT ${changeColumns}, CASE WHEN a.name IS NOT NULL THEN ${side("a")} END AS before, CASE WHEN d.name IS NOT NULL THEN ${side("d")} END AS after
+    SELECT ${changeColumns(attributes)}, CASE WHEN a.name IS NOT NULL THEN ${side("a")} END AS before, CASE WHEN d.name IS NOT NULL THEN ${side("d")} END AS after
     FROM ${differing("actual", "desired", attributes)};
     CREATE OR REPLACE TEMP TABLE changes AS SELECT action, kind, name FROM change_pair;
     CREATE TEMP TABLE IF NOT EXISTS change_cause (${tables.change_cause});
@@ -52,6 +53,9 @@ export async function createPlan(connection: Connection, attributes: Attributes)
       create: count("create"),
       update: count("update"),
       delete: count("delete"),
+      ...(attributes.state === undefined || kind === "group"
+        ? {}
+        : { suspend: count("suspend"), reactivate: count("reactivate") }),
     };
   };
   return {
@@ -89,7 +93,7 @@ export async function* readChanges(connection: Connection, only?: Part, which = 
   const part = only === undefined ? "" : `AND action = '${only.action}' AND kind = '${only.kind}'`;
   const batches = connection.batches<ChangeRow>(`
     SELECT action, kind, before, after, causes FROM change_sides WHERE ${which} ${part}
-    ORDER BY kind = 'user', CASE action WHEN 'create' THEN 0 WHEN 'update' THEN 1 ELSE 2 END, name`);
+    ORDER BY kind = 'user', list_position([${actions.map(literal).join(", ")}], action), name`);
   for await (const rows of batches) {
     for (const row of rows) yield changeOfRow(row);
   }
@@ -154,14 +158,22 @@ export async function createChanges(
   }: { readonly actual: PrincipalTable; readonly desired: PrincipalTable; readonly into: ChangeTable },
 ): Promise<void> {
   await connection.run(
-    `CREATE OR REPLACE TEMP TABLE ${into} AS SELECT ${changeColumns} FROM ${differing(actual, desired, attributes)}`,
+    `CREATE OR REPLACE TEMP TABLE ${into} AS SELECT ${changeColumns(attributes)} FROM ${differing(actual, desired, attributes)}`,
   );
 }
 
 /** SQL of what a row of `differing` is: `action`, `kind` and `name`. */
-const changeColumns = `
-  CASE WHEN a.name IS NULL THEN 'create' WHEN d.name IS NULL THEN 'delete' ELSE 'update' END AS action,
+function changeColumns({ state }: Attributes): string {
+  const isActive = (side: string): string =>
+    state === undefined ? "true" : `coalesce(${side}.${columnOf(state)}, true)`;
+  const ofState =
+    state === undefined
+      ? ""
+      : `WHEN ${isActive("a")} AND NOT ${isActive("d")} THEN 'suspend' WHEN ${isActive("d")} AND NOT ${isActive("a")} THEN 'reactivate'`;
+  return `
+  CASE WHEN a.name IS NULL THEN 'create' WHEN d.name IS NULL THEN 'delete' ${ofState} ELSE 'update' END AS action,
   coalesce(d.kind, a.kind) AS kind, coalesce(d.name, a.name) AS name`;
+}
 
 /** SQL of the principals that differ between two relations: `a` is how they are in the one, `d` in the other; NULL where there is none. */
 function differing(actual: PrincipalTable, desired: PrincipalTable, { compared }: Attributes): string {

@@ -69,6 +69,7 @@ function percentOf(value: unknown): number {
 /** `syncs.NAME.limits`. The defaults let a day's ordinary changes pass, and hold what looks like an accident. */
 export const limits = values.section({
   deletes: share.prefault("10%").describe("How many users, and how many groups, may be deleted."),
+  suspends: share.prefault("10%").describe("How many users may be suspended, of those who are active in the target."),
   updates: share.prefault("50%").describe("How many users, and how many groups, may be changed."),
   creates: bound.prefault("none").describe("How many users, and how many groups, may be created."),
   membershipsLost: shareOfLosses
@@ -105,9 +106,21 @@ type From = string | { readonly source: string; readonly minUsers?: number; read
 
 /** The limits of a sync, without those that are `none`, and each with its period. */
 export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]): Limits {
-  const { deletes, updates, creates, membershipsLost, emptied, blanked, shrink, quarantined, heldNames, per, ...rest } =
-    input;
-  const bounds = { deletes, updates, creates, emptied, blanked, shrink, quarantined, heldNames };
+  const {
+    deletes,
+    suspends,
+    updates,
+    creates,
+    membershipsLost,
+    emptied,
+    blanked,
+    shrink,
+    quarantined,
+    heldNames,
+    per,
+    ...rest
+  } = input;
+  const bounds = { deletes, suspends, updates, creates, emptied, blanked, shrink, quarantined, heldNames };
   const sources = from.flatMap((each) =>
     typeof each === "string" ? [] : [[each.source, { minUsers: each.minUsers, minGroups: each.minGroups }] as const],
   );

@@ -2,12 +2,14 @@ import { columnOf } from "#principals/attributes.ts";
 import type { Attribute, Attributes } from "#principals/attributes.ts";
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { actions, isUpdateInSql } from "./change.ts";
 import type { Action } from "./change.ts";
 import { formatNumber } from "#text.ts";
 
 /** The limits on what a plan does; they are added up over 24 hours. */
 export const measures = [
   "deletes",
+  "suspends",
   "updates",
   "creates",
   "membershipsLost",
@@ -180,6 +182,8 @@ interface KindRow extends Record<Action, number> {
   readonly is_there: boolean;
   /** Of what the sync manages: principals, their memberships and attributes. */
   readonly base: number;
+  /** Those of them that are not suspended. */
+  readonly active: number;
   readonly memberships: number;
   readonly attributes: number;
   readonly held: number;
@@ -201,13 +205,15 @@ export function mayBeBlank({ required }: Attribute): boolean {
  * `createPlan`.
  */
 export async function measure(connection: Connection, attributes: Attributes, limits: Limits): Promise<Measured> {
-  const blankable = attributes.all.filter(mayBeBlank).map(columnOf);
+  const { all, state } = attributes;
+  const blankable = all.filter(mayBeBlank).map(columnOf);
+  const isActive = state === undefined ? "true" : `coalesce(${columnOf(state)}, true)`;
   const sum = (condition: (column: string) => string): string =>
     ["0", ...blankable.map((column) => `(${condition(column)})::INT`)].join(" + ");
   const rows = await connection.rows<KindRow>(`
     ${groupLosses(limits)};
     WITH base AS (
-      SELECT kind, count(*) FILTER (counts) AS base, sum(len(group_names)) FILTER (counts) AS memberships,
+      SELECT kind, count(*) FILTER (counts) AS base, count(*) FILTER (counts AND ${isActive}) AS active, sum(len(group_names)) FILTER (counts) AS memberships,
         sum(${sum((column) => `${column} IS NOT NULL`)}) FILTER (counts) AS attributes,
         count(*) FILTER (reason IN ('renamed', 'reused')) AS held
       FROM (
@@ -215,14 +221,13 @@ export async function measure(connection: Connection, attributes: Attributes, li
         FROM actual a LEFT JOIN frozen f USING (kind, name))
       GROUP BY kind),
     changed AS (
-      SELECT kind, count(*) FILTER (action = 'create') AS "create", count(*) FILTER (action = 'update') AS "update",
-        count(*) FILTER (action = 'delete') AS "delete",
-        sum(len(before.group_names) - len(list_intersect(before.group_names, after.group_names))) FILTER (action = 'update') AS memberships_lost,
+      SELECT kind, ${actions.map((action) => `count(*) FILTER (action = '${action}') AS "${action}"`).join(", ")},
+        sum(len(before.group_names) - len(list_intersect(before.group_names, after.group_names))) FILTER (${isUpdateInSql}) AS memberships_lost,
         sum(${sum((column) => `before.${column} IS NOT NULL AND after.${column} IS NULL`)})
-          FILTER (action = 'update') AS blanked
+          FILTER (${isUpdateInSql}) AS blanked
       FROM change_pair GROUP BY kind)
     SELECT k.kind, b.kind IS NOT NULL AS is_there,
-      ${["base", "memberships", "attributes", "held", "create", "update", "delete", "memberships_lost", "blanked"]
+      ${["base", "active", "memberships", "attributes", "held", ...actions, "memberships_lost", "blanked"]
         .map((column) => `coalesce("${column}", 0)::DOUBLE AS "${column}"`)
         .join(", ")},
       (SELECT count(*) FROM group_loss WHERE beyond)::DOUBLE AS beyond,
@@ -231,15 +236,8 @@ export async function measure(connection: Connection, attributes: Attributes, li
     ORDER BY k.kind DESC`);
   const total = (of: (row: KindRow) => number): number => rows.reduce((all, row) => all + of(row), 0);
   const [{ beyond, emptied } = { beyond: 0, emptied: 0 }] = rows;
-  const actions = [
-    ["deletes", "delete"],
-    ["updates", "update"],
-    ["creates", "create"],
-  ] as const;
   const amounts: Amount[] = [
-    ...rows.flatMap((row) =>
-      actions.map(([measure, action]) => ({ measure, of: `${row.kind}s`, amount: row[action], base: row.base })),
-    ),
+    ...rows.flatMap((row) => amountsOf(row, attributes)),
     {
       measure: "membershipsLost",
       of: "memberships",
@@ -261,6 +259,20 @@ export async function measure(connection: Connection, attributes: Attributes, li
   };
 }
 
+/** What is done with the principals of a kind. */
+function amountsOf(row: KindRow, { state }: Attributes): Amount[] {
+  const { kind, base, active } = row;
+  const of = `${kind}s`;
+  return [
+    { measure: "deletes", of, amount: row.delete, base },
+    ...(state === undefined || kind === "group"
+      ? []
+      : [{ measure: "suspends" as const, of, amount: row.suspend, base: active }]),
+    { measure: "updates", of, amount: row.update + row.reactivate, base },
+    { measure: "creates", of, amount: row.create, base },
+  ];
+}
+
 /**
  * SQL that makes `group_loss` of the groups that stay and lose members, except those that are protected or unmanaged. `lost`
  * counts members that stay in the target, `gone` all.
@@ -278,7 +290,7 @@ function groupLosses({ "membershipsLost.perGroup": bound, floor: usual }: Limits
     left_group AS (
       SELECT action, unnest(list_filter(was, lambda g: NOT list_contains(will, g))) AS name FROM side),
     losing AS (
-      SELECT name, count(*) AS gone, count(*) FILTER (action = 'update') AS lost FROM left_group
+      SELECT name, count(*) AS gone, count(*) FILTER (${isUpdateInSql}) AS lost FROM left_group
       SEMI JOIN (SELECT name FROM desired WHERE kind = 'group') d USING (name)
       ANTI JOIN (SELECT name FROM frozen WHERE kind = 'group' AND reason IN ('protected', 'unmanaged')) f USING (name)
       GROUP BY name),
@@ -382,7 +394,7 @@ export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
 type Unjudged = Omit<LimitCheck, "overridden" | "limit"> & { readonly limit: LimitName };
 
 /** These shrink what they are a percentage of: so they are measured against what was there when the 24 hours began. */
-const takesAway: ReadonlySet<Measure> = new Set(["deletes", "membershipsLost", "blanked"]);
+const takesAway: ReadonlySet<Measure> = new Set(["deletes", "suspends", "membershipsLost", "blanked"]);
 
 /** Nothing is lost by these: with a floor, all of a small directory may change. */
 const losesNothing: ReadonlySet<Measure> = new Set(["updates", "creates"]);

@@ -179,7 +179,7 @@ function desiredOf(attributes: Attributes): string {
     FROM wanted s
     LEFT JOIN in_target a ON a.kind = s.kind AND a.name = s.name LEFT JOIN membership m ON m.kind = s.kind AND m.name = s.name
     UNION ALL
-    SELECT c.* REPLACE (coalesce(m.names, []) AS group_names)
+    SELECT c.* REPLACE (coalesce(m.names, []) AS group_names${suspending(attributes)})
     FROM carried c LEFT JOIN carried_membership m ON m.kind = c.kind AND m.name = c.name`;
 }
 
@@ -200,6 +200,13 @@ function desiredValue(attribute: Attribute, attributes: Attributes): string {
       : ignoresCase === true && `coalesce(${folded(`a.${column}`)} = ${folded(wanted)}, false)`;
   const stays = onlyAtCreation === true ? "true" : isSame === false ? isKept : `(${isKept} OR ${isSame})`;
   return `CASE WHEN a.name IS NOT NULL AND ${stays} THEN a.${column} ELSE ${wanted} END AS ${column}`;
+}
+
+/** SQL that goes into the REPLACE of who is carried over: those who are gone for long enough are suspended. */
+function suspending({ state }: Attributes): string {
+  if (state === undefined) return "";
+  const column = columnOf(state);
+  return `, CASE WHEN (c.kind, c.name) IN (SELECT (kind, name) FROM suspended) THEN false ELSE c.${column} END AS ${column}`;
 }
 
 /** SQL of what the sources want of an attribute of the assembled principal `s`. An undo has the previous value of each. */

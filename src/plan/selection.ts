@@ -156,13 +156,14 @@ export function concernsWhole(limit: LimitCheck["limit"]): boolean {
  * The measures that wait because of limits. A source that has shrunk, or has too few records, may not have been read
  * properly: then everything waits that takes something away.
  */
-export function waitingFor(checks: readonly LimitCheck[]): ReadonlySet<Measure> {
+export function waitingFor(checks: readonly LimitCheck[], { state }: Attributes): ReadonlySet<Measure> {
   const waiting = new Set<Measure>();
+  const takingAway = ["deletes", ...(state === undefined ? [] : ["suspends" as const]), "membershipsLost"] as const;
   for (const { limit, tripped, overridden } of checks) {
     if (!tripped || overridden) continue;
     if (concernsWhole(limit)) continue;
     const isMeasure = (measures as readonly string[]).includes(limit);
-    for (const each of isMeasure ? [limit as Measure] : (["deletes", "membershipsLost"] as const)) waiting.add(each);
+    for (const each of isMeasure ? [limit as Measure] : takingAway) waiting.add(each);
   }
   return waiting;
 }
@@ -182,9 +183,10 @@ export async function withhold(
   const steps: Record<Measure, string> = {
     creates: uncreate("true"),
     deletes: restore("true"),
+    suspends: leaveActive(attributes),
     updates: `
       ${restore("kind = 'group'")};
-      ${leaveUnchanged("true")}`,
+      ${leaveUnchanged("true", attributes)}`,
     membershipsLost: `
       ${restore("kind = 'group'")};
       UPDATE desired SET group_names = list_sort(list_distinct(desired.group_names || a.group_names))
@@ -213,12 +215,22 @@ export async function withhold(
 const order = [
   "creates",
   "deletes",
+  "suspends",
   "updates",
   "membershipsLost",
   "membershipsLost.perGroup",
   "emptied",
   "blanked",
 ] as const satisfies Measure[];
+
+/** SQL, empty where no such state is declared: nobody is suspended who is active in the target. */
+function leaveActive({ state }: Attributes): string {
+  if (state === undefined) return "";
+  const column = columnOf(state);
+  return `
+    UPDATE desired SET ${column} = a.${column} FROM actual a
+    WHERE a.kind = desired.kind AND a.name = desired.name AND coalesce(a.${column}, true) AND NOT coalesce(desired.${column}, true)`;
+}
 
 /**
  * SQL that gives back their members to groups, as far as these stay in the target.
@@ -234,10 +246,17 @@ function rejoin(which: string): string {
 /**
  * SQL that leaves principals as they are in the target, where they are in both.
  * @param which an SQL condition on a row of `actual`
+ * @param suspending who is suspended is so even then, by this declaration
  */
-function leaveUnchanged(which: string): string {
+function leaveUnchanged(which: string, suspending?: Attributes): string {
+  const column = suspending?.state && columnOf(suspending.state);
+  const replaced =
+    column === undefined
+      ? ""
+      : `REPLACE (CASE WHEN NOT coalesce(d.${column}, true) THEN d.${column} ELSE a.${column} END AS ${column})`;
   return `
-    CREATE OR REPLACE TEMP TABLE unchanged AS FROM actual SEMI JOIN desired USING (kind, name) WHERE ${which};
+    CREATE OR REPLACE TEMP TABLE unchanged AS
+    SELECT a.* ${replaced} FROM (FROM actual WHERE ${which}) a JOIN desired d ON d.kind = a.kind AND d.name = a.name;
     DELETE FROM desired WHERE (kind, name) IN (SELECT (kind, name) FROM unchanged);
     INSERT INTO desired FROM unchanged;
     DROP TABLE unchanged;`;

@@ -4,6 +4,7 @@ import { InputError } from "#errors.ts";
 import { attributeOfColumn, columnOfAttribute } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
 import { quote } from "#text.ts";
+import { actions } from "./change.ts";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
 import { changeOfRow, countMemberships, readChanges } from "./diff.ts";
 import type { ChangeRow } from "./diff.ts";
@@ -382,7 +383,8 @@ export function withParts(whole: Counts, parts: readonly PartCount[]): Counts {
   const of = (kind: Kind): KindCounts => {
     const count = (action: Action): number =>
       parts.find((part) => part.kind === kind && part.action === action)?.count ?? 0;
-    return { ...whole[`${kind}s`], create: count("create"), update: count("update"), delete: count("delete") };
+    const counted = actions.filter((action) => whole[`${kind}s`][action] !== undefined);
+    return { ...whole[`${kind}s`], ...Object.fromEntries(counted.map((action) => [action, count(action)])) };
   };
   return { ...whole, users: of("user"), groups: of("group") };
 }

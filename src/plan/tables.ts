@@ -65,6 +65,9 @@ export const tables = {
   /** Who is not in the sources, since when (epoch milliseconds). Made by `depart`, read by notes and the ledger. */
   gone: `${identity}, since BIGINT`,
 
+  /** Who of them is suspended by now, where the target can. Made by `depart`, read by `combine` and `findCauses`. */
+  suspended: identity,
+
   /** Memberships of the target that the sources do not say, in groups of the sync where they may stay. `findByHand` only. */
   extra_membership: `${identity}, grp VARCHAR`,
   /** Those that somebody has added. Made by `freeze`, filled by `findByHand`, read by `keepOccupied` and `combine`. */

@@ -50,6 +50,8 @@ function signsOf(kind: KindCounts): string {
   const parts = [
     ["+", kind.create],
     ["~", kind.update],
+    ["‖", kind.suspend ?? 0],
+    ["↺", kind.reactivate ?? 0],
     ["−", kind.delete],
   ] as const;
   return parts.flatMap(([sign, count]) => (count === 0 ? [] : [`${sign}${formatNumber(count)}`])).join(" ");

@@ -356,6 +356,7 @@ function mayChangeByItself({ checks, waiting, departures, sources = [] }: Planne
     checks.some(({ tripped }) => tripped) ||
     departures === undefined ||
     departures.leaving.count > 0 ||
+    (departures.staying?.active ?? 0) > 0 ||
     sources.some(({ error }) => error !== undefined)
   );
 }

@@ -1,3 +1,4 @@
+import { isUpdate } from "#plan/change.ts";
 import { textsOf } from "#plan/change.ts";
 import type { AttributeChange, Change } from "#plan/change.ts";
 import type { Section } from "#plan/render/shared.ts";
@@ -111,7 +112,7 @@ export function whatIsDone(change: Change, unfolded?: number): Html {
           (each) =>
             html`<div>
               <dt>${wordsOf(each.attribute)}</dt>
-              <dd>${diff(each, action === "update")}</dd>
+              <dd>${diff(each, isUpdate(action))}</dd>
             </div>`,
         )}
       </dl>`
@@ -129,7 +130,7 @@ function isShort(change: AttributeChange): boolean {
 function summaryOf({ action, attributes }: Change): Part {
   const [first, ...more] = attributes;
   if (first === undefined) return "";
-  if (action !== "update") return diff(first, false);
+  if (!isUpdate(action)) return diff(first, false);
   if (more.length === 0 && isShort(first))
     return html`<span class="quiet">${wordsOf(first.attribute)}</span> ${diff(first, true)}`;
   return attributes.map(({ attribute }) => wordsOf(attribute)).join(", ");

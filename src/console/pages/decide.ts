@@ -1,3 +1,4 @@
+import { actionsOf, countOf, usualWords } from "#plan/change.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import { changes, shortDigest } from "#plan/change.ts";
 import type { Counts } from "#plan/change.ts";
@@ -52,7 +53,7 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
   const needed = run.approvers?.people ?? 1;
   const nth = approvalsFor(run, part ? selection : undefined).length + 1;
   const isBeyond = beyond.length > 0;
-  const isDanger = isBeyond || isAccepted || counts.users.delete + counts.groups.delete > 0;
+  const isDanger = isBeyond || isAccepted || countOf(counts, "delete") + countOf(counts, "suspend") > 0;
   return html`${heading(run, now)}
     <div class="columns plan">
       ${confirmation({
@@ -132,12 +133,16 @@ function overrides(
 /** What the button does: a deletion says so. */
 function verbOf(counts: Counts): string {
   const { users, groups } = counts;
-  const [count, deleted] = [changes(counts), users.delete + groups.delete];
+  const [count, deleted, suspended] = [changes(counts), countOf(counts, "delete"), countOf(counts, "suspend")];
   if (count === 0) return "Override and apply";
-  if (deleted === 0) return `Apply ${pluralize(count, "change")}`;
-  const others = count - deleted;
-  const rest = others === 0 ? "" : `, apply ${pluralize(others, "other change")}`;
-  return `Delete ${formatPrincipals(users.delete, groups.delete)}${rest}`;
+  if (deleted + suspended === 0) return `Apply ${pluralize(count, "change")}`;
+  const others = count - deleted - suspended;
+  const parts = [
+    ...(deleted === 0 ? [] : [`delete ${formatPrincipals(users.delete, groups.delete)}`]),
+    ...(suspended === 0 ? [] : [`suspend ${pluralize(suspended, "user")}`]),
+    ...(others === 0 ? [] : [`apply ${pluralize(others, "other change")}`]),
+  ];
+  return capitalized(parts.join(", "));
 }
 
 function toPlan(id: string): Confirmation["back"] {
@@ -165,9 +170,7 @@ export interface PartPage extends Omit<DecisionPage, "token"> {
 export function part({ now, run, given, problem }: PartPage): Html {
   const { id, counts, causes = [] } = run;
   if (counts === undefined) return empty("This run has no plan.");
-  const actions = (["create", "update", "delete"] as const).filter(
-    (action) => counts.users[action] + counts.groups[action] > 0,
-  );
+  const actions = actionsOf(counts).filter((action) => countOf(counts, action) > 0);
   const known = causes.filter(({ kind }) => kind !== "first");
   const isGiven = (action: string): boolean => given === undefined || given.getAll("only").includes(action);
   return html`${heading(run, now)}
@@ -182,8 +185,8 @@ export function part({ now, run, given, problem }: PartPage): Html {
         ${actions.map((action) =>
           tick(
             "only",
-            html`<span class="${action}">${amount(action, counts.users[action] + counts.groups[action])}</span>
-              <span aria-hidden="true">${action}d</span>`,
+            html`<span class="${action}">${amount(action, countOf(counts, action))}</span>
+              <span aria-hidden="true">${usualWords[action]}</span>`,
             isGiven(action),
             action,
           ),

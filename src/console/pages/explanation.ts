@@ -1,3 +1,4 @@
+import { isUpdate } from "#plan/change.ts";
 import type { Unexplained } from "#daemon/people.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
@@ -103,6 +104,8 @@ const actions: Readonly<Record<Outcome["action"], readonly [Tone, IconName, stri
   nothing: ["good", "ok", "nothing to do"],
   create: ["good", "plus", "create"],
   update: ["waiting", "pencil", "update"],
+  suspend: ["bad", "pause", "suspend"],
+  reactivate: ["good", "undo", "reactivate"],
   delete: ["bad", "minus", "delete"],
 };
 
@@ -121,7 +124,7 @@ function outcome(each: Outcome, sync: string): Html {
         ${ownedFrom.length === 0 ? "not owned by this sync" : html`owned by this sync, from ${name(owned)}`}.</span
       >
     </p>
-    ${action === "update" && (change?.attributes ?? []).map((each) => html`<p><span class="quiet">${wordsOf(each.attribute)}</span> ${diff(each, true)}</p>`)}
+    ${action !== "nothing" && isUpdate(action) && (change?.attributes ?? []).map((each) => html`<p><span class="quiet">${wordsOf(each.attribute)}</span> ${diff(each, true)}</p>`)}
     ${change !== undefined && membershipChanges(change)}
     ${
       byHand.length > 0 &&

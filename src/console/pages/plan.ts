@@ -1,7 +1,7 @@
 import type { Cause } from "#plan/causes.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
-import { changes, shortDigest } from "#plan/change.ts";
-import type { Change, Counts, KindCounts } from "#plan/change.ts";
+import { actionsOf, byDanger, changes, countOf, shortDigest, usualWords } from "#plan/change.ts";
+import type { Action, Change, Counts, KindCounts } from "#plan/change.ts";
 import { capitalized, isEmpty, leavingWords, noChange, planFormats, share, worthShowing } from "#plan/render/shared.ts";
 import type { Section } from "#plan/render/shared.ts";
 import { isOpen } from "#state/record.ts";
@@ -11,7 +11,7 @@ import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import { decisionWords } from "#state/run-text.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import { formatNumber, formatPrincipals, pluralize, wordsOf } from "#text.ts";
-import { amount, empty, gauge, id as idOf, name, notice, pager, section, when } from "#console/components.ts";
+import { actions, amount, empty, gauge, id as idOf, name, notice, pager, section, when } from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
@@ -158,14 +158,19 @@ function approvals(run: RunRecord, now: number | undefined): Html | false {
 }
 
 /** What a plan comes to, by kind and action. */
-export function totals({ users, groups, membershipsAdded, membershipsRemoved }: Counts): Html {
+export function totals(counts: Counts): Html {
+  const { users, groups, membershipsAdded, membershipsRemoved } = counts;
+  const known = actionsOf(counts);
   const row = (label: string, kind: KindCounts): Html =>
     html`<tr>
       <th scope="row">${label}</th>
       <td class="number">${formatNumber(kind.before)}</td>
-      <td class="number">${amountOrNone("create", kind.create)}</td>
-      <td class="number">${amountOrNone("update", kind.update)}</td>
-      <td class="number">${amountOrNone("delete", kind.delete)}<small>${share(kind)}</small></td>
+      ${known.map(
+        (action) =>
+          html`<td class="number">
+            ${amountOrNone(action, kind[action] ?? 0)}${action === "delete" && html`<small>${share(kind)}</small>`}
+          </td>`,
+      )}
       <td class="number">${formatNumber(kind.after)}</td>
     </tr>`;
   return html`<table class="totals">
@@ -173,9 +178,7 @@ export function totals({ users, groups, membershipsAdded, membershipsRemoved }: 
       <tr>
         <td></td>
         <th scope="col" class="number">before</th>
-        <th scope="col" class="number">created</th>
-        <th scope="col" class="number">updated</th>
-        <th scope="col" class="number">deleted</th>
+        ${known.map((action) => html`<th scope="col" class="number">${usualWords[action]}</th>`)}
         <th scope="col" class="number">after</th>
       </tr>
     </thead>
@@ -185,7 +188,7 @@ export function totals({ users, groups, membershipsAdded, membershipsRemoved }: 
         <th scope="row">memberships</th>
         <td></td>
         <td class="number">${amountOrNone("create", membershipsAdded)}</td>
-        <td></td>
+        ${known.slice(2).map(() => html`<td></td>`)}
         <td class="number">${amountOrNone("delete", membershipsRemoved)}</td>
         <td></td>
       </tr>
@@ -193,7 +196,7 @@ export function totals({ users, groups, membershipsAdded, membershipsRemoved }: 
   </table>`;
 }
 
-function amountOrNone(action: "create" | "update" | "delete", count: number): Html {
+function amountOrNone(action: Action, count: number): Html {
   return count === 0
     ? html`<span class="quiet">0</span>`
     : html`<span class="${action}">${amount(action, count)}</span>`;
@@ -273,7 +276,7 @@ function option(value: string, label: string, given: readonly string[] | string 
 }
 
 function filters(
-  { id, causes: all = [] }: RunRecord,
+  { id, causes: all = [], counts }: RunRecord,
   filter: PlanFilter,
   { sources, aspects }: NonNullable<PlanPage["shown"]>,
 ): Html {
@@ -286,8 +289,10 @@ function filters(
     <label
       >Action
       <select name="action">
-        ${option("", "any", filter.action)}${option("delete", "− deleted", filter.action)}
-        ${option("create", "+ created", filter.action)}${option("update", "~ updated", filter.action)}
+        ${option("", "any", filter.action)}
+        ${byDanger
+          .filter((action) => counts !== undefined && actionsOf(counts).includes(action))
+          .map((action) => option(action, `${actions[action].sign} ${usualWords[action]}`, filter.action))}
       </select></label
     >
     <label
@@ -430,7 +435,7 @@ function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | fal
   const { id, digest = "", counts, leaving } = run;
   if (!isOpen(run) || counts === undefined) return false;
   const beyond = trippedLimits(run).length > 0;
-  const deleted = counts.users.delete + counts.groups.delete;
+  const [deleted, suspended] = [countOf(counts, "delete"), countOf(counts, "suspend")];
   const query = queryOf(filter).toString();
   const some = shown?.count ?? 0;
   return html`<div class="bar" role="region" aria-label="Decide">
@@ -443,7 +448,7 @@ function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | fal
     ${
       mayDecide
         ? html`<span class="buttons">
-            ${objection === undefined ? html`<a class="button ${(beyond || deleted > 0) && "danger"}" href="${at("/runs", id, "approve")}">${beyond ? "Override" : "Approve"}${deleted > 0 && `, delete ${formatPrincipals(counts.users.delete, counts.groups.delete)}`}…</a>` : html`<small class="quiet">${objection}.</small>`}
+            ${objection === undefined ? html`<a class="button ${(beyond || deleted + suspended > 0) && "danger"}" href="${at("/runs", id, "approve")}">${beyond ? "Override" : "Approve"}${deleted > 0 && `, delete ${formatPrincipals(counts.users.delete, counts.groups.delete)}`}${suspended > 0 && `, suspend ${pluralize(suspended, "user")}`}…</a>` : html`<small class="quiet">${objection}.</small>`}
             ${
               isFiltered(filter) &&
               some > 0 &&

@@ -1,3 +1,4 @@
+import { isUpdate, usualWords } from "#plan/change.ts";
 import { capitalized } from "#plan/render/shared.ts";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Kind, KnownHistory } from "#daemon/people.ts";
@@ -295,16 +296,14 @@ export function history({ now, target, kind, name: called, history: known }: His
     </section>`;
 }
 
-const past = { create: "created", update: "updated", delete: "deleted" } as const;
-
 function happened({ run, changes, notes }: HistoryEntry): Html {
   const doubt =
     run.state === "pending" ? "to be " : { true: "", false: "not ", undefined: "perhaps " }[`${isApplied(run)}`];
   return html`<div>
     ${changes.map(
       ({ action, attributes, ...groups }) =>
-        html`<p><b class="${action}">${doubt}${past[action]}</b></p>
-          ${(action === "update" ? attributes : []).map((each) => html`<p><span class="quiet">${wordsOf(each.attribute)}</span> ${diff(each, true)}</p>`)}
+        html`<p><b class="${action}">${doubt}${usualWords[action]}</b></p>
+          ${(isUpdate(action) ? attributes : []).map((each) => html`<p><span class="quiet">${wordsOf(each.attribute)}</span> ${diff(each, true)}</p>`)}
           ${membershipChanges(groups)}`,
     )}
     ${notes.map((note) => html`<p>${note}</p>`)}

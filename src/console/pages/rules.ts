@@ -1,6 +1,7 @@
+import { actionsOf, usualWords, wordsOfComparison as words } from "#plan/change.ts";
 import type { Counts } from "#plan/change.ts";
 import { capitalized, isEmpty, nameLimits, sectionsOf, totalsOf } from "#plan/render/shared.ts";
-import type { Section, Words } from "#plan/render/shared.ts";
+import type { Section } from "#plan/render/shared.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import type { ExplainedTwice, Outlook, PlannedTwice, Side } from "#sync/explain/try.ts";
@@ -249,11 +250,13 @@ function compared(title: Part, now: Part, changed: Part): Html {
 function fate(outcome: Outcome | undefined): Html {
   if (outcome === undefined) return html`<span class="quiet">there is none</span>`;
   const { action, why, change } = outcome;
-  return html`<b class="${action}">${actions[action]}</b>: ${why}
+  return html`<b class="${action}">${actionWord(action)}</b>: ${why}
     ${change !== undefined && action !== "delete" && whatIsDone(change)}`;
 }
 
-const actions = { create: "create", update: "update", delete: "delete", nothing: "nothing to do" } as const;
+function actionWord(action: Outcome["action"]): string {
+  return action === "nothing" ? "nothing to do" : action;
+}
 
 interface RuleRow {
   readonly rule: string;
@@ -306,8 +309,6 @@ function whole(title: string, explanation: Explanation, called: string): Html {
 
 /* For everybody */
 
-const words: Words = { create: "entering", update: "changing", delete: "leaving" };
-
 function forAll({ counts, sections, before, after }: PlannedTwice, sync: string): Html {
   return html`${
     isEmpty(counts)
@@ -348,6 +349,7 @@ function verdict(before: Outlook, after: Outlook): Html {
 
 /** What the next run would do to the target, with both rules. */
 function nextRun(before: Counts, after: Counts): Html {
+  const known = actionsOf(after);
   const cell = (read: (counts: Counts) => number): Html =>
     html`<td class="number">
       ${
@@ -359,7 +361,7 @@ function nextRun(before: Counts, after: Counts): Html {
   const row = (kind: "users" | "groups"): Html =>
     html`<tr>
       <th scope="row">${kind}</th>
-      ${(["create", "update", "delete"] as const).map((action) => cell((counts) => counts[kind][action]))}
+      ${known.map((action) => cell((counts) => counts[kind][action] ?? 0))}
     </tr>`;
   return section(
     "next-run",
@@ -368,17 +370,14 @@ function nextRun(before: Counts, after: Counts): Html {
         <thead>
           <tr>
             <td></td>
-            <th scope="col" class="number">created</th>
-            <th scope="col" class="number">updated</th>
-            <th scope="col" class="number">deleted</th>
+            ${known.map((action) => html`<th scope="col" class="number">${usualWords[action]}</th>`)}
           </tr>
         </thead>
         <tbody>
           ${row("users")} ${row("groups")}
           <tr>
             <th scope="row">memberships</th>
-            ${cell((counts) => counts.membershipsAdded)}
-            <td></td>
+            ${cell((counts) => counts.membershipsAdded)} ${known.slice(2).map(() => html`<td></td>`)}
             ${cell((counts) => counts.membershipsRemoved)}
           </tr>
         </tbody>

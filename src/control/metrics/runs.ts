@@ -1,3 +1,4 @@
+import { actions } from "#plan/change.ts";
 import prometheus from "prom-client";
 import type { Counter, Histogram, Registry } from "prom-client";
 import { causeKinds } from "#plan/causes.ts";
@@ -118,7 +119,6 @@ interface Known {
 export type Observed = Pick<Coordinator, "runs" | "syncs" | "subscribe">;
 
 const kinds = ["user", "group"] as const;
-const actions = ["create", "update", "delete"] as const;
 
 /** The status of syncs and what their last runs say, read whenever the metrics are. */
 function addSyncStatus(registry: Registry, observed: () => Observed | undefined): void {
@@ -258,11 +258,17 @@ const runFigures: readonly (readonly [string, string, readonly string[], ReadRun
     (runs, { pending }) => {
       const counts = runs.find(({ id }) => id === pending)?.counts;
       return kinds.flatMap((kind) =>
-        actions.map((action) => ({ labels: { action, kind }, value: counts?.[`${kind}s`][action] ?? 0 })),
+        (counts === undefined ? usual : actions).map((action) => ({
+          labels: { action, kind },
+          value: counts === undefined ? 0 : counts[`${kind}s`][action],
+        })),
       );
     },
   ],
 ];
+
+/** The actions of any plan. */
+const usual = ["create", "update", "delete"] as const;
 
 /** Of a time in ISO 8601, since 1970. */
 function seconds(time: string | undefined): number | undefined {

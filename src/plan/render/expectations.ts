@@ -1,3 +1,4 @@
+import { isUpdate } from "#plan/change.ts";
 import { textsOf } from "#plan/change.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { Change } from "#plan/change.ts";
@@ -143,7 +144,7 @@ function namesOf({ count, names }: NonNullable<Violation["joining"]>): string {
 const groupsShown = 5;
 
 function partsOf({ action, attributes, groupsAdded, groupsRemoved }: Change): string[] {
-  const edits = action === "update" ? attributes : [];
+  const edits = isUpdate(action) ? attributes : [];
   return [
     ...(action === "create" ? ["is created"] : []),
     ...edits.map((each) => {

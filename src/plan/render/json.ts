@@ -7,7 +7,7 @@ import { inChunks } from "./shared.ts";
  *
  *     {"digest": "<SHA-256 in hexadecimal>",
  *      "counts": {
- *        "users": {"before": 2, "after": 2, "create": 1, "update": 0, "delete": 1},
+ *        "users": {"before": 2, "after": 2, "create": 1, "update": 0, "delete": 1, "suspend"?: 0, "reactivate"?: 0},
  *        "groups": {…the same},
  *        "membershipsAdded": 1, "membershipsRemoved": 0},
  *      "shown"?: {…the same as counts, where only some of the changes are in "changes"},
@@ -15,12 +15,13 @@ import { inChunks } from "./shared.ts";
  *        {"limit": "deletes", "of": "users", "value": 1, "earlier": 0, "bound": 10, "basis": "10% of 100",
  *         "groups"?: [{"name": "staff", "lost": 40, "members": 50}], "tripped": false, "overridden": false}],
  *      "changes": [
- *        {"action": "create" | "update" | "delete", "kind": "user" | "group", "name": "ada",
+ *        {"action": "create" | "update" | "suspend" | "reactivate" | "delete", "kind": "user" | "group", "name": "ada",
  *         "attributes": [{"attribute": "displayName", "from"?: "…", "to"?: "…"}],
  *         "groupsAdded": ["staff"], "groupsRemoved": []}]}
  *
  * `from` is absent where the attribute was unset, `to` where it is cleared. Changes come in the order of
- * `Plan.changes`: groups before users; create, update, delete; by name. Keys may be added, never renamed or removed.
+ * `Plan.changes`: groups before users; create, update, suspend, reactivate, delete; by name. `suspend` and `reactivate` are there
+ * where the target can suspend users. Keys may be added, never renamed or removed.
  */
 export function renderJson(plan: Plan, limits?: readonly LimitCheck[]): AsyncIterable<string> {
   return inChunks(pieces(plan, limits));

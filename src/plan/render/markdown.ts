@@ -1,3 +1,5 @@
+import { actionsOf, isUpdate, usualWords } from "#plan/change.ts";
+import type { Action } from "#plan/change.ts";
 import { textsOf } from "#plan/change.ts";
 import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
 import { excerptDifference, formatNumber, visible } from "#text.ts";
@@ -58,8 +60,9 @@ async function* planPieces(plan: Plan, { limit, nothing, leaving, limits }: Rend
     yield `${capitalized(noChange(counts, { leaving, limits }))}.\n`;
     return;
   }
-  yield `| | before | after | created | updated | deleted |\n|---|--:|--:|--:|--:|--:|\n`;
-  yield `${row("users", counts.users)}${row("groups", counts.groups)}\n`;
+  const known = actionsOf(counts);
+  yield `| | before | after | ${known.map((action) => usualWords[action]).join(" | ")} |\n|---|--:|--:${"|--:".repeat(known.length)}|\n`;
+  yield `${row("users", counts.users, known)}${row("groups", counts.groups, known)}\n`;
   yield `Memberships: ${formatNumber(counts.membershipsAdded)} added, ${formatNumber(counts.membershipsRemoved)} removed. `;
   yield `Plan ${code(digest)}.\n`;
   const sections = sectionsOf(plan);
@@ -75,15 +78,15 @@ async function* planPieces(plan: Plan, { limit, nothing, leaving, limits }: Rend
   }
 }
 
-function row(word: string, kind: KindCounts): string {
-  const cells = [kind.before, kind.after, kind.create, kind.update, kind.delete];
+function row(word: string, kind: KindCounts, known: readonly Action[]): string {
+  const cells = [kind.before, kind.after, ...known.map((action) => kind[action] ?? 0)];
   return `| ${word} | ${cells.map(formatNumber).join(" | ")} |\n`;
 }
 
 /** The changes of attributes and groups. */
 function detailsOf({ action, attributes, groupsAdded, groupsRemoved }: Change): string[] {
   return [
-    ...attributes.map((each) => (action === "update" ? edit(each) : `${each.attribute} ${code(valueOf(each))}`)),
+    ...attributes.map((each) => (isUpdate(action) ? edit(each) : `${each.attribute} ${code(valueOf(each))}`)),
     ...listed("joins", groupsAdded),
     ...listed("leaves", groupsRemoved),
   ];

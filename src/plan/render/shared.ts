@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
-import type { Action, Change, Counts, KindCounts, Part, Plan } from "#plan/change.ts";
+import { actionsOf, byDanger, changes, countOf, usualWords } from "#plan/change.ts";
+import type { Change, Counts, KindCounts, Part, Plan, Words } from "#plan/change.ts";
 import type { LeavingCounts } from "#plan/departures.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
@@ -45,11 +46,6 @@ export interface Fact {
   readonly tone?: "good" | "bad" | "waiting" | undefined;
 }
 
-/** The participle of each action: `created`. */
-export type Words = Readonly<Record<Action, string>>;
-
-export const usualWords: Words = { delete: "deleted", create: "created", update: "updated" };
-
 /** The changes of one action on one kind. Deletions come first, since people fear them most. */
 export interface Section extends Part {
   /** `Deleted users`. */
@@ -86,9 +82,9 @@ export function capitalized(text: string): string {
 
 /** The sections of a plan that are not empty. */
 export function sectionsOf({ counts, shown = counts }: Pick<Plan, "counts" | "shown">, words = usualWords): Section[] {
-  return (["delete", "create", "update"] as const).flatMap((action) =>
+  return byDanger.flatMap((action) =>
     (["user", "group"] as const).flatMap((kind) => {
-      const [count, whole] = [shown[`${kind}s`][action], counts[`${kind}s`][action]];
+      const [count = 0, whole = 0] = [shown[`${kind}s`][action], counts[`${kind}s`][action]];
       const heading = `${capitalized(words[action])} ${kind}s`;
       const total = count === whole ? formatNumber(count) : `${formatNumber(count)} of ${formatNumber(whole)}`;
       return count === 0 ? [] : [{ action, kind, heading, count, total }];
@@ -105,8 +101,10 @@ export function totalsOf(
   { words = usualWords, ...departing }: Pick<RenderOptions, "words"> & Departing = {},
 ): string {
   const { users, groups, membershipsAdded, membershipsRemoved } = counts;
-  const parts = (["create", "update", "delete"] as const).flatMap((action) =>
-    users[action] + groups[action] > 0 ? [`${formatPrincipals(users[action], groups[action])} ${words[action]}`] : [],
+  const parts = actionsOf(counts).flatMap((action) =>
+    countOf(counts, action) > 0
+      ? [`${formatPrincipals(users[action] ?? 0, groups[action] ?? 0)} ${words[action]}`]
+      : [],
   );
   const [added, removed] = [pluralize(membershipsAdded, "membership"), pluralize(membershipsRemoved, "membership")];
   if (membershipsAdded > 0 && membershipsRemoved > 0)
@@ -145,8 +143,8 @@ function dayOf(iso: string): string {
 }
 
 /** Whether a plan would change anything at all, whatever of it is shown. */
-export function isEmpty({ users, groups }: Counts): boolean {
-  return [users, groups].every((kind) => kind.create + kind.update + kind.delete === 0);
+export function isEmpty(counts: Counts): boolean {
+  return changes(counts) === 0;
 }
 
 /** The share that a plan deletes: the number that shows a mass deletion. */
@@ -182,6 +180,7 @@ export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<st
 /** What limits are called in sentences and on meters; the configuration and `--override` have their keys. */
 const limitWords: Readonly<Record<Exclude<Overridable, ExpectationLimit>, string>> = {
   deletes: "deletions",
+  suspends: "suspensions",
   updates: "updates",
   creates: "creations",
   membershipsLost: "memberships lost",

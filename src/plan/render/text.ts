@@ -1,6 +1,6 @@
 import { stripVTControlCharacters, styleText } from "node:util";
-import { shortDigest, textsOf } from "#plan/change.ts";
-import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
+import { actions, isUpdate, shortDigest, textsOf, usualWords } from "#plan/change.ts";
+import type { Action, AttributeChange, Change, KindCounts, Plan, Words } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { excerptDifference, formatNumber, formatName, shortName, visible, withoutMiddle } from "#text.ts";
 import {
@@ -13,11 +13,10 @@ import {
   sectionsOf,
   share,
   totalsOf,
-  usualWords,
   verdictOf,
   worthShowing,
 } from "./shared.ts";
-import type { Fact, RenderOptions, Words } from "./shared.ts";
+import type { Fact, RenderOptions } from "./shared.ts";
 import { expectationLines } from "./expectations.ts";
 import type { ExpectationLine } from "./expectations.ts";
 import { noteLines } from "#plan/note.ts";
@@ -144,9 +143,7 @@ function countLines({ counts }: Plan, paint: Paint, words: Words): string {
     `${formatNumber(kind.before).padStart(before)} → ${formatNumber(kind.after).padStart(after)}   ` +
     countsOf(
       paint,
-      [kind.create, words.create, "green"],
-      [kind.update, words.update, "yellow"],
-      [kind.delete, words.delete, "red"],
+      ...actions.map((action): [number, string, Style] => [kind[action] ?? 0, words[action], marks[action].style]),
     ) +
     share(kind);
   const memberships = countsOf(paint, [membershipsAdded, "added", "green"], [membershipsRemoved, "removed", "red"]);
@@ -166,6 +163,8 @@ export type Paint = (style: Style, text: string) => string;
 const marks = {
   create: { symbol: "+", style: "green" },
   update: { symbol: "~", style: "yellow" },
+  suspend: { symbol: "‖", style: "red" },
+  reactivate: { symbol: "↺", style: "green" },
   delete: { symbol: "−", style: "red" },
 } as const satisfies Record<Action, object>;
 
@@ -183,7 +182,7 @@ export function changeLine(change: Change, paint: Paint, width: number): string 
 
 /** The changed attributes of a principal; who it is, by its first attribute and its address, when it is created or deleted. */
 function whatOf({ action, attributes }: Change, paint: Paint): string {
-  if (action === "update") return attributes.map((each) => edit(each, paint)).join("; ");
+  if (isUpdate(action)) return attributes.map((each) => edit(each, paint)).join("; ");
   const [title = "", ...others] = attributes.map((each) => {
     const { from, to = from } = textsOf(each);
     return to ?? "";

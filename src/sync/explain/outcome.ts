@@ -1,6 +1,6 @@
 import { takenNames } from "#plan/carried.ts";
-import { changeOf } from "#plan/change.ts";
-import type { Change } from "#plan/change.ts";
+import { actionBetween, changeOf } from "#plan/change.ts";
+import type { Action, Change } from "#plan/change.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -8,6 +8,8 @@ import { principalOf } from "#plan/diff.ts";
 import type { PrincipalRow } from "#plan/diff.ts";
 import { patternMatching } from "#plan/patterns.ts";
 import type { Subject } from "#plan/selection.ts";
+import { stageTimes, stageWords } from "#plan/stages.ts";
+import type { StageTimes } from "#plan/stages.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
 import { ruleSource } from "#principals/tables.ts";
 import { folded, principalsCalled } from "#sync/planning/people.ts";
@@ -19,7 +21,7 @@ export interface Outcome {
   readonly kind: Kind;
   readonly name: string;
   /** `nothing`: it stays as it is, or does not exist and is not created. */
-  readonly action: "create" | "update" | "delete" | "nothing";
+  readonly action: Action | "nothing";
   readonly why: string;
   /** The principal in the target. */
   readonly actual?: Principal;
@@ -90,7 +92,7 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     inTarget: actual !== undefined,
     isHeldBack: heldBack !== undefined,
     takenAs: taken?.type,
-    leavesOn: gone === undefined ? undefined : new Date(Number(gone.since) + sync.departures.after).toISOString(),
+    stage: gone && stageTimes(sync.departures, kind, Number(gone.since)),
   });
   return {
     kind,
@@ -124,7 +126,7 @@ export async function differenceOf(connection: Connection, { kind, name }: Subje
   const [actual, desired] = [await of("actual"), await of("desired")];
   const sides = { actual, desired };
   if (actual === undefined && desired === undefined) return { action: "nothing" };
-  const action = actual === undefined ? "create" : desired === undefined ? "delete" : "update";
+  const action = actionBetween(actual, desired);
   const change = changeOf(action, actual, desired);
   const isSame = change.attributes.length + change.groupsAdded.length + change.groupsRemoved.length === 0;
   return action === "update" && isSame ? { action: "nothing", ...sides } : { action, ...sides, change };
@@ -142,8 +144,8 @@ interface Circumstances {
   readonly isHeldBack: boolean;
   /** The other type that the target has its name as. */
   readonly takenAs: string | undefined;
-  /** If it is leaving: when, ISO 8601. */
-  readonly leavesOn: string | undefined;
+  /** What becomes of it, if it is leaving. */
+  readonly stage: StageTimes | undefined;
 }
 
 /** By the reason it is frozen for. */
@@ -167,7 +169,7 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
   if (frozen === "unread") return "it stays unchanged: a source that it may come from could not be read";
   const staying = frozen === undefined ? undefined : stays[frozen];
   if (frozen === "leaving")
-    return `it has no record any more; it leaves on ${circumstances.leavesOn ?? "the day that deletions.after says"} (deletions.after)`;
+    return `it has no record any more; ${circumstances.stage === undefined ? "it leaves on the day that deletions.after says" : stageWords(circumstances.stage, Date.now())}`;
   if (staying !== undefined) return staying;
   if (circumstances.takenAs !== undefined)
     return `it is not created: the target has that name as ${circumstances.takenAs}, which this sync does not manage`;

@@ -1,3 +1,5 @@
+import { deletedAt } from "#plan/stages.ts";
+import type { Stages } from "#plan/stages.ts";
 import { takenNames } from "#plan/carried.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -95,7 +97,7 @@ export async function listUnmanaged<Result>(
     await Ledger.open(connection, ledger);
     await readOthers(connection, ledger);
     await makeDesired(sync, workbench, { ...options, signal: watching.signal(), now });
-    const leftOut = await findUnmanaged(connection, declared, sync.departures.after);
+    const leftOut = await findUnmanaged(connection, declared, sync.departures);
     const [row] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM unmanaged");
     return await work({
       sync: sync.name,
@@ -114,21 +116,20 @@ export async function listUnmanaged<Result>(
 
 const typeOf: Record<Kind, string> = { user: "LOCAL_USER", group: "LOCAL_GROUP" };
 
-/** @param after the grace period, in milliseconds */
 async function findUnmanaged(
   connection: Connection,
   attributes: Attributes,
-  after: number,
+  stages: Stages,
 ): Promise<UnmanagedList["leftOut"]> {
   // What Rollcall does not manage has the same attributes in the target's list.
   const foreign = attributes.knownAs(({ name }) => `json ->> ${literal(`$."${name}"`)}`);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE sourceless AS
-    SELECT a.*, coalesce(f.reason, 'gone') AS reason, g.since + ${after} AS leaves_at,
+    SELECT a.*, coalesce(f.reason, 'gone') AS reason, g.leaves_at,
       o.name IS NOT NULL AND coalesce(f.reason, '') = 'unmanaged' AS is_of_others
     FROM actual a ANTI JOIN assembled USING (kind, name)
     LEFT JOIN frozen f ON f.kind = a.kind AND f.name = a.name
-    LEFT JOIN gone g ON g.kind = a.kind AND g.name = a.name
+    LEFT JOIN (SELECT kind, name, ${deletedAt(stages)} AS leaves_at FROM gone) g ON g.kind = a.kind AND g.name = a.name
     LEFT JOIN owned_by_others o ON o.kind = a.kind AND o.name = a.name
     WHERE (a.kind, a.name) NOT IN (SELECT (kind, was) FROM renamed) AND coalesce(f.reason, '') NOT IN ('renamed', 'reused');
     CREATE OR REPLACE TEMP TABLE unmanaged AS

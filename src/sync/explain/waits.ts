@@ -1,6 +1,6 @@
 import { command } from "#commands.ts";
 import { shortDigest } from "#plan/change.ts";
-import type { Action, Change } from "#plan/change.ts";
+import type { Action, AttributeChange, Change } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
 import { measures } from "#plan/limits.ts";
@@ -146,7 +146,9 @@ function causesOf(change: Change, rest: Change | undefined): Measure[] {
     ({ attribute }) => rest?.attributes.some((each) => each.attribute === attribute) !== true,
   );
   const causes = new Set<Measure>();
-  if (attributes.length > 0) causes.add("updates");
+  const isSuspension = (each: AttributeChange): boolean => action === "suspend" && each.attribute === "active";
+  if (attributes.some(isSuspension)) causes.add("suspends");
+  if (attributes.some((each) => !isSuspension(each))) causes.add("updates");
   if (attributes.some(({ to }) => to === undefined)) causes.add("blanked");
   if (isMissing(change.groupsAdded, rest?.groupsAdded)) causes.add("updates").add("creates");
   if (isMissing(change.groupsRemoved, rest?.groupsRemoved)) for (const cause of lossOfMemberships) causes.add(cause);
@@ -164,7 +166,7 @@ function limitsFor(
   tripped: readonly LimitCheck[],
 ): LimitCheck[] {
   const because: ReadonlySet<string> = new Set(causes.filter((cause) => waiting.includes(cause)));
-  const takesAway = because.has("deletes") || because.has("membershipsLost");
+  const takesAway = because.has("deletes") || because.has("suspends") || because.has("membershipsLost");
   return tripped.filter(({ limit }) =>
     (measures as readonly string[]).includes(limit) ? because.has(limit) : takesAway,
   );

@@ -56,7 +56,7 @@ export async function planWithinLimits(
   const plan = await createPlan(connection, declared);
   const adopted = overrides.includes("heldNames") ? await adoptNames(connection) : 0;
   const { amounts, checks } = await judge();
-  const waiting = limits.action === "hold" ? new Set<Measure>() : new Set(waitingFor(checks));
+  const waiting = limits.action === "hold" ? new Set<Measure>() : new Set(waitingFor(checks, declared));
   if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope, adopted };
   await connection.run("CREATE OR REPLACE TEMP TABLE whole AS FROM change_sides");
   await withhold(connection, declared, waiting);

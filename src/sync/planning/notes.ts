@@ -263,6 +263,7 @@ function waitingNote({ sync, limits, waiting, for: names }: Limited): Note {
 
 const waitingWords: Record<Measure, string> = {
   deletes: "deletions",
+  suspends: "suspensions",
   updates: "changes to existing users and groups",
   creates: "creations",
   membershipsLost: "losses of memberships",
@@ -273,7 +274,7 @@ const waitingWords: Record<Measure, string> = {
 
 /** Notes on changed names and on those who leave later or never. */
 export function departureNotes(departures: Departures, sync: string): Note[] {
-  const { kept, leaving } = departures;
+  const { kept, leaving, staying } = departures;
   return [
     ...renameNotes(departures, sync),
     ...reusedNotes(departures, sync),
@@ -296,10 +297,25 @@ export function departureNotes(departures: Departures, sync: string): Note[] {
           {
             text: `${formatPrincipals(leaving.count - leaving.groups, leaving.groups)} gone from the sources, staying for now (deletions.after):`,
             details: [
-              ...leaving.examples.map(({ kind, name, on }) =>
-                detailAbout(kind, [name], `${kind} ${formatName(name)} is leaving on ${on}`),
-              ),
+              ...leaving.examples.map(({ kind, name, on, suspendedOn }) => {
+                const suspended = suspendedOn === undefined ? "" : `, suspended from ${suspendedOn} on`;
+                return detailAbout(kind, [name], `${kind} ${formatName(name)} is leaving on ${on}${suspended}`);
+              }),
               ...andMore(leaving),
+            ],
+          },
+        ]),
+    ...(staying === undefined
+      ? []
+      : [
+          {
+            text: `${pluralize(staying.count, "principal")} gone from the sources and never deleted (deletions.delete):`,
+            details: [
+              ...staying.examples.map(({ kind, name, suspendedOn }) => {
+                const state = suspendedOn === undefined ? "stays" : `is suspended from ${suspendedOn} on`;
+                return detailAbout(kind, [name], `${kind} ${formatName(name)} ${state}`);
+              }),
+              ...andMore(staying),
             ],
           },
         ]),

@@ -97,6 +97,7 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
       attributes: sync.rules.declared,
       reads: sync.rules.reads(),
       hasGrace: sync.departures.after > 0,
+      suspendsLater: (sync.departures.suspend ?? 0) > 0,
       hasBaseline: options.baseline !== undefined,
       changedKeys: options.baseline === undefined ? [] : differingKeys(options.baseline.settings, sync.settings),
     });

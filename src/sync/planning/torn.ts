@@ -2,6 +2,7 @@ import type { ReadContext, RecordId } from "#connector.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { IncompleteReadError } from "#errors.ts";
+import { isUpdateInSql } from "#plan/change.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { SyncSource } from "#sync/sync.ts";
 import { scopeKind } from "#principals/scope.ts";
@@ -59,20 +60,23 @@ const suspects = `
       UNION ALL SELECT kind, source, source_id FROM record WHERE scope IN ('excluded', 'unlisted')),
     lost AS (
       SELECT c.kind, c.name, g FROM (
-        SELECT kind, name, unnest(a.group_names) AS g FROM changes c JOIN actual a USING (kind, name) WHERE action = 'update') c
+        SELECT kind, name, unnest(a.group_names) AS g FROM changes c JOIN actual a USING (kind, name) WHERE ${isUpdateInSql}) c
       ANTI JOIN (
-        SELECT kind, name, unnest(d.group_names) AS g FROM changes JOIN desired d USING (kind, name) WHERE action = 'update') d
+        SELECT kind, name, unnest(d.group_names) AS g FROM changes JOIN desired d USING (kind, name) WHERE ${isUpdateInSql}) d
         USING (kind, name, g)),
+    leaver AS (
+      SELECT kind, name FROM changes WHERE action = 'delete'
+      UNION SELECT kind, name FROM changes SEMI JOIN suspended USING (kind, name) WHERE action = 'suspend'),
     missed AS (
       SELECT lost.kind, lost.name FROM lost SEMI JOIN lost_reference r ON r.kind = 'group' AND r.name = lost.g
       UNION
       SELECT 'group', lost.g FROM lost SEMI JOIN lost_reference r ON r.kind = lost.kind AND r.name = lost.name)
     SELECT l.source, l.kind, l.source_id, l.name, true AS leaves
-    FROM ledger l SEMI JOIN (SELECT kind, name FROM changes WHERE action = 'delete') USING (kind, name)
+    FROM ledger l SEMI JOIN leaver USING (kind, name)
     ANTI JOIN seen USING (kind, source, source_id)
     UNION ALL
     SELECT l.source, l.kind, l.source_id, l.name, false
-    FROM ledger l SEMI JOIN (SELECT kind, name FROM changes WHERE action = 'delete') USING (kind, name)
+    FROM ledger l SEMI JOIN leaver USING (kind, name)
     SEMI JOIN (FROM record WHERE scope IN ('excluded', 'unlisted')) r USING (kind, source, source_id)
     WHERE l.source IN (SELECT source FROM lost_reference WHERE kind = ${literal(scopeKind)})
     UNION ALL

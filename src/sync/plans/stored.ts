@@ -2,7 +2,8 @@ import { useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { HeldError, InputError } from "#errors.ts";
 import { foreignGroups } from "#plan/carried.ts";
-import { changes } from "#plan/change.ts";
+import { changes, usualWords } from "#plan/change.ts";
+import type { Action } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
@@ -92,7 +93,7 @@ const most = 20;
 
 /** How the changes now (`change_sides`) differ from those that were shown (`shown`). */
 async function differences(connection: Connection): Promise<string[]> {
-  const rows = await connection.rows<{ kind: string; name: string; was: string | null; is: string | null }>(`
+  const rows = await connection.rows<{ kind: string; name: string; was: Action | null; is: Action | null }>(`
     WITH present AS (SELECT action, kind, name, before, after FROM change_sides)
     SELECT coalesce(s.kind, p.kind) AS kind, coalesce(s.name, p.name) AS name, s.action AS was, p.action AS is
     FROM shown s FULL JOIN present p ON p.kind = s.kind AND p.name = s.name
@@ -145,6 +146,6 @@ async function takenMeanwhile(connection: Connection): Promise<string[]> {
   );
 }
 
-function past(action: string | null): string {
-  return `${action ?? "left"}d`.replace("leftd", "left alone");
+function past(action: Action | null): string {
+  return action === null ? "left alone" : usualWords[action];
 }

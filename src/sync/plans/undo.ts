@@ -64,9 +64,14 @@ const planPreviousState: Planner["plan"] = async (sync, { connection }, options)
   const none = { count: 0, examples: [] };
   const { create } = limited.plan.counts.users;
   const notes: Note[] = departureNotes(
-    { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0, days: [] } },
+    { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0, days: [] }, staying: undefined },
     sync.name,
   );
+  const { staying } = departures;
+  if (staying !== undefined)
+    notes.push({
+      text: `${pluralize(staying.count, "principal")} that the undone runs created: not deleted, users are suspended (deletions.delete: never)`,
+    });
   if (create > 0)
     notes.push({
       text: `${pluralize(create, "user")} created again, without the passwords and the access that they had before they were deleted`,
@@ -135,7 +140,10 @@ export async function combinePreviousState(
     SELECT s.*, coalesce(o.source, '') AS source, coalesce(o.source_id, '') AS source_id, 'as it was' AS origin, 0 AS kept
     FROM state s LEFT JOIN first_origin o USING (kind, name)`);
   await freeze(connection, { ...protection, manage: "owned", makesGroups: true });
-  const departures = await depart(connection, { ...ruled, after: 0, renames: "apply", reusedNames: "apply" }, now);
+  // Who was created by mistake waits for nothing, but is not deleted where nobody ever is.
+  const { never = [] } = ruled;
+  const stages = { after: 0, suspend: never.includes("user") ? 0 : undefined };
+  const departures = await depart(connection, { ...ruled, ...stages, renames: "apply", reusedNames: "apply" }, now);
   // An undo does not bring anybody back to the sources: their grace periods go on.
   await connection.run("INSERT INTO gone FROM leaving_since ANTI JOIN gone USING (kind, name)");
   const lost = await leaveLostGroups(connection);

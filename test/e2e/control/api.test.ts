@@ -164,9 +164,9 @@ describe("what changes something", () => {
   test.each([
     ["approve", {}, "digest: missing; expected the 64 hexadecimal digits of a plan"],
     ["approve", { digest: "abc" }, "digest: expected the 64 hexadecimal digits of a plan"],
-    ["approve", { digest, overrides: ["everything"] }, "overrides[0]: expected one of deletes, updates"],
+    ["approve", { digest, overrides: ["everything"] }, "overrides[0]: expected one of deletes, suspends, updates"],
     ["approve", { digest, only: "create" }, 'only: expected a list like ["create"]'],
-    ["approve", { digest, only: ["move"] }, "only[0]: expected create, update or delete"],
+    ["approve", { digest, only: ["move"] }, "only[0]: expected create, update, suspend, reactivate or delete"],
     ["approve", { digest, except: [{ kind: "user", name: "" }] }, "except[0].name: expected a name"],
     ["approve", { digest, except: [{ kind: "robot", name: "x" }] }, "except[0].kind: expected user or group"],
     ["approve", { digest, except: [{ kind: "user", name: "x", id: 1 }] }, "except[0].id: unknown"],

@@ -104,7 +104,7 @@ test("however many they are; who goes away in between leaves nothing open", asyn
 test("what is wrong is said: a filter, a run without changes that are kept", async () => {
   const wrong = await server.request(`/control/v1/runs/${run}/changes?action=`);
   const { error } = (await wrong.json()) as { error: { problems: string[] } };
-  expect(error.problems).toEqual(["action[0]: expected create, update or delete"]);
+  expect(error.problems).toEqual(["action[0]: expected create, update, suspend, reactivate or delete"]);
   for (const [path, status, message] of [
     [`${run}/changes?kind=robot`, 400, "the query of the request is wrong"],
     [

@@ -28,7 +28,7 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
     expect(await command("approve", wrong)).toMatchObject({ code: 1, stderr: expect.stringMatching(words) });
   expect(await command("approve", id, "--only", "changes")).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("expected some of creates, updates, deletes."),
+    stderr: expect.stringContaining("expected some of creates, updates, suspends, reactivates, deletes."),
   });
   const nobody = await json("approve", id, "--except", "nobody");
   expect(nobody).toMatchObject({

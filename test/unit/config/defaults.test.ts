@@ -114,6 +114,7 @@ test("a sync that says no more than it must manages what it owns and protects no
       reusedNames: "hold",
       limits: {
         deletes: { percent: 10, per: "day" },
+        suspends: { percent: 10, per: "day" },
         updates: { percent: 50, per: "day" },
         membershipsLost: { percent: 25, per: "day" },
         "membershipsLost.perGroup": { percent: 50, per: "day" },
@@ -263,6 +264,7 @@ defaultPassword: change-me`)
     reusedNames: "apply",
     limits: {
       deletes: { percent: 5, per: "run" },
+      suspends: { percent: 10, per: "run" },
       updates: { count: 20, per: "run" },
       creates: { count: 30, percent: 0.5, per: "day" },
       blanked: { percent: 3, per: "run" },

@@ -125,7 +125,7 @@ const changed: readonly Change[] = [
     groupsRemoved: [],
   },
   {
-    action: "update",
+    action: "suspend",
     kind: "user",
     name: "ada",
     attributes: [
@@ -140,7 +140,7 @@ const changed: readonly Change[] = [
 test("a plan is about the attributes that the target declares, each of its type", async () => {
   const plan = await planOf(entries, [ada]);
   expect(await Array.fromAsync(plan.changes())).toEqual(changed);
-  expect(plan.counts.users).toMatchObject({ create: 1, update: 1, delete: 0 });
+  expect(plan.counts.users).toMatchObject({ create: 1, update: 0, suspend: 1, reactivate: 0, delete: 0 });
   const other = await planOf(entries.with(0, entry("user", "ada", { state: "off", first: "Ada L." })), [ada]);
   expect(other.digest).not.toBe(plan.digest);
 });
@@ -201,9 +201,9 @@ test("a name follows the rule for names, in any case; a user is active unless a 
         { attribute: "active", to: true },
       ],
     ],
-    ["update", "ada", [{ attribute: "active", from: true, to: false }]],
-    ["update", "bob", [{ attribute: "active", from: false, to: true }]],
     ["update", "dan", [{ attribute: "userName", from: "daniel", to: "dan" }]],
+    ["suspend", "ada", [{ attribute: "active", from: true, to: false }]],
+    ["reactivate", "bob", [{ attribute: "active", from: false, to: true }]],
   ]);
   expect(() => new Attributes([{ name: "userName", type: "text", isName: "user", required: true }])).toThrow(
     /never absent/,
@@ -251,11 +251,11 @@ test("values of every type are written as text", async () => {
   const [, created, updated] = changed;
   const paint = painter(false);
   expect(changeLine(created!, paint, 80)).toBe("+ bob  bob");
-  expect(changeLine(updated!, paint, 80)).toBe("~ ada  active: true → false; name.givenName: Augusta → Ada");
+  expect(changeLine(updated!, paint, 80)).toBe("‖ ada  active: true → false; name.givenName: Augusta → Ada");
   const plan = await planOf(entries, [ada]);
   const csv = (await Array.fromAsync(renderCsv(plan))).join("");
   expect(csv).toContain('"user","bob","create","emails",,"a@example.com, b@example.com"');
-  expect(csv).toContain('"user","ada","update","active","true","false"');
+  expect(csv).toContain('"user","ada","suspend","active","true","false"');
 });
 
 test("a declaration that cannot be is a mistake", () => {

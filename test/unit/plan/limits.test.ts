@@ -237,7 +237,7 @@ describe("apply-the-rest, for any two directories and any limits", () => {
       fc.asyncProperty(whole, whole, someLimits, async (actual, desired, limits) => {
         await fillBoth(actual, desired);
         const { heldNames: _, ...before } = await measure(connection(), serviceAttributes, limits);
-        const waiting = new Set(waitingFor(checkLimits(limits, { ...noFacts, ...before })));
+        const waiting = new Set(waitingFor(checkLimits(limits, { ...noFacts, ...before }), serviceAttributes));
         await planWithinLimits(
           connection(),
           { rules: { declared: serviceAttributes }, limits: { ...limits, action: "apply-the-rest" } },

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { serviceAttributes } from "#principals/attributes.ts";
-import type { Change } from "#plan/change.ts";
+import type { Action, Change } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow, narrowTo } from "#plan/selection.ts";
 import { tablesOf } from "#plan/tables.ts";
@@ -21,7 +21,7 @@ const valid = directory.map((principals) => {
   return principals.map((each) => ({ ...each, groupNames: each.groupNames.filter((name) => groups.has(name)) }));
 });
 
-const actions = ["create", "update", "delete"] as const;
+const actions: readonly Action[] = ["create", "update", "delete"];
 
 async function planned(actual: readonly Principal[], desired: readonly Principal[]): Promise<Change[]> {
   await fill(connection(), "actual", actual);
