@@ -9,9 +9,9 @@ const worker = await Worker.open({
   answers: `${folder}/answers`,
   memory: 64 * 2 ** 20,
   files: [],
+  tables: { sql: "CREATE DATABASE IF NOT EXISTS own", origin: "t.sql" },
   log: pino({ level: "silent" }),
 });
-await worker.define("CREATE DATABASE IF NOT EXISTS own", "t.sql");
 const sql = "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000))";
 const query = { database: "own", sql, limit: 1, timeout: 600_000 };
 void worker.query(query, "COMPACT", new AbortController().signal);

@@ -29,13 +29,10 @@ const optionsOf = (place: string): WorkerOptions => ({
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
-  worker = await Worker.open(optionsOf(folder));
-  await worker.define(
-    `CREATE DATABASE IF NOT EXISTS shop;
+  const sql = `CREATE DATABASE IF NOT EXISTS shop;
      CREATE TABLE IF NOT EXISTS shop.t (a INTEGER, b VARCHAR);
-     CREATE TABLE IF NOT EXISTS shop.loaded (a INTEGER PRIMARY KEY, b VARCHAR)`,
-    "tables.sql",
-  );
+     CREATE TABLE IF NOT EXISTS shop.loaded (a INTEGER PRIMARY KEY, b VARCHAR)`;
+  worker = await Worker.open({ ...optionsOf(folder), tables: { sql, origin: "tables.sql" } });
 });
 afterAll(async () => {
   await worker.close();
@@ -140,14 +137,16 @@ test("a load begins again when a query ends the process, and is written once", a
   expect(await readFile(join(folder, "loads", "many", "bad_records"), "utf8")).toBe("x,wrong\n");
 });
 
+const own = { sql: "CREATE DATABASE IF NOT EXISTS own", origin: "t.sql" };
+
 test("the process ends when it has nothing to do, and gives the databases' files free; the next task starts it", async () => {
   const place = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
   onTestFinished(() => rm(place, { recursive: true }));
   const others = processes();
-  const resting = await Worker.open({ ...optionsOf(place), idle: 100 });
+  const resting = await Worker.open({ ...optionsOf(place), tables: own, whenUsed: true, idle: 100 });
   onTestFinished(() => resting.close());
   expect(processes()).toEqual(others);
-  await resting.define("CREATE DATABASE IF NOT EXISTS own", "t.sql");
+  await resting.tables();
   await vi.waitFor(() => expect(processes()).toEqual(others), 10_000);
   const database = await openDatabase({ path: join(place, "databases", "own.duckdb"), memory, spill: place });
   database.close();
@@ -183,8 +182,7 @@ test("closing ends also what does not let itself be stopped", async () => {
   const place = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
   onTestFinished(() => rm(place, { recursive: true }));
   const others = processes();
-  const closing = await Worker.open(optionsOf(place));
-  await closing.define("CREATE DATABASE IF NOT EXISTS own", "t.sql");
+  const closing = await Worker.open({ ...optionsOf(place), tables: own });
   const sql = "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000))";
   const query = { database: "own", sql, limit: 1, timeout: 600_000 };
   const asked = closing.query(query, "COMPACT", never).catch((error: Error) => error.name);
@@ -262,8 +260,6 @@ test("the revision is another one after everything that changes what queries see
     seen.push(revision);
   };
   await worker.load(await job("one", "-1,x\n"), never);
-  await next();
-  await worker.define("CREATE DATABASE IF NOT EXISTS shop", "tables.sql");
   await next();
   const answer = await worker.execute("shop", "DELETE FROM loaded", never);
   answer.release();

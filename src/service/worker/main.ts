@@ -126,10 +126,6 @@ async function work(id: number, task: Task, state: Running): Promise<Results[key
   const open = engine;
   const { signal } = state.stop;
   const { kind } = task;
-  if (kind === "define") {
-    await open.define(task.sql, task.origin);
-    return null;
-  }
   if (kind === "find") return open.find(task.name);
   if (kind === "tables") return open.list();
   if (kind === "revision") return open.revision();

@@ -8,7 +8,6 @@ import type { Format } from "#service/pinboards/rows.ts";
 
 /** What the service asks of its worker. `file` is where rows go that are too many for a message. */
 export type Task =
-  | { readonly kind: "define"; readonly sql: string; readonly origin: string }
   | { readonly kind: "find"; readonly name: TableName }
   | { readonly kind: "tables" }
   | { readonly kind: "revision" }
@@ -21,7 +20,6 @@ export type Task =
 
 /** What it answers, by kind. */
 export interface Results {
-  readonly define: null;
   readonly find: Table | undefined;
   readonly tables: readonly ListedTable[];
   readonly revision: string;

@@ -133,11 +133,6 @@ export class Worker {
     return worker;
   }
 
-  /** As `Engine.define`. */
-  async define(sql: string, origin: string): Promise<void> {
-    await this.#changing(this.#repeated({ kind: "define", sql, origin }));
-  }
-
   /** As `Engine.find`. */
   find(name: TableName): Promise<Table | undefined> {
     return this.#repeated({ kind: "find", name });
