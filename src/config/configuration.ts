@@ -1,3 +1,5 @@
+import type { NamePolicies } from "#plan/renames.ts";
+import type { Stages } from "#plan/stages.ts";
 import type { Connector } from "#connector.ts";
 import type { DriftRules } from "#plan/limits.ts";
 import type { Limits } from "#plan/limits.ts";
@@ -106,9 +108,9 @@ export interface SyncConfiguration {
   /** Names that are never touched; `*` stands for any characters. */
   readonly protect: { readonly users: readonly string[]; readonly groups: readonly string[] };
   /** The grace period: how long a principal that left the sources stays. */
-  readonly deletions: { readonly after: number };
+  readonly deletions: Stages;
   /** What to do when a known record gets another name, and when a known name gets another record. */
-  readonly renames: "hold" | "apply";
+  readonly renames: NamePolicies["renames"];
   readonly reusedNames: "hold" | "apply";
   /** Whether plans name the causes of their changes. */
   readonly causes: boolean;

@@ -5,6 +5,7 @@ import type { Attribute, Attributes } from "#principals/attributes.ts";
 import { acceptedBy } from "#principals/rules.ts";
 import type { Kind, PrincipalValue } from "#principals/principal.ts";
 import type { AttributeRule } from "#principals/rules.ts";
+import { deletions, renames } from "#plan/departure-options.ts";
 import { drift, expectations, limits } from "#plan/limit-options.ts";
 import { CronSlots } from "#daemon/cron.ts";
 
@@ -303,9 +304,6 @@ const optionalSource = z.strictObject({
   minGroups: values.atLeastOne.exactOptional().describe("The fewest groups the source must have in scope (a limit)."),
 });
 
-const noTime = "expected 0 or a duration like 7d";
-const zero = z.int({ error: noTime }).min(0, { error: noTime }).max(0, { error: noTime });
-
 /** Where from, where to and when. */
 const whereAndWhen = {
   from: z
@@ -324,7 +322,7 @@ const whereAndWhen = {
 };
 
 /** What a run may do, and how. */
-const how = {
+const how = (attributes: Attributes) => ({
   manage: z
     .enum(["owned", "everything"])
     .prefault("owned")
@@ -354,20 +352,10 @@ const how = {
       groups: patterns.prefault([]).describe("Names of groups to leave alone; * stands for any characters."),
     })
     .describe("Users and groups that the sync never touches."),
-  deletions: values
-    .section({
-      after: z
-        .union([zero, values.duration], { error: noTime })
-        .prefault(0)
-        .describe("How long to wait before deleting a user or group that left the sources. 0: delete at once."),
-    })
-    .describe("When to delete users and groups."),
-  renames: z
-    .enum(["hold", "apply"])
-    .prefault("apply")
-    .describe(
-      "When a known record gets another name. apply: delete the old name and create the new one. hold: keep the old name.",
-    ),
+  deletions: deletions(attributes).describe("When to suspend and to delete those who left the sources."),
+  renames: renames(attributes).describe(
+    "When a known record gets another name. inPlace: rename the account, in targets that can, the default there. apply, or recreate: delete the old name and create the new one. hold: keep the old name.",
+  ),
   reusedNames: z
     .enum(["hold", "apply"])
     .prefault("hold")
@@ -403,7 +391,7 @@ const how = {
     .exactOptional()
     .describe("Where to export the target's users, groups and memberships after each run that changed them."),
   heartbeat: values.webAddress.exactOptional().describe("A URL to request after each success of the sync."),
-};
+});
 
 /** `syncs.NAME` of a sync whose target declares these attributes. */
 export function syncOf(attributes: Attributes) {
@@ -421,7 +409,7 @@ export function syncOf(attributes: Attributes) {
     drift: drift(attributes).describe(
       "What to do when a value was changed in the target and not in the source. revert: change it back. leave: keep it until the source changes that value. hold: hold the run, as a limit does. Needs `causes`.",
     ),
-    ...how,
+    ...how(attributes),
   });
 }
 export type Sync = z.infer<ReturnType<typeof syncOf>>;

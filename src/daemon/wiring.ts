@@ -71,7 +71,7 @@ export async function openParts(configuration: Configuration, name: string): Pro
       groups: [...builtIn.groups, ...sync.protect.groups],
     },
     departures: {
-      after: sync.deletions.after,
+      ...sync.deletions,
       renames: sync.renames,
       reusedNames: sync.reusedNames,
       administrators: administratorsOf(configuration, sync.to),

@@ -5,8 +5,8 @@ import type { Found } from "./found.ts";
 
 /** What happens when names change. */
 export interface NamePolicies {
-  /** A principal's record has another name now. */
-  readonly renames: "hold" | "apply";
+  /** A principal's record has another name now. `inPlace`: it is renamed, and what cannot be is held. */
+  readonly renames: "hold" | "apply" | "inPlace";
   /** A principal's name now belongs to another record. */
   readonly reusedNames: "hold" | "apply";
 }
@@ -93,7 +93,7 @@ export async function holdRenames(connection: Connection, rules: NamePolicies): 
     CREATE OR REPLACE TEMP TABLE held_name AS
     WITH RECURSIVE seed AS (
       SELECT r.kind, r.was AS name, 'renamed' AS reason FROM rename r
-      WHERE ${rules.renames === "hold"} OR (r.kind, r.was) IN (SELECT (kind, name) FROM frozen)
+      WHERE ${rules.renames !== "apply"} OR (r.kind, r.was) IN (SELECT (kind, name) FROM frozen)
         OR (r.kind, r.becomes) IN (SELECT (kind, name) FROM held_back)
       UNION SELECT kind, name, 'reused' FROM reused WHERE ${rules.reusedNames === "hold"}),
     edge AS (SELECT kind, was AS a, becomes AS b FROM move UNION ALL SELECT kind, becomes, was FROM move),

@@ -98,7 +98,7 @@ function keptBack({ sync, planned, today }: Judging): string[] {
   if (further > 0) kept.push(`quarantine: ${pluralize(further, "record")} in doubt; the principals stay unchanged`);
   if (departures !== undefined) {
     const { renames, reused, leaving } = departures;
-    if (sync.departures.renames === "hold" && renames.count > (today.departures?.renames.count ?? 0))
+    if (sync.departures.renames !== "apply" && renames.count > (today.departures?.renames.count ?? 0))
       kept.push(`renames: hold: ${pluralize(renames.count, "principal")} would have another name`);
     if (sync.departures.reusedNames === "hold" && reused.count > (today.departures?.reused.count ?? 0))
       kept.push(`reusedNames: hold: ${pluralize(reused.count, "name")} would go to other people`);

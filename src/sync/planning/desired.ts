@@ -190,9 +190,8 @@ const knownNames: KnownNames = {
 };
 
 function passing(rules: DepartureRules, overrides: readonly Overridable[]): DepartureRules {
-  const of = (policy: "renames" | "reusedNames"): "hold" | "apply" =>
-    overrides.includes(policy) ? "apply" : rules[policy];
-  return { ...rules, renames: of("renames"), reusedNames: of("reusedNames") };
+  const of = (policy: "renames" | "reusedNames") => (overrides.includes(policy) ? { [policy]: "apply" } : {});
+  return { ...rules, ...of("renames"), ...of("reusedNames") };
 }
 
 /** A target that is being listed. An error shows in `done` alone. */
