@@ -57,6 +57,7 @@ const layers: Record<string, readonly string[]> = {
     // What a module says can be configured of it.
     "plan/limits",
     "plan/limit-options",
+    "plan/departure-options",
     "service/options",
     "postgres/options",
     "notify/options",

@@ -40,6 +40,7 @@ const names = [
   "status",
   "undo",
   "unmanaged",
+  "leaving",
   "validate",
   "version",
 ] as const;

@@ -40,6 +40,7 @@ const groups: Readonly<
     explain: ["explain where a user or group comes from, and what the rules do with it", () => import("./explain.ts")],
     drift: ["show what changed in the target since the last applied run", () => import("./drift.ts")],
     unmanaged: ["list users and groups in the target that no source has", () => import("./unmanaged.ts")],
+    leaving: ["list who is leaving: in grace, suspended, until when", () => import("./leaving.ts")],
     audit: ["list the audit log: who requested, approved and configured what", () => import("./audit.ts")],
   },
   "Set up and check:": {

@@ -1,5 +1,4 @@
-import type { NamePolicies } from "#plan/renames.ts";
-import type { Stages } from "#plan/stages.ts";
+import type { RenamePolicy, Stages } from "#plan/departure-options.ts";
 import type { Connector } from "#connector.ts";
 import type { DriftRules } from "#plan/limits.ts";
 import type { Limits } from "#plan/limits.ts";
@@ -110,7 +109,7 @@ export interface SyncConfiguration {
   /** The grace period: how long a principal that left the sources stays. */
   readonly deletions: Stages;
   /** What to do when a known record gets another name, and when a known name gets another record. */
-  readonly renames: NamePolicies["renames"];
+  readonly renames: RenamePolicy;
   readonly reusedNames: "hold" | "apply";
   /** Whether plans name the causes of their changes. */
   readonly causes: boolean;

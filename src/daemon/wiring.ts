@@ -1,3 +1,4 @@
+import type { Stages } from "#plan/stages.ts";
 import { isDeepStrictEqual } from "node:util";
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -71,7 +72,7 @@ export async function openParts(configuration: Configuration, name: string): Pro
       groups: [...builtIn.groups, ...sync.protect.groups],
     },
     departures: {
-      ...sync.deletions,
+      ...stagesOf(sync),
       renames: sync.renames,
       reusedNames: sync.reusedNames,
       administrators: administratorsOf(configuration, sync.to),
@@ -187,6 +188,11 @@ function settingsOf(
 function digestOfSource(configuration: Configuration, name: string): string {
   const { sources, folder } = configuration;
   return sha256(redacted(configuration, [folder, sources[name]?.connector.name, sources[name]?.options]));
+}
+
+/** When those who leave the sources of a sync are suspended and deleted. */
+export function stagesOf({ deletions }: SyncConfiguration): Stages {
+  return deletions;
 }
 
 /** @throws {InputError} when there is no such sync */

@@ -1,8 +1,12 @@
 import { z } from "zod";
 import type { Attributes } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
+import type { NamePolicies } from "./renames.ts";
 import type { Stages } from "./stages.ts";
 import * as values from "#values.ts";
+
+export type { Stages } from "./stages.ts";
+export type RenamePolicy = NamePolicies["renames"];
 
 const noTime = "expected 0 or a duration like 7d";
 const zero = z.int({ error: noTime }).min(0, { error: noTime }).max(0, { error: noTime });
@@ -64,7 +68,7 @@ export function renames({ all }: Attributes) {
   return z
     .enum(["hold", "apply", "recreate", "inPlace"])
     .prefault(able ? "inPlace" : "apply")
-    .transform((value, context): "hold" | "apply" | "inPlace" => {
+    .transform((value, context): RenamePolicy => {
       if (value === "inPlace" && !able) context.addIssue({ code: "custom", message: inPlace, input: value });
       return value === "recreate" ? "apply" : value;
     });

@@ -124,7 +124,7 @@ export async function settle(
   const gains = !changed && sync.causes && options.for === undefined && (await givesMore(connection, sync));
   const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
   const keep = !changed && !gains && isKnown ? unchanged.fingerprint(planned, warnings) : undefined;
-  await ledger.settle({ now, ...planned, run: options.id, keep });
+  await ledger.settle({ now, declared: sync.rules.declared, ...planned, run: options.id, keep });
   await keepBaseline(run, baseline, { changed: changed || gains, isOlder: planned.quarantined === undefined });
   try {
     await unchanged.storeList(connection, changed, arrived);

@@ -1,3 +1,5 @@
+import { columnOf } from "#principals/attributes.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Amount, History, LimitCheck, SourceCounts, SourceSize } from "#plan/limits.ts";
@@ -17,13 +19,16 @@ const tables = {
     "sync VARCHAR NOT NULL, moment BIGINT NOT NULL, source VARCHAR NOT NULL, kind VARCHAR NOT NULL, size BIGINT NOT NULL",
   source_count: "sync VARCHAR NOT NULL, source VARCHAR NOT NULL, digest VARCHAR NOT NULL, counts VARCHAR NOT NULL",
   group_lost: "sync VARCHAR NOT NULL, moment BIGINT NOT NULL, name VARCHAR NOT NULL, lost BIGINT NOT NULL",
-  leaving: "sync VARCHAR NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, since BIGINT NOT NULL",
+  leaving:
+    "sync VARCHAR NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, since BIGINT NOT NULL, suspended BOOLEAN",
 } as const;
 
 /** Creates missing tables in a ledger. */
 export async function createHistory(connection: Connection): Promise<void> {
   for (const [table, columns] of Object.entries(tables))
     await connection.run(`CREATE TABLE IF NOT EXISTS owned.${table} (${columns})`);
+  // Ledgers of earlier releases lack it.
+  await connection.run("ALTER TABLE owned.leaving ADD COLUMN IF NOT EXISTS suspended BOOLEAN");
 }
 
 /**
@@ -73,6 +78,8 @@ export interface Addition {
   readonly now: number;
   readonly amounts: readonly Amount[];
   readonly scope: { readonly sizes: readonly SourceSize[] };
+  /** What the target declares. */
+  readonly declared: Attributes;
   /** Absent or without a source: it was not read. */
   readonly counts?: readonly SourceCounts[] | undefined;
   readonly checks: readonly LimitCheck[];
@@ -85,7 +92,8 @@ export interface Addition {
  * grace periods go on. Runs after `depart`.
  */
 export async function addHistory(connection: Connection, sync: string, addition: Addition): Promise<void> {
-  const { now, amounts, checks } = addition;
+  const { now, amounts, checks, declared } = addition;
+  const isSuspended = declared.state === undefined ? "NULL" : `NOT coalesce(d.${columnOf(declared.state)}, true)`;
   const { sizes } = addition.scope;
   const name = literal(sync);
   const overridden = checks.filter((check) => check.overridden);
@@ -127,11 +135,11 @@ export async function addHistory(connection: Connection, sync: string, addition:
   rows.push(
     `DELETE FROM owned.leaving WHERE sync = ${name}`,
     `INSERT INTO owned.leaving
-     SELECT ${name}, kind, name, since FROM gone SEMI JOIN desired USING (kind, name)
-     ${isDoubted ? "SEMI JOIN leaving_since USING (kind, name)" : ""}
-     UNION ALL
-     SELECT ${name}, l.kind, l.name, l.since FROM leaving_since l
-     SEMI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('quarantined', 'unread')) USING (kind, name)`,
+     SELECT ${name}, l.kind, l.name, l.since, ${isSuspended} FROM (
+       FROM gone ${isDoubted ? "SEMI JOIN leaving_since USING (kind, name)" : ""}
+       UNION ALL
+       FROM leaving_since SEMI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('quarantined', 'unread')) USING (kind, name)) l
+     JOIN desired d ON d.kind = l.kind AND d.name = l.name`,
   );
   await connection.run(rows.join(";"));
 }

@@ -303,15 +303,30 @@ async function hasTable(connection: Connection, table: string): Promise<boolean>
  * @throws as `Ledger.open` does
  */
 export async function readOthers(connection: Connection, options: LedgerOptions): Promise<void> {
+  await connection.run("CREATE OR REPLACE TEMP TABLE owned_by_others (kind VARCHAR, name VARCHAR)");
+  await readingLedger(connection, options, () =>
+    connection.run(
+      `INSERT INTO owned_by_others SELECT DISTINCT kind, name FROM owned.principal WHERE sync <> ${literal(options.sync)}`,
+    ),
+  );
+}
+
+/**
+ * Has the ledger of a target attached as `owned`, to be read, for as long as `work` takes.
+ * @returns undefined where there is no ledger yet
+ * @throws as `Ledger.open` does
+ */
+export async function readingLedger<Result>(
+  connection: Connection,
+  options: LedgerOptions,
+  work: () => Promise<Result>,
+): Promise<Result | undefined> {
   await options.files.fetch(paths.ledger(options.place));
   const file = ledgerFile(options);
-  await connection.run("CREATE OR REPLACE TEMP TABLE owned_by_others (kind VARCHAR, name VARCHAR)");
-  if (!(await exists(file))) return;
+  if (!(await exists(file))) return undefined;
   await attach(connection, file, { ...options, mode: "read" });
   try {
-    await connection.run(
-      `INSERT INTO owned_by_others SELECT DISTINCT kind, name FROM owned.principal WHERE sync <> ${literal(options.sync)}`,
-    );
+    return await work();
   } catch (error) {
     throw unusable(file, error);
   } finally {

@@ -162,7 +162,8 @@ async function outcomeOf(
       if (left.digest === digest) return "nothing";
       if (changes(left.counts) > 0) return "neither";
       // Those of the stored plan do not know what was overridden when it was approved.
-      await ledger.settle({ run: run.id, now: sentAt, amounts, checks: run.limits, scope });
+      const { declared } = sync.rules;
+      await ledger.settle({ run: run.id, now: sentAt, declared, amounts, checks: run.limits, scope });
       return "arrived";
     } finally {
       await ledger.close().catch(() => undefined);

@@ -80,7 +80,8 @@ export async function ownInLedger(
     });
     try {
       await ledger.claim();
-      await ledger.settle({ run, now: Date.now(), amounts: [], scope: { sizes: [] }, checks: [], keep: run });
+      const facts = { now: Date.now(), declared: serviceAttributes, amounts: [], scope: { sizes: [] }, checks: [] };
+      await ledger.settle({ ...facts, run, keep: run });
     } finally {
       await ledger.close();
     }

@@ -1,0 +1,94 @@
+import type { Command } from "commander";
+import { leaversOf } from "#daemon/leavers.ts";
+import type { StagedLeaver, SyncLeavers } from "#daemon/leavers.ts";
+import { chosenSyncs, interruptMessages } from "#daemon/context.ts";
+import type { Context } from "#daemon/context.ts";
+import { exitCodes, worstOf } from "#daemon/output.ts";
+import type { ExitCode, Output } from "#daemon/output.ts";
+import { csvLine } from "#plan/render/csv.ts";
+import { painter } from "#plan/render/text.ts";
+import { formatNumber, formatPrincipals, visible } from "#text.ts";
+import { exactly } from "#times.ts";
+import { layOut, renderTable } from "./format.ts";
+import { allSyncs, common, help } from "./flags.ts";
+import type { CommonOptions } from "./flags.ts";
+import type { Runner } from "./runner.ts";
+
+export function declare(command: Command, runner: Runner): void {
+  common(command).argument("[sync]", allSyncs).option("--csv", "list all of them as CSV");
+  help(command, {
+    examples: ["rollcall leaving", "rollcall leaving staff --csv > leaving.csv"],
+    exits: { 0: "done" },
+  }).action((sync: string | undefined, options: CommonOptions & { readonly csv?: boolean }) =>
+    runner.runWithContext(options, (context) => leaving(context, sync, options), interruptMessages.read),
+  );
+}
+
+/**
+ * `rollcall leaving [sync]`: who is gone from the sources, whether they are suspended, and what becomes of them, as of the last
+ * runs. With `--csv`: a row for each, all syncs in one table. With `--json`: `{"leaving": [{"sync", "target", "leavers":
+ * [{"kind", "name", "since", "stage": "grace" | "suspended", "suspendedOn"?, "deletedOn"?}]} | {"sync", "target", "error"}]}`,
+ * times in ISO 8601; without `deletedOn`, nobody deletes them.
+ */
+async function leaving(
+  context: Context,
+  name: string | undefined,
+  { csv = false }: { readonly csv?: boolean },
+): Promise<ExitCode> {
+  const { configuration, output, interruption } = context;
+  const syncs = chosenSyncs(configuration, name);
+  const found = await leaversOf(configuration, syncs, interruption.stop);
+  if (output.json) await output.write(`${JSON.stringify({ leaving: found })}\n`);
+  else if (csv) await writeCsv(output, found);
+  else for (const each of found) await writeText(output, each);
+  const codes = found.map((each): ExitCode => ("error" in each ? exitCodes.failed : exitCodes.done));
+  return worstOf(codes);
+}
+
+async function writeCsv(output: Output, found: readonly SyncLeavers[]): Promise<void> {
+  const columns = ["sync", "kind", "name", "since", "stage", "suspendedOn", "deletedOn"] as const;
+  await output.write(`\uFEFF${csvLine(columns)}`, "data");
+  for (const each of found) {
+    if ("error" in each) {
+      output.say(`${each.sync}: ${each.error.message}`);
+      continue;
+    }
+    const { sync, leavers } = each;
+    const lines = leavers.map((leaver) => csvLine(columns.map((column) => ({ ...leaver, sync })[column])));
+    await output.write(lines.join(""), "data");
+  }
+}
+
+/** How many are shown as text. */
+const most = 1000;
+
+async function writeText(output: Output, found: SyncLeavers): Promise<void> {
+  const title = painter(output.colour)("bold", visible(`${found.sync} → ${found.target}`));
+  if ("error" in found) {
+    output.say(`${found.sync}: ${found.error.message}`);
+    return;
+  }
+  const { leavers } = found;
+  const users = leavers.filter(({ kind }) => kind === "user").length;
+  const who = leavers.length === 0 ? "nobody is" : formatPrincipals(users, leavers.length - users);
+  await output.write(`${title}: ${who} gone from the sources\n`);
+  if (leavers.length === 0) return;
+  const names = ["kind", "name", "gone since", "stage", "next"];
+  const now = Date.now();
+  const cells = leavers
+    .slice(0, most)
+    .map((each) => [each.kind, each.name, exactly(each.since), stageNames[each.stage], nextWords(each, now)]);
+  const room = output.terminal ? output.width : undefined;
+  const layout = layOut(names, cells, { room, flexible: [1, 4], expendable: [2] });
+  for (const part of renderTable(names, cells, { layout })) await output.write(part);
+  if (leavers.length > most) await output.write(`… and ${formatNumber(leavers.length - most)} more: --csv lists all\n`);
+}
+
+const stageNames = { grace: "in grace", suspended: "suspended" } as const;
+
+/** `suspended on 2026-12-01 00:00:00Z, then deleted on 2027-03-01 00:00:00Z`. */
+function nextWords({ suspendedOn, deletedOn }: StagedLeaver, now: number): string {
+  const at = (time: string): string => (Date.parse(time) <= now ? "by the next run" : `on ${exactly(time)}`);
+  const deleted = deletedOn === undefined ? "never deleted" : `deleted ${at(deletedOn)}`;
+  return suspendedOn === undefined ? deleted : `suspended ${at(suspendedOn)}, ${deleted}`;
+}

@@ -1,0 +1,84 @@
+import { join } from "node:path";
+import type { Configuration } from "#config/configuration.ts";
+import { daemonFolder, readState } from "#daemon/data-folder.ts";
+import { errorDocument } from "#errors.ts";
+import type { ErrorDocument } from "#errors.ts";
+import { stageTimes } from "#plan/stages.ts";
+import { openReader } from "#plan/stored.ts";
+import { readLeavers } from "#state/ledger/leavers.ts";
+import type { Leaver } from "#state/ledger/leavers.ts";
+import { placeOf, stagesOf, syncOf } from "./wiring.ts";
+
+/** Somebody who is gone from the sources, and what becomes of it; times in ISO 8601. */
+export interface StagedLeaver {
+  readonly kind: Leaver["kind"];
+  readonly name: string;
+  /** When a run first missed it. */
+  readonly since: string;
+  /** `grace`: nothing has changed for it yet. */
+  readonly stage: "grace" | "suspended";
+  /** From when it is to be suspended; absent: it is not, or is suspended already. */
+  readonly suspendedOn?: string | undefined;
+  /** Absent: it is never deleted. */
+  readonly deletedOn?: string | undefined;
+}
+
+/** The leavers of a sync, the next to be suspended or deleted first; or why they are not known. */
+export type SyncLeavers = { readonly sync: string; readonly target: string } & (
+  | { readonly leavers: readonly StagedLeaver[] }
+  | { readonly error: ErrorDocument }
+);
+
+/** Who is gone from the sources of syncs, as their last runs left it. Reads neither sources nor targets. */
+export async function leaversOf(
+  configuration: Configuration,
+  syncs: readonly string[],
+  signal: AbortSignal,
+): Promise<readonly SyncLeavers[]> {
+  await using state = await readState(configuration);
+  await using reader = await openReader(join(daemonFolder(configuration), "leavers.spill"));
+  const found: SyncLeavers[] = [];
+  for (const sync of syncs) {
+    const configured = syncOf(configuration, sync);
+    const target = configured.to;
+    try {
+      const stages = stagesOf(configured);
+      const place = placeOf(configuration, target);
+      const all = await readLeavers(reader.connection, { files: state.files, place, sync, mode: "read", signal });
+      const leavers = all.map((each) => staged(each, stageTimes(stages, each.kind, each.since)));
+      found.push({ sync, target, leavers: leavers.toSorted(bySoonest) });
+    } catch (error) {
+      found.push({ sync, target, error: errorDocument(error) });
+    }
+  }
+  return found;
+}
+
+function staged(
+  { kind, name, since, isSuspended }: Leaver,
+  { suspendedAt, deletedAt }: ReturnType<typeof stageTimes>,
+): StagedLeaver {
+  return {
+    kind,
+    name,
+    since: new Date(since).toISOString(),
+    stage: isSuspended ? "suspended" : "grace",
+    suspendedOn: isSuspended ? undefined : dateOf(suspendedAt),
+    deletedOn: dateOf(deletedAt),
+  };
+}
+
+function dateOf(time: number | undefined): string | undefined {
+  return time === undefined ? undefined : new Date(time).toISOString();
+}
+
+/** Who waits for nothing any more comes last. */
+function bySoonest(a: StagedLeaver, b: StagedLeaver): number {
+  const [one, other] = [nextOf(a), nextOf(b)].map((time) => (time === undefined ? Infinity : Date.parse(time)));
+  return one === other ? 0 : (one ?? 0) < (other ?? 0) ? -1 : 1;
+}
+
+/** When something happens to it next, ISO 8601; undefined: never. */
+function nextOf({ suspendedOn, deletedOn }: StagedLeaver): string | undefined {
+  return suspendedOn ?? deletedOn;
+}
