@@ -1,11 +1,10 @@
 import type { Command } from "commander";
-import { leaversOf } from "#daemon/leavers.ts";
+import { leaversCsv, leaversOf } from "#daemon/leavers.ts";
 import type { StagedLeaver, SyncLeavers } from "#daemon/leavers.ts";
 import { chosenSyncs, interruptMessages } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
-import { csvLine } from "#plan/render/csv.ts";
 import { painter } from "#plan/render/text.ts";
 import { formatNumber, formatPrincipals, visible } from "#text.ts";
 import { exactly } from "#times.ts";
@@ -46,17 +45,8 @@ async function leaving(
 }
 
 async function writeCsv(output: Output, found: readonly SyncLeavers[]): Promise<void> {
-  const columns = ["sync", "kind", "name", "since", "stage", "suspendedOn", "deletedOn"] as const;
-  await output.write(`\uFEFF${csvLine(columns)}`, "data");
-  for (const each of found) {
-    if ("error" in each) {
-      output.say(`${each.sync}: ${each.error.message}`);
-      continue;
-    }
-    const { sync, leavers } = each;
-    const lines = leavers.map((leaver) => csvLine(columns.map((column) => ({ ...leaver, sync })[column])));
-    await output.write(lines.join(""), "data");
-  }
+  for (const each of found) if ("error" in each) output.say(`${each.sync}: ${each.error.message}`);
+  await output.write([...leaversCsv(found)].join(""), "data");
 }
 
 /** How many are shown as text. */

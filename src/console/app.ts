@@ -29,6 +29,7 @@ import { addOidcRoutes } from "./oidc-routes.ts";
 import { AllAccounts, OwnAccounts } from "./own-accounts.ts";
 import type { OwnAccountsOptions } from "./own-accounts.ts";
 import { addLoadPages } from "./load-routes.ts";
+import { addLeaversPage } from "#console/pages/leavers.ts";
 import { addPeoplePage } from "#console/pages/people.ts";
 import { addPrincipalPages } from "#console/pages/principal.ts";
 import { addPinboardPages } from "./pinboard-routes.ts";
@@ -176,6 +177,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     addAuditPages(scope, options, send);
     addDoubtPages(scope, options, send);
     addPeoplePage(scope, options, send);
+    addLeaversPage(scope, options, send);
     addPrincipalPages(scope, options, send);
     addPinboardPages(scope, options, send);
     addRulesPages(scope, options, send);

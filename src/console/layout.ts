@@ -19,6 +19,7 @@ export interface Frame {
     | "overview"
     | "runs"
     | "people"
+    | "leavers"
     | "doubt"
     | "rules"
     | "pinboards"
@@ -57,6 +58,7 @@ const sections = [
   { name: "overview", href: "/", label: "Overview" },
   { name: "runs", href: "/runs", label: "Runs" },
   { name: "people", href: "/people", label: "People and groups" },
+  { name: "leavers", href: "/leavers", label: "Leavers" },
   { name: "doubt", href: "/doubt", label: "In doubt" },
   { name: "connections", href: "/connections", label: "Sources and targets" },
   { name: "rules", href: "/rules", label: "Rules" },

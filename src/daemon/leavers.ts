@@ -3,6 +3,7 @@ import type { Configuration } from "#config/configuration.ts";
 import { daemonFolder, readState } from "#daemon/data-folder.ts";
 import { errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
+import { csvLine } from "#plan/render/csv.ts";
 import { stageTimes } from "#plan/stages.ts";
 import { openReader } from "#plan/stored.ts";
 import { readLeavers } from "#state/ledger/leavers.ts";
@@ -70,6 +71,18 @@ function staged(
 
 function dateOf(time: number | undefined): string | undefined {
   return time === undefined ? undefined : new Date(time).toISOString();
+}
+
+const columns = ["sync", "kind", "name", "since", "stage", "suspendedOn", "deletedOn"] as const;
+
+/** The leavers of syncs for a spreadsheet, a row for each. Syncs of which nothing is known are left out. */
+export function* leaversCsv(all: readonly SyncLeavers[]): Iterable<string> {
+  yield `\uFEFF${csvLine(columns)}`;
+  for (const each of all) {
+    if ("error" in each) continue;
+    const { sync, leavers } = each;
+    for (const leaver of leavers) yield csvLine(columns.map((column) => ({ ...leaver, sync })[column]));
+  }
 }
 
 /** Who waits for nothing any more comes last. */

@@ -1,6 +1,8 @@
 import type { Configuration } from "#config/configuration.ts";
 import { daemonFolder, readStateForPlan } from "#daemon/data-folder.ts";
 import type { Embedded } from "#daemon/embedded.ts";
+import { leaversOf } from "#daemon/leavers.ts";
+import type { SyncLeavers } from "#daemon/leavers.ts";
 import { StoredChanges } from "#daemon/stored-changes.ts";
 import { declaredBy, openConfiguredTarget, openSync, placeOf, syncOf } from "#daemon/wiring.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
@@ -92,6 +94,12 @@ export class People {
       .find((run) => run.target === target && run.sentAt !== undefined);
     const since = applied === undefined ? 0 : Date.parse(applied.endedAt ?? applied.sentAt ?? applied.startedAt);
     return this.#listings.read(target, { since, instead }, read);
+  }
+
+  /** Who is gone from the sources, as the last run of each sync left them. */
+  leavers(): Promise<readonly SyncLeavers[]> {
+    const configuration = this.#options.current();
+    return leaversOf(configuration, Object.keys(configuration.syncs), this.#stop.signal);
   }
 
   /**

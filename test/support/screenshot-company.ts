@@ -404,6 +404,7 @@ export async function pagesOf({
     part: run("contractors", "/part"),
     reject: run("contractors", "/reject"),
     undo: run("applied", "/undo"),
+    leavers: "/leavers",
     "in-doubt": "/doubt",
     people: "/people",
     "people-groups": "/people?kind=group",

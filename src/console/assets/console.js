@@ -35,6 +35,7 @@ const places = {
   r: ["/runs", "runs"],
   d: ["/doubt", "in doubt"],
   p: ["/people", "people and groups"],
+  v: ["/leavers", "leavers"],
   u: ["/rules", "rules"],
   b: ["/pinboards", "pinboards"],
   s: ["/connections", "sources and targets"],

@@ -354,7 +354,8 @@ function leaving(syncs: readonly SyncOverview[], now: number): Html | false {
             ${words.map((each) => html`<li>${each}</li>`)}
           </ul>
         </details>`
-      }`,
+      }
+      <p><a href="/leavers">All leavers</a></p>`,
   );
 }
 
