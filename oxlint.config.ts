@@ -32,7 +32,7 @@ const layers: Record<string, readonly string[]> = {
   "src/http": ["files/disk", "wire/routes"],
   "src/postgres": [],
   "src/principals": ["duckdb"],
-  "src/connector.ts": ["principals"],
+  "src/connector.ts": ["principals", "state/inbox"],
   // What providers push is stored with the state; an inbox is handed the store.
   connectors: ["connector", "principals", "files", "http", "state/inbox"],
   "src/plan": ["principals", "duckdb", "files"],

@@ -2,7 +2,8 @@ import { existsSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { BuiltInConnector, Connector } from "#connector.ts";
+import type { FastifyInstance } from "fastify";
+import type { BuiltInConnector, Connector, InboxHost } from "#connector.ts";
 import { InputError, messageOf } from "#errors.ts";
 import type { TableReader } from "#principals/lookup.ts";
 
@@ -33,6 +34,10 @@ export const connectors: readonly BuiltInConnector[] = [
     load: async () => (await import("./entra/index.ts")).default,
   },
 ];
+
+/** The routes by which providers push. */
+export const loadInboxRoutes: () => Promise<(app: FastifyInstance, host: InboxHost) => void> = async () =>
+  (await import("./scim/inbox/routes.ts")).addInboxRoutes;
 
 /** Reads a table that rules look values up in. */
 export const readTable: TableReader = async (file, folder) => {

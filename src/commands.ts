@@ -22,6 +22,8 @@ const names = [
   "export",
   "health",
   "history",
+  "inbox token add",
+  "inbox",
   "init",
   "load",
   "login",

@@ -1,10 +1,13 @@
 import type { z } from "zod";
+import type { Inboxes } from "#state/inbox/inbox.ts";
+import type { Admit, InboxSettings, Pushed, SeenPushes } from "#state/inbox/status.ts";
 import type { Attribute } from "#principals/attributes.ts";
 import type { Entry, MembershipLines, SourceRecord } from "#principals/entry.ts";
 import type { Kind, PrincipalValue } from "#principals/principal.ts";
 import { IncompleteReadError } from "./errors.ts";
 import { formatNumber } from "./text.ts";
 
+export type { InboxSettings } from "#state/inbox/status.ts";
 export type { Attribute } from "#principals/attributes.ts";
 export type { Entry, MemberReference, Membership, MembershipLines, SourceRecord } from "#principals/entry.ts";
 export type { Kind, PrincipalValue } from "#principals/principal.ts";
@@ -28,6 +31,8 @@ export interface ReadContext {
    * something then and has nothing now may be offline.
    */
   readonly lastCounts?: Readonly<Record<string, number>> | undefined;
+  /** Lets the read wait until no more is on its way, and is told of that. Absent: what is there now is read. */
+  readonly waiting?: ((message: string) => void) | undefined;
   /** Reports how much there is of something, under a name that a person understands. Stored when the run succeeds. */
   readonly count?: ((name: string, amount: number) => void) | undefined;
   /**
@@ -92,6 +97,11 @@ export interface Source {
   version?(context: ReadContext): Promise<string | undefined>;
   /** The version is a digest of everything that a read reads. Absent: it is a server's word, used with `fullReadEvery` alone. */
   readonly versionIsDigest?: true | undefined;
+  /**
+   * What providers have taken away, and whether absence means anything yet. Asked after a read. Absent: nobody pushes to it.
+   * @param now in epoch milliseconds
+   */
+  pushed?(seen: SeenPushes, now: number): Promise<Pushed>;
 }
 
 /** Records that a source could deliver. */
@@ -109,6 +119,8 @@ export interface OpenContext {
   readonly folder: string;
   /** Where the configuration has a text of the options: `rollcall.yaml:11`. Absent: that is not known. */
   readonly placeOf?: ((text: string) => string | undefined) | undefined;
+  /** What providers have pushed. Absent: there is no state that has it. */
+  readonly inboxes?: Pick<Inboxes, "read"> | undefined;
 }
 
 /** What `rollcall init` asks a person who sets a source up. Answers become options; secrets are stored beside the file, not in it. */
@@ -148,6 +160,21 @@ export interface Connector<Options = unknown> {
   firstRows?(file: string, folder: string, signal: AbortSignal): Promise<readonly (readonly string[])[] | undefined>;
   /** Opens the source. Does no I/O: a wrong path or password shows in a read. */
   open(options: Options, context: OpenContext): Source;
+  /** How providers push to a source with these options. Undefined: they do not. */
+  inbox?(options: Options): InboxSettings | undefined;
+}
+
+/** What the routes of inboxes need of the daemon. */
+export interface InboxHost {
+  /** Undefined: there is no such inbox in the configuration. */
+  settingsOf(source: string): InboxSettings | undefined;
+  readonly inboxes: Inboxes;
+  readonly admit: Admit;
+  /** Where clients reach the listener, without a slash at the end. Undefined: where the request came. */
+  readonly url: () => string | undefined;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly warn: (message: string, error: unknown) => void;
 }
 
 /** A connector that comes with Rollcall. Loaded when it is used. */

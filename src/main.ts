@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { connectors, loadConnector, readTable } from "#connectors/index.ts";
+import { connectors, loadConnector, loadInboxRoutes, readTable } from "#connectors/index.ts";
 import { trialArgument } from "#daemon/composition.ts";
 import type { Composition, RunningService, ServiceStart } from "#daemon/composition.ts";
 import { runProgram } from "./cli/program.ts";
@@ -16,6 +16,7 @@ const composition: Composition = {
   connectors,
   loadConnector,
   readTable,
+  loadInboxRoutes,
   copyEngine: async ({ data, memory }, { url, sslrootcert, ...rest }) => {
     const { copyToPostgres } = await import("./service/copy.ts");
     const { readTarget } = await import("./postgres/options.ts");

@@ -14,6 +14,8 @@ const actions = {
   "try rules": { role: "administrator", words: "trying rules" },
   /** Add, change and disable accounts and tokens of others. */
   "manage accounts": { role: "administrator", words: "managing accounts" },
+  /** Add and revoke the tokens that providers push with. */
+  "manage inboxes": { role: "administrator", words: "managing inboxes" },
   reload: { role: "administrator", words: "reloading the configuration" },
 } as const satisfies Record<string, { readonly role: Role; readonly words: string }>;
 export type Action = keyof typeof actions;

@@ -31,6 +31,12 @@ export const duration = text("a duration like 90s, 15m, 3h, 7d")
   .regex(/^[1-9]\d{0,6}[smhd]$/, { error: "expected a duration like 90s, 15m, 3h, 7d" })
   .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
 
+/** A duration as the configuration has it: `5m`. @param value in milliseconds */
+export function durationAsWritten(value: number): string {
+  const [unit, size] = Object.entries(milliseconds).findLast(([, size]) => value % size === 0) ?? ["s", 1_000];
+  return `${Math.round(value / size)}${unit}`;
+}
+
 /** A duration that a Node timer can hold. In milliseconds. */
 export const patience = duration.refine((value) => value <= 24 * 86_400_000, {
   error: "expected a duration of at most 24d",

@@ -1,5 +1,5 @@
 import { Enough } from "#connector.ts";
-import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
+import type { Connector, InboxSettings, OpenContext, ReadContext, Source, SourceRecord } from "#connector.ts";
 import { digestOf, OpenFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
 import type { Authorization } from "#http/directory/authorization.ts";
@@ -9,18 +9,21 @@ import type { ServerOptions } from "./client.ts";
 import { find } from "./find.ts";
 import { partsOf, readFiles } from "./files.ts";
 import type { FileOptions } from "./files.ts";
+import { Pushing } from "./pushed.ts";
 import { pageOf } from "./list.ts";
 import { options } from "./options.ts";
 import type { Options } from "./options.ts";
 import { questions } from "./questions.ts";
-import { pagingOf, readServer } from "./server.ts";
+import { entryOptionsOf, pagingOf, readServer } from "./server.ts";
 
-/** Users and groups from SCIM 2.0 servers and from files of SCIM resources. Its options: `README.md` in this folder. */
+/** Users and groups from SCIM 2.0 servers, from files of SCIM resources, and from providers that push them. Its options: `README.md` in this folder. */
 const scim: Connector<Options> = {
   name: "scim",
   options,
   questions,
+  inbox: ({ inbox }) => inbox,
   open: (options, place) => {
+    if (options.inbox !== undefined) return openInbox(options, options.inbox, place);
     const authorization = authorizationOf(options.auth, fileReader(place.folder));
     return {
       read: (context) => read(options, authorization, place, context),
@@ -42,6 +45,25 @@ const scim: Connector<Options> = {
 };
 
 export default scim;
+
+/** A source that providers push to. */
+function openInbox(options: Options, settings: InboxSettings, place: OpenContext): Source {
+  const pushing = new Pushing(place, settings);
+  // What was pushed is all there is: however much less than before, brakes and limits judge that.
+  const read = (context: ReadContext): AsyncGenerator<readonly SourceRecord[]> => {
+    const { users: _, groups: __, memberships: ___, ...lastCounts } = context.lastCounts ?? {};
+    return checked(pushing.read(context, entryOptionsOf(options, context)), options, place, { ...context, lastCounts });
+  };
+  return {
+    read,
+    recheck: ({ records }, context) => checked(records, options, place, context),
+    describe: () => pushing.describe(),
+    pushed: (seen, now) => pushing.pushed(seen, now),
+    uniqueIds: true,
+    version: () => pushing.version(),
+    versionIsDigest: true,
+  };
+}
 
 /**
  * Everything on the server, or in the files.

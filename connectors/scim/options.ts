@@ -13,6 +13,7 @@ import {
   tokenUrlOf,
 } from "#http/directory/options.ts";
 import { proxy } from "#values.ts";
+import { inbox } from "./inbox/options.ts";
 
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
 const url = serviceUrl("https://idp.example.com/scim/v2");
@@ -121,6 +122,7 @@ export const options = z
   .strictObject({
     url: url.optional().describe("The URL above the server's /Users and /Groups: https://idp.example.com/scim/v2."),
     files: files.optional(),
+    inbox: inbox.optional(),
     auth: auth.optional(),
     ca: text("a path")
       .optional()
@@ -155,9 +157,13 @@ export const options = z
     const problem = (path: string, message: string): void => {
       context.addIssue({ code: "custom", path: [path], message });
     };
-    if ((value.url === undefined) === (value.files === undefined)) problem("url", "expected either url or files");
-    if (value.files !== undefined && value.auth !== undefined) problem("auth", "is for a server, not for files");
-    if (value.files !== undefined && value.proxy !== undefined) problem("proxy", "is for a server, not for files");
+    if ([value.url, value.files, value.inbox].filter((way) => way !== undefined).length !== 1)
+      problem("url", "expected one of url, files and inbox");
+    const otherWay = value.files === undefined ? (value.inbox === undefined ? undefined : "an inbox") : "files";
+    for (const key of ["auth", "proxy"] as const)
+      if (otherWay !== undefined && value[key] !== undefined) problem(key, `is for a server, not for ${otherWay}`);
+    if (value.inbox !== undefined && (value.users.filter ?? (value.groups && value.groups.filter)) !== undefined)
+      problem("inbox", "has everything that was pushed: leave records out by a rule `include`, not by a filter");
     if (value.groups !== false && value.url !== undefined && entraUrl.test(value.url))
       problem(
         "groups",

@@ -61,6 +61,7 @@ export async function helpOf(path: readonly string[]): Promise<string> {
       connectors: [],
       loadConnector: unused,
       readTable: unused,
+      loadInboxRoutes: unused,
       copyEngine: unused,
       beginService: unused,
       startService: unused,

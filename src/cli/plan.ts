@@ -8,6 +8,7 @@ import { command, forOptions } from "#commands.ts";
 import { shortDigest } from "#plan/change.ts";
 import type { DriftRules, Overridable } from "#plan/limits.ts";
 import { errorDocument } from "#errors.ts";
+import { seenPushes } from "#sync/planning/pushes.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/context.ts";
 import { readStateForPlan } from "#daemon/data-folder.ts";
@@ -109,6 +110,7 @@ export async function dryRun(context: Context, name: string, options: DryRunOpti
         ...options,
         apply: false,
         files: state.files,
+        seenPushes: seenPushes((await state.journal()).runs, name),
         memory,
         interruption,
         progress: progressOf(context, name),

@@ -53,6 +53,7 @@ const groups: Readonly<
     login: ["act as yourself on the command line: store an access token for a daemon", () => import("./login.ts")],
     logout: ["revoke and forget the access token of a login", () => import("./logout.ts")],
     account: ["add, list and change accounts and access tokens", () => import("./account.ts")],
+    inbox: ["show what providers have pushed, and manage the tokens that they push with", () => import("./inbox.ts")],
     drill: ["rehearse known incidents on a copy, and report what stops them", () => import("./drill.ts")],
     notify: ["test the notification channels", () => import("./notify.ts")],
   },
@@ -143,7 +144,8 @@ function inOrder(args: readonly string[]): string[] {
     // Of a name that nobody knows, Commander says which one was meant.
     return commandNames.includes(rest[0]) || rest[0] === "completion" ? [...rest, "--help"] : rest;
   // Only some commands have others below them, which have the options.
-  const below = (name === "account" ? /^[a-z]+$/ : /^(?:verify|test|copy)$/).test(rest[0] ?? "") ? 1 : 0;
+  const own = name === "account" ? /^[a-z]+$/ : /^(?:verify|test|copy|token)$/;
+  const below = !own.test(rest[0] ?? "") ? 0 : rest[0] === "token" && /^[a-z]+$/.test(rest[1] ?? "") ? 2 : 1;
   // Alone, they show their help.
   if (below === 0 && /^(?:account|notify|engine|state)$/.test(name))
     return [name, ...rest.filter((word, place) => !isCommon(word) && !takesValue(rest[place - 1]))];

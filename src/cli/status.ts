@@ -26,6 +26,7 @@ import { exactly, forCaller, relatively } from "#times.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { stateOf, tones, toneStyles } from "#state/run-text.ts";
+import { inboxLines, statusOfInboxes } from "./inbox.ts";
 import { knownJournal } from "./known-runs.ts";
 
 export function declare(command: Command, runner: Runner): void {
@@ -37,7 +38,7 @@ export function declare(command: Command, runner: Runner): void {
 /**
  * `rollcall status`: on one screen whether the service and the daemon run, how each sync stands, and what waits for a
  * person. Only reads. With `--json`:
- * `{"daemon": {"pid", "url", "version", "startedAt", "configuration"} | null, "service": {"pid", "url", "startedAt"} | null, "syncs": [SyncStatus with "lastRun" and "waiting"]}`.
+ * `{"daemon": {"pid", "url", "version", "startedAt", "configuration"} | null, "service": {"pid", "url", "startedAt"} | null, "syncs": [SyncStatus with "lastRun" and "waiting"], "inboxes": [InboxStatus]}`.
  */
 export async function status(context: Context): Promise<ExitCode> {
   const { configuration, interruption, output } = context;
@@ -50,6 +51,7 @@ export async function status(context: Context): Promise<ExitCode> {
   const presence = await readPresence(data);
   const service = presence !== undefined && isAlive(presence.pid) ? presence : undefined;
   const syncs = await standings(context, daemon);
+  const inboxes = await statusOfInboxes(context);
   if (output.json) {
     const { connection, status } = daemon ?? {};
     const document = {
@@ -57,6 +59,7 @@ export async function status(context: Context): Promise<ExitCode> {
       ...(problem === undefined ? {} : { error: errorDocument(problem) }),
       service: service === undefined ? null : { pid: service.pid, url: service.url, startedAt: service.startedAt },
       syncs,
+      ...(inboxes.length > 0 && { inboxes }),
     };
     await output.write(`${JSON.stringify(document, undefined, 2)}\n`);
     return exitCodes.done;
@@ -77,6 +80,7 @@ export async function status(context: Context): Promise<ExitCode> {
         ]),
   ];
   await output.write(forCaller(`${processes.join("\n")}\n`));
+  for (const inbox of inboxes) await output.write(forCaller(`${inboxLines(inbox, now).join("\n         ")}\n`));
   if (syncs.length === 0) return exitCodes.done;
   if (daemon !== undefined && isOther(configuration, daemon))
     await output.write(

@@ -203,7 +203,7 @@ interface Place {
   readonly substituted: Substituted | undefined;
 }
 
-const secretKey = /(?:password|passphrase|secret|token|bearer|api-?key)$/i;
+const secretKey = /(?:password|passphrase|secret|tokens?|bearer|api-?key)$/i;
 
 /** Sections whose keys are names that the user chose: they say nothing about the values. */
 const named: ReadonlySet<unknown> = new Set(["targets", "sources", "syncs", "notifications"]);

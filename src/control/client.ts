@@ -87,6 +87,24 @@ export function accountsOver({ connection }: FoundDaemon, signal: AbortSignal): 
   };
 }
 
+/** Where tokens of inboxes are changed: by a daemon, or in the store. */
+export interface InboxChanges {
+  add(source: string, name: string | undefined): Promise<{ readonly name: string; readonly token: string }>;
+  revoke(source: string, token: string): Promise<{ readonly name: string }>;
+}
+
+/** Changes the tokens of inboxes over a daemon. */
+export function inboxesOver({ connection }: FoundDaemon, signal: AbortSignal): InboxChanges {
+  const ask = async (route: Route, source: string, body: object): Promise<unknown> =>
+    (await connection.request(ofControl(route, source), signal, body)).value;
+  return {
+    add: async (source, name) =>
+      (await ask(controlRoutes.addInboxToken, source, { name })) as Awaited<ReturnType<InboxChanges["add"]>>,
+    revoke: async (source, token) =>
+      (await ask(controlRoutes.revokeInboxToken, source, { token })) as Awaited<ReturnType<InboxChanges["revoke"]>>,
+  };
+}
+
 /** The accounts and the tokens of a daemon. */
 export async function listedOver(
   { connection }: FoundDaemon,

@@ -8,12 +8,14 @@ import type { Actor, RunDocument, RunRecord, Stage } from "#state/record.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { Proofs } from "./access.ts";
 import type { Accounts } from "./accounts.ts";
+import type { InboxAccess } from "./inboxes.ts";
 import type { Sessions } from "./sessions.ts";
 import { EventStreams } from "./events.ts";
 
 export interface ControlOptions extends Proofs {
   readonly sessions: Sessions;
   readonly accounts: Accounts;
+  readonly inboxes: InboxAccess;
   readonly version: string;
   /** ISO 8601. */
   readonly startedAt: string;

@@ -10,6 +10,7 @@ import type { Route } from "#wire/routes.ts";
 import { addAccountRoutes, isOpenRoute } from "./account-routes.ts";
 import { authenticate, bearerOf, isSame, listeningOf, permit } from "./access.ts";
 import type { Host } from "./access.ts";
+import { addInboxManagement } from "./inbox-routes.ts";
 import { Refusal, answerOf, orConflict } from "./answers.ts";
 import { changesAsJson } from "./answers.ts";
 import type { Control, RunUnderWay } from "./control.ts";
@@ -44,6 +45,7 @@ export function addControlRoutes(app: FastifyInstance, host: Host, control: Cont
     addQueries(scope, host, control);
     addCommands(scope, control);
     addAccountRoutes((route, handle) => add(scope, route, handle), control.options);
+    addInboxManagement((route, handle) => add(scope, route, handle), control.options.inboxes);
     done();
   };
   app.register(routes, { prefix: controlRoot });

@@ -1,6 +1,7 @@
+import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
-import type { BuiltInConnector, Connector } from "#connector.ts";
+import type { BuiltInConnector, Connector, InboxHost } from "#connector.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { AddRoutes, Observer, Probe } from "#service/host.ts";
 
@@ -14,6 +15,8 @@ export interface Composition {
   loadConnector(path: string, folder: string): Promise<Connector>;
   /** Reads a table that rules look values up in. */
   readonly readTable: TableReader;
+  /** Loads what adds the routes by which providers push to all inboxes of a configuration, whatever that is later. */
+  loadInboxRoutes(): Promise<(app: FastifyInstance, host: InboxHost) => void>;
   /** As `copyToPostgres`: copies what the embedded service of a configuration has stored. */
   copyEngine(configuration: Configuration, copy: EngineCopy): Promise<void>;
   /** Starts the embedded service of a configuration that has one. */

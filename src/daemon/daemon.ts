@@ -8,6 +8,7 @@ import { paths } from "#state/store.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Actor, SyncState } from "#state/record.ts";
+import { Pushes } from "#daemon/pushes.ts";
 import { Scheduler, standingOf } from "#daemon/scheduler.ts";
 import type { ScheduledSync, ScheduleState } from "#daemon/scheduler.ts";
 import { takePart } from "#daemon/part.ts";
@@ -23,6 +24,7 @@ export interface DaemonMetrics {
 /** What begins runs by schedule and tells people of them. Of the daemons that share their state, one does at a time. */
 interface Leading {
   readonly scheduler: Scheduler;
+  readonly pushes: Pushes;
   readonly notifications: Notifications;
 }
 
@@ -116,6 +118,7 @@ export class Daemon {
   /** Starts no more runs; finishes one that is applying. */
   async stop(): Promise<void> {
     this.#leading?.scheduler.stop();
+    this.#leading?.pushes.stop();
     this.#stop.abort(new Error("The daemon is stopping. Nothing was applied."));
     await this.coordinator.close();
     await this.#endPart?.();
@@ -188,7 +191,14 @@ export class Daemon {
       ended: this.#metrics.notified,
       ...options,
     });
-    this.#leading = { scheduler, notifications };
+    const pushes = new Pushes({
+      coordinator: this.coordinator,
+      inboxes: this.#store.inboxes,
+      configuration: () => this.#configuration,
+      now: () => this.#now(),
+      log: { info: (message) => log.info(message), error: (message) => log.error(message) },
+    });
+    this.#leading = { scheduler, pushes, notifications };
     return this.#leading;
   }
 
@@ -222,6 +232,7 @@ export class Daemon {
     const leading = this.#leading;
     this.#leading = undefined;
     leading?.scheduler.stop();
+    leading?.pushes.stop();
     await leading?.notifications.close();
   }
 }

@@ -20,9 +20,10 @@ import { compileRules, tablesOf } from "#principals/compile.ts";
 import { compileExpectations, readersOf, tablesOfExpectations } from "#principals/expectations.ts";
 import { readTables } from "#principals/lookup.ts";
 import type { LookupTable } from "#principals/lookup.ts";
-import type { ListTarget } from "#connector.ts";
+import type { InboxSettings, ListTarget, OpenContext } from "#connector.ts";
 import type { Sync, SyncSource } from "#sync/sync.ts";
 import type { Embedded } from "./embedded.ts";
+import { readState } from "./data-folder.ts";
 import { listOf } from "./output.ts";
 
 /** Raise it when the same records and rules make other principals than before: then nothing stored is reused. */
@@ -202,6 +203,26 @@ export function syncOf({ syncs }: Configuration, name: string): SyncConfiguratio
   return sync;
 }
 
+/** The inboxes of a configuration, by source. */
+export function inboxesOf({ sources }: Pick<Configuration, "sources">): Readonly<Record<string, InboxSettings>> {
+  return Object.fromEntries(
+    Object.entries(sources).flatMap(([name, { connector, options }]) => {
+      const settings = connector.inbox?.(options);
+      return settings === undefined ? [] : [[name, settings]];
+    }),
+  );
+}
+
+/** What was pushed, as the state of a configuration has it. */
+function inboxReader(configuration: Configuration): OpenContext["inboxes"] {
+  return {
+    read: async (source, work) => {
+      await using state = await readState(configuration);
+      return await state.inboxes.read(source, work);
+    },
+  };
+}
+
 export function openSource(configuration: Configuration, name: string): Sync["sources"][number]["source"] {
   const source = configuration.sources[name];
   if (source === undefined)
@@ -212,7 +233,7 @@ export function openSource(configuration: Configuration, name: string): Sync["so
     const line = source.lines.get(text);
     return line === undefined ? undefined : `${shown}:${line}`;
   };
-  return source.connector.open(source.options, { name, folder, placeOf });
+  return source.connector.open(source.options, { name, folder, placeOf, inboxes: inboxReader(configuration) });
 }
 
 export async function openConfiguredTarget(

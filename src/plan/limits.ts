@@ -26,6 +26,7 @@ export const limitNames = [
   "quarantined",
   "heldNames",
   "drift",
+  "pushed",
   "minUsers",
   "minGroups",
 ] as const;
@@ -366,11 +367,27 @@ export async function scopeOf(
   };
 }
 
+/** What was pushed to a source and takes something away. */
+export interface PushedLosses {
+  readonly source: string;
+  readonly losses: readonly {
+    readonly loss: string;
+    readonly of: string;
+    readonly lost: number;
+    readonly most: number;
+    readonly basis: string;
+    /** Who pushed how much of it. */
+    readonly pushers: string;
+  }[];
+}
+
 /** The facts that limits are checked against. */
 export interface Facts extends Partial<Measured>, Scope {
   readonly amounts: readonly Amount[];
   /** How many principals somebody has changed in the target, where that holds a run. */
   readonly drift?: number | undefined;
+  /** What providers took away, as the brakes of their sources count it. */
+  readonly pushed?: readonly PushedLosses[] | undefined;
   readonly history: Pick<History, "applied" | "reads">;
   readonly overrides: readonly Overridable[];
 }
@@ -385,6 +402,7 @@ export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
     ...heldNameChecks(limits, facts),
     ...minimumChecks(limits, facts),
     ...driftChecks(facts),
+    ...pushedChecks(facts),
   ];
   return checks
     .map((check) => Object.assign(check, { overridden: check.tripped && facts.overrides.includes(check.limit) }))
@@ -485,6 +503,27 @@ function driftChecks({ drift: value }: Facts): Unjudged[] {
   if (value === undefined) return [];
   const rest = { of: "principals changed in the target", earlier: 0, bound: 0, basis: "drift: hold" };
   return [{ limit: "drift", value, ...rest, tripped: value > 0 }];
+}
+
+const lossWords: Readonly<Record<string, string>> = {
+  deletions: "deleted",
+  deactivations: "deactivated",
+  membershipsLost: "removed",
+};
+
+/** These count before the plan does: what a provider takes away may come in small parts, or not show in the target. */
+function pushedChecks({ pushed = [] }: Facts): Unjudged[] {
+  return pushed.flatMap(({ source, losses }) =>
+    losses.map(({ loss, of, lost: value, most: bound, basis, pushers }) => ({
+      limit: "pushed" as const,
+      of: `${of} ${lossWords[loss] ?? "lost"} in ${source}, pushed with ${pushers}`,
+      value,
+      earlier: 0,
+      bound,
+      basis,
+      tripped: value > bound,
+    })),
+  );
 }
 
 function minimumChecks(limits: Limits, { sizes, inScope }: Facts): Unjudged[] {

@@ -29,6 +29,8 @@ export interface Frozen {
   readonly unmanaged: number;
   /** They came from a source that could not be read. */
   readonly unread: number;
+  /** They are in no source yet, of which one does not know everybody yet. */
+  readonly awaited: number;
   /** Principals of the sources that are not created or changed because their name is protected. */
   readonly withheld: number;
 }
@@ -45,12 +47,17 @@ export interface Frozen {
  * is missing. Where the sync manages everything, so is every principal that the ledger does not know. A record whose
  * principal is frozen for that under another name is held back, so that no second one is created. So is one whose name the
  * target has as another type.
+ *
+ * While a source does not know everybody yet, what is absent is awaited: it is frozen, unless the ledger says that it came
+ * from a source that does, or a rule leaves its record out.
  * @param unread names of the sources that could not be read
+ * @param complete names of the sources that know everybody. Absent: all do
  */
 export async function freeze(
   connection: Connection,
   protection: Protection,
   unread: readonly string[] = [],
+  complete?: readonly string[],
 ): Promise<void> {
   const hasUnread = unread.length > 0;
   const fromUnread = `SELECT kind, name FROM ledger WHERE source IN (${["''", ...unread.map(literal)].join(", ")})`;
@@ -76,6 +83,13 @@ export async function freeze(
       SELECT kind, name, 1 AS place, 'protected' AS reason FROM actual WHERE is_protected(kind, name)
       UNION ALL SELECT kind, name, 2, 'quarantined' FROM actual SEMI JOIN in_doubt USING (kind, name)
       ${hasUnread ? `UNION ALL SELECT kind, name, 3, 'unread' FROM actual SEMI JOIN (${fromUnread}) USING (kind, name)` : ""}
+      ${
+        complete === undefined
+          ? ""
+          : `UNION ALL SELECT kind, name, 5, 'awaited' FROM absent ANTI JOIN (
+        SELECT l.kind, l.name FROM ledger l LEFT JOIN (FROM record WHERE scope IN ('excluded', 'unlisted')) r USING (kind, source, source_id)
+        WHERE r.kind IS NOT NULL OR l.source IN (${[ownSource, ruleSource, ...complete].map(literal).join(", ")})) l USING (kind, name)`
+      }
       UNION ALL
       SELECT a.kind, a.name, 4, CASE WHEN ${unmanaged(protection)} THEN 'unmanaged' ELSE '${hasUnread ? "unread" : "quarantined"}' END
       FROM a WHERE ${unmanaged(protection)} OR (a.kind IN (FROM unidentified) AND NOT a.is_owned))
@@ -123,6 +137,7 @@ export async function combine(connection: Connection, attributes: Attributes): P
       count(*) FILTER (reason = 'quarantined')::INTEGER AS quarantined,
       count(*) FILTER (reason = 'unmanaged')::INTEGER AS unmanaged,
       count(*) FILTER (reason = 'unread')::INTEGER AS unread,
+      count(*) FILTER (reason = 'awaited')::INTEGER AS awaited,
       (SELECT count(*)::INTEGER FROM assembled s WHERE is_protected(s.kind, s.name)) AS withheld,
       EXISTS (FROM odd_membership WHERE NOT is_protected) AS unknown
     FROM frozen`);

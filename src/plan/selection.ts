@@ -149,7 +149,7 @@ async function refuseUnplanned(connection: Connection, named: readonly string[])
 
 /** Whether a limit holds the whole plan, even where the changes beyond other limits wait and the rest is applied. */
 export function concernsWhole(limit: LimitCheck["limit"]): boolean {
-  return limit === "drift" || isExpectation(limit);
+  return limit === "drift" || limit === "pushed" || isExpectation(limit);
 }
 
 /**

@@ -147,6 +147,8 @@ export interface SourceRead {
   readonly quarantined: number;
   /** It is the same since then, ISO 8601: as it says, and then it was not read again, or as it was read. */
   readonly unchangedSince?: string | undefined;
+  /** What providers had pushed until then, ISO 8601. Absent: nobody pushes to it. */
+  readonly pushedUntil?: string | undefined;
   /** It is optional and could not be read, so everything that came from it stays as it is. */
   readonly error?: ErrorDocument | undefined;
 }

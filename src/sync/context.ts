@@ -8,6 +8,7 @@ import type { StateFiles } from "#state/store.ts";
 import type { Interruption, Watch } from "./interruption.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import type { Planned } from "#sync/planning/limits.ts";
+import type { Seen } from "#sync/planning/pushes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { Sync } from "./sync.ts";
 import { Unchanged } from "./unchanged.ts";
@@ -25,6 +26,8 @@ export interface RunOptions {
   readonly approvers?: { readonly people: number; readonly beyondLimits: number; readonly given: number } | undefined;
   /** The limits that a person overrides for this plan. */
   readonly overrides?: readonly Overridable[] | undefined;
+  /** How far earlier runs have come with what providers pushed. Absent: that is not known. */
+  readonly seenPushes?: Seen | undefined;
   /** True: it undoes earlier runs. */
   readonly undoes?: boolean | undefined;
   /** Names of users and groups: only these change, everything else in the target stays unchanged. */
@@ -42,6 +45,8 @@ export interface RunOptions {
   readonly progress?: ((stage: Stage, records?: number) => void) | undefined;
   /** Called with warnings of the sources. */
   readonly warn: (message: string) => void;
+  /** Called when a source waits until no more is on its way. Absent: `warn` is. */
+  readonly waiting?: ((message: string) => void) | undefined;
   /** Called once the plan and the service's preview of it are there, before anything is applied. */
   readonly report?: ((report: Report) => Promise<void>) | undefined;
   /** Stores a plan that has changes or exceeds limits, before it is held, left pending or applied. */

@@ -85,7 +85,17 @@ async function prepare({ sync, options, ...run }: Run): Promise<PlanningOptions>
   const baseline = sync.causes
     ? await loadBaseline(run.connection, options.files, sync.name, sync.rules.declared)
     : undefined;
-  return { ...options, warn, now, unchanged, baseline, history: ledger.history, signal: run.watching.signal() };
+  const { waiting = options.warn } = options;
+  return {
+    ...options,
+    waiting,
+    warn,
+    now,
+    unchanged,
+    baseline,
+    history: ledger.history,
+    signal: run.watching.signal(),
+  };
 }
 
 function judge({ sync, options }: Run, planned: Planned): Verdict {

@@ -95,6 +95,10 @@ export const controlRoutes = {
   removeAccount: { method: "POST", path: "/accounts/:account/remove" },
   tokens: { method: "GET", path: "/tokens" },
   revokeToken: { method: "POST", path: "/tokens/:token/revoke" },
+  /** What providers have pushed to which source, and with which tokens. */
+  inboxes: { method: "GET", path: "/inboxes" },
+  addInboxToken: { method: "POST", path: "/inboxes/:source/tokens" },
+  revokeInboxToken: { method: "POST", path: "/inboxes/:source/revoke" },
   /** A token for a name and a password: needs neither a token nor a session. */
   logIn: { method: "POST", path: "/login" },
   /** Proves to the holder of a token that this is the daemon that has made it: needs neither, as the token is not sent yet. */
@@ -107,9 +111,12 @@ export const controlRoutes = {
   events: { method: "GET", path: "/events" },
 } as const satisfies Record<string, Route>;
 
-/** The path of a route of one run, sync, account or token of the daemon's API. */
+/** The path of a route of one run, sync, account, token or source of the daemon's API. */
 export function ofControl(route: Route, name: string): Route {
-  return { method: route.method, path: route.path.replace(/:(?:id|sync|account|token)/, encodeURIComponent(name)) };
+  return {
+    method: route.method,
+    path: route.path.replace(/:(?:id|sync|account|token|source)/, encodeURIComponent(name)),
+  };
 }
 
 /** The path of a route of one cycle. */

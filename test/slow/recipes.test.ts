@@ -19,6 +19,7 @@ import type { OpenLdap } from "../support/ldap/openldap.ts";
 import { startPostgres } from "../support/postgres.ts";
 import type { PostgresServer } from "../support/postgres.ts";
 import { rollcall } from "../support/rollcall/command.ts";
+import { FolderInboxes } from "#state/folder/inbox.ts";
 import { OktaServer } from "../support/okta-directory.ts";
 import { startGoogle } from "../support/google/server.ts";
 import type { GoogleServer } from "../support/google/server.ts";
@@ -181,6 +182,8 @@ describe.each(names)("%s", (name) => {
       .replaceAll("https://analytics.example.com", remote.url);
     await writeFile(join(folder, "rollcall.yaml"), here);
     if (text.includes("hr.example.com")) await fillDatabase(await readFile(join(folder, "account.sql"), "utf8"));
+    const [, inbox] = /^ {2}(\w+):\n {4}connector: scim\n {4}inbox:/m.exec(text) ?? [];
+    if (inbox !== undefined) await push(folder, inbox);
     const { syncs } = await loadConfiguration(join(folder, "rollcall.yaml"), { connectors, environment });
     for (const sync of Object.keys(syncs)) {
       const { code, stdout, stderr } = await rollcall(["plan", sync, "--json"], { cwd: folder, env: environment });
@@ -222,6 +225,18 @@ test("the configuration of the page Getting started is valid", async () => {
     syncs: { staff: { to: "analytics" } },
   });
 });
+
+/** Somebody in a group was pushed a while ago. */
+async function push(folder: string, source: string): Promise<void> {
+  const inboxes = new FolderInboxes(join(folder, "data/daemon"));
+  await inboxes.change(source, { at: Date.now() - 3_600_000, token: "t1" }, async (inbox) => {
+    const emails = [{ value: "grace@example.com", type: "work", primary: true }];
+    await inbox.create("user", "u1", { userName: "Grace", displayName: "Grace Hopper", active: true, emails });
+    await inbox.create("group", "g1", { displayName: "engines" });
+    await inbox.addMembers("g1", [{ id: "u1" }]);
+  });
+  await inboxes.close();
+}
 
 /** What the recipe of a database reads. @param account the recipe's own statements */
 async function fillDatabase(account: string): Promise<void> {

@@ -2,6 +2,8 @@ import { Accounts } from "#control/accounts.ts";
 import type { AccountsContext } from "#control/accounts.ts";
 import { Sessions } from "#control/sessions.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
+import { InboxAccess } from "#control/inboxes.ts";
+import { FolderInboxes } from "#state/folder/inbox.ts";
 import { FolderAccess } from "#state/folder/access.ts";
 import { Throttle } from "#throttle.ts";
 
@@ -15,5 +17,12 @@ export function accountsIn(folder: string, now?: () => number, issuer?: string) 
   };
   const throttle: AccountsContext["throttle"] = (options) => new Throttle({ ...options, now: () => performance.now() });
   const context = { access: new FolderAccess(folder), audit, throttle, ...(now && { now }) };
-  return { accounts: new Accounts(context), sessions: new Sessions(context, issuer), recorded };
+  const inboxes = new InboxAccess({
+    inboxes: new FolderInboxes(folder),
+    audit,
+    throttle,
+    settings: () => ({}),
+    warn: () => undefined,
+  });
+  return { accounts: new Accounts(context), sessions: new Sessions(context, issuer), inboxes, recorded };
 }

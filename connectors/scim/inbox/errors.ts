@@ -18,11 +18,14 @@ export type ScimType =
 export class ScimError extends Error {
   readonly status: number;
   readonly scimType: ScimType | undefined;
+  /** In seconds. */
+  readonly retryAfter: number | undefined;
 
-  constructor(status: number, detail: string, scimType?: ScimType) {
+  constructor(status: number, detail: string, scimType?: ScimType, retryAfter?: number) {
     super(detail);
     this.status = status;
     this.scimType = scimType;
+    this.retryAfter = retryAfter;
   }
 }
 

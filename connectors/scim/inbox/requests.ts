@@ -2,6 +2,8 @@ import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import type { InboxKind, InboxReader, InboxWriter, Inboxes, Member, Push, StoredResource } from "#state/inbox/inbox.ts";
 import { TakenError } from "#state/inbox/inbox.ts";
+import { brakedLosses } from "#state/inbox/status.ts";
+import type { InboxSettings } from "#state/inbox/status.ts";
 import type { Resource } from "./attributes.ts";
 import { pages } from "./discovery.ts";
 import { invalid, ScimError } from "./errors.ts";
@@ -43,11 +45,13 @@ export class Requests {
   readonly #source: string;
   /** `https://…/scim/v2/okta`: locations begin with it. */
   readonly #base: string;
+  readonly #settings: Pick<InboxSettings, "brakes" | "refuse">;
 
-  constructor(inboxes: Inboxes, source: string, base: string) {
+  constructor(inboxes: Inboxes, source: string, base: string, settings: Pick<InboxSettings, "brakes" | "refuse">) {
     this.#inboxes = inboxes;
     this.#source = source;
     this.#base = base;
+    this.#settings = settings;
   }
 
   get(kind: InboxKind, id: string, selection: Selection): Promise<Answer> {
@@ -129,7 +133,11 @@ export class Requests {
 
   async #change<Result>(push: Push, work: (inbox: InboxWriter) => Promise<Result>): Promise<Result> {
     try {
-      return await this.#inboxes.change(this.#source, push, work);
+      return await this.#inboxes.change(this.#source, push, async (inbox) => {
+        const result = await work(inbox);
+        if (this.#settings.refuse) await refuseLosses(inbox, this.#settings, push.at);
+        return result;
+      });
     } catch (error) {
       if (error instanceof TakenError) throw new ScimError(409, error.message, "uniqueness");
       throw error;
@@ -215,6 +223,22 @@ async function* membersOf(inbox: InboxReader, group: string): AsyncGenerator<Mem
     after = members.at(-1)?.id ?? "";
     await setImmediate();
   }
+}
+
+/** How long a provider is told to wait that would trip a brake, in seconds. */
+const brakePause = 600;
+
+/** @throws {ScimError} 503: with this request, a brake would be tripped */
+async function refuseLosses(inbox: InboxReader, { brakes }: Pick<InboxSettings, "brakes">, now: number): Promise<void> {
+  if (brakes === false) return;
+  for (const { loss, of, lost, most } of await brakedLosses(inbox, { brakes }, now - brakes.window))
+    if (lost > most)
+      throw new ScimError(
+        503,
+        `${loss} of ${of}: ${lost} within the window of the brake, at most ${most}; an administrator of Rollcall decides`,
+        undefined,
+        brakePause,
+      );
 }
 
 /** @throws {ScimError} 404; 412: it has another version */

@@ -1,7 +1,9 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { queryOf } from "#http/exchange.ts";
-import type { Inboxes, InboxKind, Push } from "#state/inbox/inbox.ts";
+import type { InboxHost, InboxSettings } from "#connector.ts";
+import { isLoopback } from "#http/listening.ts";
+import type { InboxKind, Push } from "#state/inbox/inbox.ts";
 import { UnavailableError } from "#errors.ts";
 import type { Resource } from "./attributes.ts";
 import { pages, resourceTypes, schemas, serviceProviderConfig } from "./discovery.ts";
@@ -10,39 +12,45 @@ import { Requests, sameEtag } from "./requests.ts";
 import type { Answer, ListQuery } from "./requests.ts";
 import type { Selection } from "./resources.ts";
 
-/** The inbox of a source, for its routes. */
-export interface InboxOptions {
-  readonly source: string;
-  readonly inboxes: Inboxes;
-  /** Whose token it is. @returns its id; undefined: nobody's */
-  readonly authenticate: (token: string) => Promise<string | undefined>;
-  /** Epoch milliseconds. */
-  readonly now: () => number;
-  /** Where clients reach it, without a slash at the end. Absent: where the request came. */
-  readonly url?: string | undefined;
-  readonly warn: (message: string, error: unknown) => void;
-}
-
 /** The longest body, in bytes. */
 const longestBody = 2 ** 20;
 
-const tokens = new WeakMap<FastifyRequest, string>();
-
-/** Adds the routes of an inbox (RFC 7644) below `/scim/v2/SOURCE`. */
-export function addInboxRoutes(app: FastifyInstance, options: InboxOptions): void {
-  const root = `/scim/v2/${encodeURIComponent(options.source)}`;
-  const routes = (scope: FastifyInstance, _: unknown, done: () => void): void => {
-    prepare(scope, options);
-    const base = (request: FastifyRequest): string => options.url ?? `${request.protocol}://${request.host}${root}`;
-    addDiscovery(scope, base);
-    for (const kind of ["user", "group"] as const)
-      addResources(scope, kind, options, (request) => new Requests(options.inboxes, options.source, base(request)));
-    done();
-  };
-  app.register(routes, { prefix: root, bodyLimit: longestBody });
+/** What a request is about, once it was admitted. */
+interface Admitted {
+  readonly source: string;
+  readonly settings: InboxSettings;
+  /** The id of the token. */
+  readonly token: string;
 }
 
-function prepare(scope: FastifyInstance, { authenticate, source, warn }: InboxOptions): void {
+const admitted = new WeakMap<FastifyRequest, Admitted>();
+
+/** Adds the routes of all inboxes (RFC 7644), each below `/scim/v2/SOURCE`. */
+export function addInboxRoutes(app: FastifyInstance, host: InboxHost): void {
+  const routes = (scope: FastifyInstance, _: unknown, done: () => void): void => {
+    prepare(scope, host);
+    const base = (request: FastifyRequest): string =>
+      `${host.url() ?? `${request.protocol}://${request.host}`}${root}/${encodeURIComponent(admittedOf(request).source)}`;
+    addDiscovery(scope, base);
+    for (const kind of ["user", "group"] as const)
+      addResources(scope, kind, host, (request) => {
+        const { source, settings } = admittedOf(request);
+        return new Requests(host.inboxes, source, base(request), settings);
+      });
+    done();
+  };
+  app.register(routes, { prefix: `${root}/:source`, bodyLimit: longestBody });
+}
+
+const root = "/scim/v2";
+
+function admittedOf(request: FastifyRequest): Admitted {
+  const found = admitted.get(request);
+  if (found === undefined) throw new Error("the request was not admitted");
+  return found;
+}
+
+function prepare(scope: FastifyInstance, host: InboxHost): void {
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser("*", { parseAs: "string", bodyLimit: longestBody }, (_request, body, done) => {
     try {
@@ -52,16 +60,15 @@ function prepare(scope: FastifyInstance, { authenticate, source, warn }: InboxOp
     }
   });
   scope.addHook("onRequest", async (request) => {
-    const [, token] = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "") ?? [];
-    const id = token === undefined ? undefined : await authenticate(token);
-    if (id === undefined) throw new ScimError(401, "expected a valid token: Authorization: Bearer TOKEN");
-    tokens.set(request, id);
+    admitted.set(request, await admit(request, host));
   });
   scope.setErrorHandler((thrown, request, reply) => {
     const error = scimErrorOf(thrown);
-    if (error.status >= 500) warn(`inbox ${source}: ${request.method} ${request.routeOptions.url}`, thrown);
+    const source = sourceOf(request);
+    if (error.status >= 500) host.warn(`inbox ${source}: ${request.method} ${request.routeOptions.url}`, thrown);
     if (error.status === 401) reply.header("www-authenticate", `Bearer realm="${encodeURIComponent(source)}"`);
-    if (error.status === 503) reply.header("retry-after", "30");
+    const retryAfter = error.retryAfter ?? (error.status === 503 ? 30 : undefined);
+    if (retryAfter !== undefined) reply.header("retry-after", String(retryAfter));
     return answer(reply.code(error.status), {
       schemas: ["urn:ietf:params:scim:api:messages:2.0:Error"],
       status: String(error.status),
@@ -69,9 +76,29 @@ function prepare(scope: FastifyInstance, { authenticate, source, warn }: InboxOp
       detail: error.message,
     });
   });
-  scope.setNotFoundHandler((request) => {
+  scope.all("/*", (request) => {
     throw new ScimError(404, `there is no ${request.method} here`);
   });
+}
+
+function sourceOf(request: FastifyRequest): string {
+  return (request.params as { readonly source?: string }).source ?? "";
+}
+
+/** @throws {ScimError} 401, 403, 404, 429 */
+async function admit(request: FastifyRequest, host: InboxHost): Promise<Admitted> {
+  const source = sourceOf(request);
+  const settings = host.settingsOf(source);
+  if (settings === undefined) throw new ScimError(404, "there is no such inbox");
+  const isEncrypted = request.protocol === "https" || isLoopback(request.socket.remoteAddress ?? "");
+  if (!isEncrypted && !settings.allowPlainHttp)
+    throw new ScimError(403, "expected https://: over plain HTTP the token, which is no secret any more, was readable");
+  // Some send the token alone.
+  const [, given] = /^(?:Bearer +)?(\S+) *$/i.exec(request.headers.authorization ?? "") ?? [];
+  const found = await host.admit(source, given, request.exchange.address);
+  if ("token" in found) return { source, settings, token: found.token };
+  if (found.status === 401) throw new ScimError(401, "expected a valid token: Authorization: Bearer TOKEN");
+  throw new ScimError(429, `too many requests; try again in ${found.retryAfter} s`, undefined, found.retryAfter);
 }
 
 function scimErrorOf(thrown: unknown): ScimError {
@@ -143,11 +170,11 @@ function addDiscovery(scope: FastifyInstance, base: (request: FastifyRequest) =>
 function addResources(
   scope: FastifyInstance,
   kind: InboxKind,
-  { now }: Pick<InboxOptions, "now">,
+  { now }: Pick<InboxHost, "now">,
   requests: (request: FastifyRequest) => Requests,
 ): void {
   const path = kind === "user" ? "/Users" : "/Groups";
-  const pushOf = (request: FastifyRequest): Push => ({ at: now(), token: tokens.get(request) ?? "" });
+  const pushOf = (request: FastifyRequest): Push => ({ at: now(), token: admittedOf(request).token });
   // Some clients end it with a slash, or write it in lower case.
   for (const list of [path, `${path}/`, path.toLowerCase()]) {
     scope.get(list, async (request, reply) => answer(reply, await requests(request).list(kind, listQuery(request))));

@@ -18,9 +18,11 @@ import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Actor } from "#state/record.ts";
 import type { Embedded } from "#daemon/embedded.ts";
 import { Hold } from "#daemon/hold.ts";
-import { placeOf, verifyAccount } from "#daemon/wiring.ts";
+import { inboxesOf, placeOf, verifyAccount } from "#daemon/wiring.ts";
 import type { addConsole, ConsoleOptions } from "#console/app.ts";
+import type { InboxHost } from "#connector.ts";
 import { Accounts } from "#control/accounts.ts";
+import { InboxAccess } from "#control/inboxes.ts";
 import { Sessions } from "#control/sessions.ts";
 import type { Reader, Store } from "#state/store.ts";
 import { Connections } from "#daemon/connections.ts";
@@ -48,7 +50,9 @@ export interface DaemonApiOptions {
   /** Finds the service of this data folder, whose accounts may sign in to the console of a daemon alone. */
   readonly embedded: Embedded;
   /** Where accounts and sessions are, and the audit log. */
-  readonly store: Pick<Store, "access" | "audit" | "lease" | "throttle">;
+  readonly store: Pick<Store, "access" | "audit" | "inboxes" | "lease" | "throttle">;
+  /** Adds the routes by which providers push. */
+  readonly addInboxRoutes: (app: FastifyInstance, host: InboxHost) => void;
   /** Further routes for its own listener. */
   readonly besides: AddRoutes;
   /** Conditions for that listener to be ready: each returns a problem for a person, or undefined. */
@@ -64,6 +68,7 @@ export class DaemonApi {
   readonly #startedAt = new Date().toISOString();
   readonly #accounts: Accounts;
   readonly #sessions: Sessions;
+  readonly #inboxes: InboxAccess;
   readonly #control: Control;
   readonly #people: People;
   readonly #connections: Connections;
@@ -93,10 +98,18 @@ export class DaemonApi {
     this.#accounts = new Accounts(store);
     const { console: settings } = configuration;
     this.#sessions = new Sessions(store, settings === false ? undefined : settings.oidc?.issuer);
+    this.#inboxes = new InboxAccess({
+      inboxes: store.inboxes,
+      audit: store.audit,
+      throttle: (limits) => store.throttle(limits),
+      settings: () => inboxesOf(current()),
+      warn: (message) => log.warn(message),
+    });
     this.#control = new Control({
       token: this.#token,
       accounts: this.#accounts,
       sessions: this.#sessions,
+      inboxes: this.#inboxes,
       version,
       startedAt: this.#startedAt,
       log,
@@ -114,9 +127,17 @@ export class DaemonApi {
     this.#trials = new Trials({ current, log });
   }
 
-  /** Adds its routes to a listener: those of the API and, unless it is turned off, those of the console. */
+  /** Adds its routes to a listener: those of the API, of inboxes and, unless it is turned off, of the console. */
   readonly routes: AddRoutes = (app, host) => {
     addControlRoutes(app, host, this.#control);
+    this.#options.addInboxRoutes(app, {
+      settingsOf: this.#inboxes.settingsOf,
+      inboxes: this.#options.store.inboxes,
+      admit: this.#inboxes.admit,
+      url: () => publicUrlOf(this.#current()),
+      now: () => Date.now(),
+      warn: (message, err) => this.#options.log.error({ err }, message),
+    });
     this.#addConsole?.(app, host, this.#consoleOptions());
   };
 
@@ -225,6 +246,11 @@ export class DaemonApi {
       },
     };
   }
+}
+
+/** Where everybody reaches the listener; undefined: the configuration does not say. */
+function publicUrlOf({ console }: Configuration): string | undefined {
+  return console === false ? undefined : console.publicUrl;
 }
 
 /** Guesses the format of a file for the console as `rollcall load` does. */

@@ -111,7 +111,16 @@ async function startAll(options: Start, started: AsyncDisposableStack) {
   const { version } = composition;
   const api =
     store &&
-    (await parts?.DaemonApi.create({ configuration, version, log, embedded, store, besides: addMetrics, probes }));
+    (await parts?.DaemonApi.create({
+      configuration,
+      version,
+      log,
+      embedded,
+      store,
+      addInboxRoutes: await composition.loadInboxRoutes(),
+      besides: addMetrics,
+      probes,
+    }));
   started.defer(() => api?.stop());
 
   const routes: AddRoutes = (app, host) => {

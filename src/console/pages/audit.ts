@@ -155,6 +155,7 @@ const labels: Readonly<Record<AuditEntry["event"], string>> = {
   "sign-in blocked": "sign-in refused",
   account: "changed an account",
   token: "access token",
+  "inbox token": "token of an inbox",
   started: "started",
   stopped: "stopped",
   "journal damaged": "journal damaged",

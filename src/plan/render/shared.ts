@@ -191,6 +191,7 @@ const limitWords: Readonly<Record<Exclude<Overridable, ExpectationLimit>, string
   quarantined: "quarantined records",
   heldNames: "held names",
   drift: "drift",
+  pushed: "pushed losses",
   minUsers: "remaining users",
   minGroups: "remaining groups",
   renames: "renames",

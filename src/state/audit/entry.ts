@@ -94,6 +94,15 @@ export type AuditEntry =
       /** What its owner calls it. */
       readonly token: string;
     }
+  /** A token for providers that push was made or revoked. */
+  | {
+      readonly event: "inbox token";
+      readonly by: Actor;
+      readonly change: "added" | "revoked";
+      readonly source: string;
+      /** What people call it. */
+      readonly token: string;
+    }
   | { readonly event: "started"; readonly by: Actor; readonly process: number }
   | { readonly event: "stopped"; readonly by: Actor; readonly process: number; readonly reason: string }
   /** A damaged journal was put aside. */
@@ -116,6 +125,7 @@ export const auditEvents = [
   "sign-in blocked",
   "account",
   "token",
+  "inbox token",
   "started",
   "stopped",
   "journal damaged",

@@ -81,6 +81,8 @@ export function entryWords({ event, facts }: Pick<Sealed, "event" | "facts">): r
       return [accountWords(entry)];
     case "token":
       return [`${entry.change} the access token ${entry.token} of ${entry.account}`];
+    case "inbox token":
+      return [`${entry.change} the token ${entry.token} of the inbox ${entry.source}`];
     case "started":
       return [`started the daemon (process ${entry.process})`];
     case "stopped":

@@ -68,6 +68,25 @@ export interface Member {
 /** What counts for brakes, and what people are shown. */
 export type EventKind = "created" | "changed" | "deactivated" | "reactivated" | "deleted" | "joined" | "left";
 
+/** What providers can take away, by the keys of the brakes. */
+export type Loss = "deletions" | "deactivations" | "membershipsLost";
+
+/** How much of something was pushed with a token. */
+export interface Pushes {
+  readonly token: string;
+  readonly amount: number;
+}
+
+/** What was lost since a time and is still lost. */
+export interface Lost {
+  readonly loss: Loss;
+  readonly of: "users" | "groups" | "memberships";
+  /** The most first. */
+  readonly by: readonly Pushes[];
+  /** How much there is, with what was lost. */
+  readonly base: number;
+}
+
 /** How a source stands. */
 export interface Activity {
   /** One more with each change: what is equal is unchanged. */
@@ -207,6 +226,69 @@ export class InboxReader {
     return Object.fromEntries(rows.map(({ kind, amount }) => [kind, Number(amount)]));
   }
 
+  /** What was lost since a time, that excluded, and is still lost. Nothing is in it that nothing was lost of. */
+  async lost(since: number): Promise<Lost[]> {
+    const [users, groups] = [await this.count("user"), await this.count("group")];
+    const [deletedUsers, deletedGroups] = [await this.#deleted("user", since), await this.#deleted("group", since)];
+    const deactivated = await this.#net("deactivated", "reactivated", since);
+    const left = await this.#net("left", "joined", since);
+    const all: Lost[] = [
+      { loss: "deletions", of: "users", by: deletedUsers, base: users + sumOf(deletedUsers) },
+      { loss: "deletions", of: "groups", by: deletedGroups, base: groups + sumOf(deletedGroups) },
+      { loss: "deactivations", of: "users", by: deactivated, base: users },
+      {
+        loss: "membershipsLost",
+        of: "memberships",
+        by: left,
+        base: left.length === 0 ? 0 : (await this.#countMembers()) + sumOf(left),
+      },
+    ];
+    return all.filter(({ by }) => by.length > 0);
+  }
+
+  /** How many users came back since a time, that excluded, and have stayed. */
+  async restored(since: number): Promise<number> {
+    return sumOf(await this.#net("reactivated", "deactivated", since));
+  }
+
+  /** Since when no pause was as long as this, in epoch milliseconds. Undefined: there is one right now, or nothing was pushed. */
+  async restlessSince(pause: number, now: number): Promise<number | undefined> {
+    const { last } = await this.activity();
+    if (last === undefined || last <= now - pause) return undefined;
+    const [row] = await this.#rows<{ since: Integer | null }>(
+      `SELECT max(at) AS since FROM (
+         SELECT at, lag(at) OVER (ORDER BY at) AS before FROM rollcall.inbox_events WHERE source = $1 AND at > $2) times
+       WHERE before IS NULL OR at - before >= $3`,
+      [now - longestStretch, pause],
+    );
+    return Number(row?.since ?? last);
+  }
+
+  /**
+   * The first time, in epoch milliseconds, when no new user had come for so long.
+   * @returns in the future: that is when it will be, unless another one comes. Undefined: there are no users
+   */
+  async firstCycleEnd(pause: number): Promise<number | undefined> {
+    const [row] = await this.#rows<{ at: Integer | null }>(
+      `SELECT min(created) AS at FROM (
+         SELECT created, lead(created) OVER (ORDER BY number) AS following
+         FROM rollcall.inbox_resources WHERE source = $1 AND kind = 'user') users
+       WHERE following IS NULL OR following - created >= $2`,
+      [pause],
+    );
+    return row?.at === null || row === undefined ? undefined : Number(row.at) + pause;
+  }
+
+  /** How many memberships are of ids that no user and no group has. */
+  async strayMembers(): Promise<number> {
+    const [row] = await this.#rows<{ count: Integer }>(
+      `SELECT count(*) AS count FROM rollcall.inbox_members m WHERE source = $1 AND NOT EXISTS (
+         SELECT 1 FROM rollcall.inbox_resources r WHERE r.source = m.source AND r.id = m.member)`,
+      [],
+    );
+    return Number(row?.count);
+  }
+
   /** The tokens, the oldest first. */
   async tokens(): Promise<InboxToken[]> {
     const rows = await this.#rows<{ id: string; digest: string; name: string; created: Integer; used: Integer | null }>(
@@ -217,6 +299,37 @@ export class InboxReader {
       const token = { id, digest, name, created: Number(created) };
       return used === null ? token : Object.assign(token, { used: Number(used) });
     });
+  }
+
+  async #countMembers(): Promise<number> {
+    const sql = "SELECT count(*) AS count FROM rollcall.inbox_members WHERE source = $1";
+    return Number((await this.#rows<{ count: Integer }>(sql, []))[0]?.count);
+  }
+
+  #deleted(kind: InboxKind, since: number): Promise<Pushes[]> {
+    return this.#pushes(
+      `SELECT token, amount FROM rollcall.inbox_events
+       WHERE source = $1 AND at > $2 AND kind = 'deleted' AND resource_kind = $3`,
+      [since, kind],
+    );
+  }
+
+  /** What one kind of event did and another did not take back, of each resource. */
+  #net(kind: EventKind, opposite: EventKind, since: number): Promise<Pushes[]> {
+    return this.#pushes(
+      `SELECT max(CASE WHEN kind = $3 THEN token END) AS token, sum(CASE WHEN kind = $3 THEN amount ELSE -amount END) AS amount
+       FROM rollcall.inbox_events WHERE source = $1 AND at > $2 AND kind IN ($3, $4)
+       GROUP BY resource HAVING sum(CASE WHEN kind = $3 THEN amount ELSE -amount END) > 0`,
+      [since, kind, opposite],
+    );
+  }
+
+  async #pushes(sql: string, parameters: readonly (string | number)[]): Promise<Pushes[]> {
+    const rows = await this.#rows<{ token: string; amount: Integer }>(
+      `SELECT token, sum(amount) AS amount FROM (${sql}) pushed GROUP BY token ORDER BY 2 DESC, 1`,
+      parameters,
+    );
+    return rows.map(({ token, amount }) => ({ token, amount: Number(amount) }));
   }
 
   async #resources(where: string, parameters: readonly (string | number)[]): Promise<StoredResource[]> {
@@ -444,6 +557,14 @@ export class InboxTokens {
 
 function takenError({ userName }: Document): TakenError {
   return new TakenError(`another user has the userName ${JSON.stringify(userName)}`);
+}
+
+/** How far back the beginning of restless times is looked for, in milliseconds. */
+const longestStretch = 30 * 86_400_000;
+
+/** How much was pushed with all tokens. */
+export function sumOf(pushes: readonly Pushes[]): number {
+  return pushes.reduce((sum, { amount }) => sum + amount, 0);
 }
 
 function storedOf({ id, kind, number, version, created, changed, document }: Row): StoredResource {

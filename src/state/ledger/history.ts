@@ -138,7 +138,7 @@ export async function addHistory(connection: Connection, sync: string, addition:
      SELECT ${name}, l.kind, l.name, l.since, ${isSuspended} FROM (
        FROM gone ${isDoubted ? "SEMI JOIN leaving_since USING (kind, name)" : ""}
        UNION ALL
-       FROM leaving_since SEMI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('quarantined', 'unread')) USING (kind, name)) l
+       FROM leaving_since SEMI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('quarantined', 'unread', 'awaited')) USING (kind, name)) l
      JOIN desired d ON d.kind = l.kind AND d.name = l.name`,
   );
   await connection.run(rows.join(";"));

@@ -7,6 +7,7 @@ import { hasReadAll, hasSucceeded, isOpen, without, withPart } from "#state/reco
 import type { RunRecord, Stage, StageRecord, SyncState } from "#state/record.ts";
 import { run as runSync } from "#sync/run.ts";
 import type { Report, RunOptions } from "#sync/context.ts";
+import { seenPushes } from "#sync/planning/pushes.ts";
 import type { Planned } from "#sync/planning/limits.ts";
 import { SlotTakenError } from "#state/store.ts";
 import type { Sync } from "#sync/sync.ts";
@@ -206,6 +207,8 @@ class Recording {
       now: now(),
       progress: (stage, records) => this.#progress(stage, records),
       warn: (message) => this.#warn(message),
+      seenPushes: seenPushes(store.journal.runs, this.#run.sync),
+      waiting: (message) => this.#watcher.warn?.(message),
       report: (report) => this.#report(report),
       store: storeAs === undefined ? undefined : (workbench, planned) => this.#store(storeAs, workbench, planned),
       storeQuarantined: (workbench) => this.#storeQuarantined(workbench),

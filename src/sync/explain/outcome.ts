@@ -167,6 +167,8 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
   const doubt = quarantined.length === 0 ? "a record that may be it is quarantined" : quarantined.join("; ");
   if (frozen === "quarantined") return `it stays unchanged while in doubt: ${doubt}`;
   if (frozen === "unread") return "it stays unchanged: a source that it may come from could not be read";
+  if (frozen === "awaited")
+    return "it stays unchanged: no record makes it yet, and providers are still pushing everybody for the first time";
   const staying = frozen === undefined ? undefined : stays[frozen];
   if (frozen === "leaving")
     return `it has no record any more; ${circumstances.stage === undefined ? "it leaves on the day that deletions.after says" : stageWords(circumstances.stage, Date.now())}`;

@@ -137,13 +137,13 @@ async function findUnmanaged(
       CASE kind WHEN 'user' THEN '${typeOf.user}' ELSE '${typeOf.group}' END AS type, name, ${attributes.known()} AS known, group_names,
       CASE reason WHEN 'unmanaged' THEN 'not owned' ELSE reason END AS fate,
       CASE reason WHEN 'leaving' THEN leaves_at END AS leaves_at
-    FROM sourceless WHERE reason NOT IN ('protected', 'quarantined', 'unread') AND NOT is_of_others
+    FROM sourceless WHERE reason NOT IN ('protected', 'quarantined', 'unread', 'awaited') AND NOT is_of_others
     UNION ALL
     SELECT 2, type, name, ${foreign}, group_names, 'foreign', NULL
     FROM actual_foreign WHERE (name, type) NOT IN (SELECT (name, type) FROM ${takenNames})`);
   const [row] = await connection.rows<UnmanagedList["leftOut"]>(`
     SELECT count(*) FILTER (reason = 'protected')::INTEGER AS protected, count(*) FILTER (is_of_others)::INTEGER AS others,
-      count(*) FILTER (reason IN ('quarantined', 'unread'))::INTEGER AS "inDoubt"
+      count(*) FILTER (reason IN ('quarantined', 'unread', 'awaited'))::INTEGER AS "inDoubt"
     FROM sourceless`);
   return row ?? { protected: 0, others: 0, inDoubt: 0 };
 }

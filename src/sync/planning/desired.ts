@@ -22,6 +22,8 @@ import type { CutLists } from "#principals/references.ts";
 import { digestOfStaged } from "#principals/stage.ts";
 import type { Observer, OpenSource, Staged, StageOptions } from "#principals/stage.ts";
 import type { Baseline } from "./baseline.ts";
+import { pushesOf } from "./pushes.ts";
+import type { Seen, SourcePushes } from "./pushes.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 import type { KnownRead, Unchanged } from "#sync/unchanged.ts";
@@ -32,6 +34,8 @@ export interface ReadOptions {
   readonly progress?: ((stage: Stage, records?: number) => void) | undefined;
   /** Called with the warnings of sources. */
   readonly warn: (message: string) => void;
+  /** Lets sources wait until no more is on its way, and is told of that. Absent: what is there now is read. */
+  readonly waiting?: ((message: string) => void) | undefined;
   readonly observer?: Observer | undefined;
   /** What the sources counted at earlier reads. Absent: nothing to compare with. */
   readonly history?: History | undefined;
@@ -44,6 +48,8 @@ export interface ReadOptions {
 }
 
 export interface DesiredOptions extends ReadOptions {
+  /** How far earlier runs have come with what providers pushed. Absent: that is not known. */
+  readonly seenPushes?: Seen | undefined;
   /** What is overridden for this plan. */
   readonly overrides?: readonly Overridable[] | undefined;
   /** In epoch milliseconds; absent: now. */
@@ -78,6 +84,8 @@ export interface Desired {
   readonly unchangedSince?: Date | undefined;
   /** What the sources counted. */
   readonly counts: readonly SourceCounts[];
+  /** What providers pushed to sources that they push to. */
+  readonly pushed: readonly SourcePushes[];
 }
 
 /** Reads the sources, unless they report no changes, and begins to list the target. Runs after `Ledger.open`. */
@@ -150,7 +158,10 @@ export async function makeDesired(
   const notOwned = hasRuleGroups
     ? await addRuleGroups(connection, sync.protection, options.keepAttributes === true)
     : nothing;
-  await freeze(connection, sync.protection, unread);
+  const pushed = await pushesOf(sync, unread, options.seenPushes ?? {}, now);
+  const partial = pushed.filter(({ firstCycleUntil }) => firstCycleUntil !== undefined).map(({ source }) => source);
+  const complete = sync.sources.map(({ name }) => name).filter((name) => !partial.includes(name));
+  await freeze(connection, sync.protection, unread, partial.length === 0 ? undefined : complete);
   const undecided = await findByHand(connection, sync.keepManual, options.baseline !== undefined);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
   const frozen = await combine(connection, sync.rules.declared);
@@ -165,6 +176,7 @@ export async function makeDesired(
     byHand: { kept: sync.keepManual.length === 0 ? nothing : await keptByHand(connection), undecided },
     unchangedSince: known?.since,
     counts,
+    pushed,
   };
 }
 
@@ -261,7 +273,7 @@ function stageOptions(
 /** @param counts what the sources count is added here */
 function openSources(
   { sources, rules }: Pick<Sync, "sources" | "rules">,
-  { signal, warn, history }: ReadOptions,
+  { signal, warn, waiting, history }: ReadOptions,
   counts: SourceCounts[],
 ): OpenSource[] {
   return sources.map(({ name, optional, digest = "", source }) => {
@@ -271,6 +283,7 @@ function openSources(
     const context: ReadContext = {
       signal,
       warn,
+      waiting,
       attributes: rules.attributes(),
       // Of several sources each may have its own attributes.
       required: sources.length === 1 ? rules.required() : undefined,

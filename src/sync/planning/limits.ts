@@ -40,12 +40,12 @@ export interface LimitedPlan {
 export async function planWithinLimits(
   connection: Connection,
   { limits, rules: { declared } }: Pick<Sync, "limits"> & Declaring,
-  options: Pick<Facts, "history" | "overrides" | "drift"> & { readonly scope: Scope },
+  options: Pick<Facts, "history" | "overrides" | "drift" | "pushed"> & { readonly scope: Scope },
 ): Promise<LimitedPlan> {
-  const { scope, history, overrides, drift } = options;
+  const { scope, ...facts } = options;
   const judge = async (): Promise<Pick<LimitedPlan, "amounts" | "checks">> => {
     const measured = await measure(connection, declared, limits);
-    const checks = checkLimits(limits, { ...measured, ...scope, history, overrides, drift });
+    const checks = checkLimits(limits, { ...measured, ...scope, ...facts });
     return { amounts: measured.amounts, checks };
   };
   const tables = tablesOf(declared);
@@ -54,7 +54,7 @@ export async function planWithinLimits(
     CREATE TEMP TABLE IF NOT EXISTS drift_left (${tables.drift_left});
     CREATE TEMP TABLE IF NOT EXISTS drift_wanted (${tables.drift_wanted})`);
   const plan = await createPlan(connection, declared);
-  const adopted = overrides.includes("heldNames") ? await adoptNames(connection) : 0;
+  const adopted = facts.overrides.includes("heldNames") ? await adoptNames(connection) : 0;
   const { amounts, checks } = await judge();
   const waiting = limits.action === "hold" ? new Set<Measure>() : new Set(waitingFor(checks, declared));
   if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope, adopted };

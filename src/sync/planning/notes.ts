@@ -13,6 +13,7 @@ import { andMore, detailAbout, doubtHeadings } from "#plan/note.ts";
 import type { Note, NoteDetail } from "#plan/note.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
 import type { Desired } from "./desired.ts";
+import { pushedNotes } from "./pushes.ts";
 
 /** What the limits make of the plan of a sync. */
 interface Limited {
@@ -39,6 +40,7 @@ export function notesOf({
   limits = [],
   waiting = [],
   drift,
+  pushed,
 }: Desired & Partial<Limited>): Note[] {
   return [
     ...(waiting.length > 0 ? [waitingNote({ sync, limits, waiting })] : []),
@@ -50,6 +52,7 @@ export function notesOf({
       frozen.unread,
       `${pluralize(frozen.unread, "principal")} of the target left alone: the source could not be read`,
     ),
+    ...pushedNotes(pushed, frozen.awaited),
     ...(assembly.unlisted === undefined ? [] : unlistedNotes(assembly.unlisted)),
     ...quarantineNotes(assembly.quarantined),
     ...numberedNotes(assembly.numbered),

@@ -107,7 +107,13 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
   }
   const chosen = await people?.narrow(connection);
   const { drift, causes: known } = await judgeDrift(connection, sync, explain);
-  const limited = await planWithinLimits(connection, sync, { scope, history, overrides, drift: drift?.held });
+  const limited = await planWithinLimits(connection, sync, {
+    scope,
+    history,
+    overrides,
+    drift: drift?.held,
+    pushed: desired.pushed,
+  });
   if (chosen !== undefined) await findLeftOut(connection, "everything");
   const sources = sync.sources.filter(({ name }) => !unread.includes(name));
   const { signal, warn } = options;
@@ -148,7 +154,7 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
 /** What a read found in each source. */
 function sourceReads(
   { sources }: Pick<Sync, "sources">,
-  { assembly, unchangedSince }: Pick<Desired, "assembly" | "unchangedSince">,
+  { assembly, unchangedSince, pushed }: Pick<Desired, "assembly" | "unchangedSince" | "pushed">,
   { sizes }: Pick<Scope, "sizes">,
 ): SourceRead[] {
   return sources.map(({ name: source }) => {
@@ -161,9 +167,14 @@ function sourceReads(
       groups: sizeOf("group"),
       quarantined: of.reduce((sum, { quarantined = 0 }) => sum + quarantined, 0),
       unchangedSince: unchangedSince?.toISOString(),
+      pushedUntil: timeOf(pushed.find((each) => each.source === source)?.until),
       error: failed && errorDocument(failed.error),
     };
   });
+}
+
+function timeOf(time: number | undefined): string | undefined {
+  return time === undefined ? undefined : new Date(time).toISOString();
 }
 
 /** What is done about drift before the limits are checked. */

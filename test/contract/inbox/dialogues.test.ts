@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { inbox } from "#connectors/scim/inbox/options.ts";
 import { addInboxRoutes } from "#connectors/scim/inbox/routes.ts";
 import { startControlListener } from "#control/listener.ts";
 import type { ControlListener } from "#control/listener.ts";
@@ -10,6 +11,7 @@ import { FolderInboxes } from "#state/folder/inbox.ts";
 
 /** What identity providers send to an inbox, request by request, over HTTP. */
 
+const settings = inbox.parse({});
 let folder = "";
 let inboxes: FolderInboxes;
 let listener: ControlListener;
@@ -26,14 +28,14 @@ beforeAll(async () => {
     isStopping: () => false,
     log,
     routes: (app) => {
-      for (const source of ["entra", "okta", "rfc", "large"])
-        addInboxRoutes(app, {
-          source,
-          inboxes,
-          authenticate: async (token) => (token === `secret-${source}` ? "t1" : undefined),
-          now: () => Date.now(),
-          warn: (message, error) => warnings.push(`${message}: ${String(error)}`),
-        });
+      addInboxRoutes(app, {
+        settingsOf: (source) => (["entra", "okta", "rfc", "large"].includes(source) ? settings : undefined),
+        inboxes,
+        admit: async (source, token) => (token === `secret-${source}` ? { token: "t1" } : { status: 401 }),
+        url: () => undefined,
+        now: () => Date.now(),
+        warn: (message, error) => warnings.push(`${message}: ${String(error)}`),
+      });
     },
   });
 });

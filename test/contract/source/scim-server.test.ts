@@ -653,8 +653,8 @@ test.each([
   ["http:// to another machine", { url: "http://idp.example.com/scim" }, /http:\/\/ would send tokens/],
   ["a password in the url", { url: "https://a:b@idp.example.com/scim" }, /they have a key of their own: auth/],
   ["a query in the url", { url: "https://idp.example.com/scim?tenant=1" }, /with a query/],
-  ["neither url nor files", {}, /expected either url or files/],
-  ["both", { url: "https://a/", files: { users: "x" } }, /expected either url or files/],
+  ["neither url nor files", {}, /expected one of url, files and inbox/],
+  ["both", { url: "https://a/", files: { users: "x" } }, /expected one of url, files and inbox/],
   ["a token with a line end", { url: "https://a/", auth: { bearer: "token\n" } }, /expected/],
   ["no file", { files: {} }, /expected users, groups or mixed/],
 ])("refuses %s", (_, options, message) => {

@@ -50,7 +50,7 @@ test.each(pages)("every command and flag that %s names is in the reference of co
   const wrong = calls.flatMap(({ groups }) => {
     const { name = "", rest = "" } = groups ?? {};
     const help = helps.get(
-      `${name}${/^ (?:verify|test|copy|add|list|disable|enable|role|password|remove|tokens|revoke)\b/.exec(rest)?.[0] ?? ""}`,
+      `${name}${/^ (?:verify|test|copy|token(?: (?:add|list|revoke))?|add|list|disable|enable|role|password|remove|tokens|revoke)\b/.exec(rest)?.[0] ?? ""}`,
     );
     if (help === undefined) return [name];
     return [...rest.matchAll(/ (?<flag>--[a-z][\w-]*)/g)].flatMap(({ groups }) =>
@@ -104,7 +104,8 @@ test("every route of the daemon's API and every metric is documented", () => {
       `\`${method} ${path
         .replace(":id", "RUN")
         .replace(/:(?:sync|account)/, "NAME")
-        .replace(":token", "TOKEN")}\``,
+        .replace(":token", "TOKEN")
+        .replace(":source", "SOURCE")}\``,
   );
   expect(routes.filter((route) => !api.includes(route))).toEqual([]);
 
