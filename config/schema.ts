@@ -1,10 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { jsonSchema, pinboardJsonSchema } from "#config/json-schema.ts";
-import { connectors } from "#connectors/index.ts";
+import { connectors, targetConnectors } from "#connectors/index.ts";
 
 /** Writes the schemas beside this file; with `--check` it only says whether the files are what would be written. */
 const schemas = {
-  "schema.json": jsonSchema(await Promise.all(connectors.map(({ load }) => load()))),
+  "schema.json": jsonSchema(
+    await Promise.all(connectors.map(({ load }) => load())),
+    await Promise.all(targetConnectors.map(({ load }) => load())),
+  ),
   "pinboard.schema.json": pinboardJsonSchema(),
 };
 for (const [name, schema] of Object.entries(schemas)) {

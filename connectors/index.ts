@@ -3,7 +3,7 @@ import { registerHooks } from "node:module";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { FastifyInstance } from "fastify";
-import type { BuiltInConnector, Connector, InboxHost } from "#connector.ts";
+import type { BuiltInConnector, BuiltInTargetConnector, Connector, InboxHost, TargetConnector } from "#connector.ts";
 import { InputError, messageOf } from "#errors.ts";
 import type { TableReader } from "#principals/lookup.ts";
 
@@ -38,6 +38,8 @@ export const connectors: readonly BuiltInConnector[] = [
 /** The routes by which providers push. */
 export const loadInboxRoutes: () => Promise<(app: FastifyInstance, host: InboxHost) => void> = async () =>
   (await import("./scim/inbox/routes.ts")).addInboxRoutes;
+/** The connectors of targets that come with Rollcall, besides the service. */
+export const targetConnectors: readonly BuiltInTargetConnector[] = [];
 
 /** Reads a table that rules look values up in. */
 export const readTable: TableReader = async (file, folder) => {
@@ -53,6 +55,15 @@ const longestTable = 60_000;
  * @throws {InputError} when there is no such module, it cannot be loaded, or it is not a connector
  */
 export async function loadConnector(path: string, folder: string): Promise<Connector> {
+  return (await loadModule(path, folder, "a connector", sourceShape)) as Connector;
+}
+
+/** As `loadConnector`, of a target. */
+export async function loadTargetConnector(path: string, folder: string): Promise<TargetConnector> {
+  return (await loadModule(path, folder, "a connector of a target", targetShape)) as TargetConnector;
+}
+
+async function loadModule(path: string, folder: string, what: string, shape: Shape): Promise<unknown> {
   const file = resolve(folder, path);
   if (!existsSync(file)) {
     throw new InputError(`${path} does not exist; it is relative to the configuration's folder and has its extension`);
@@ -68,9 +79,9 @@ export async function loadConnector(path: string, folder: string): Promise<Conne
   if (connector === undefined) {
     throw new InputError(`${path} has no default export; a connector's module ends with \`export default\` of it`);
   }
-  const problems = shapeProblems(connector);
-  if (problems.length === 0) return connector as Connector;
-  throw new InputError(`the default export of ${path} is not a connector: ${problems.join(", ")}`, { problems });
+  const problems = shapeProblems(connector, shape);
+  if (problems.length === 0) return connector;
+  throw new InputError(`the default export of ${path} is not ${what}: ${problems.join(", ")}`, { problems });
 }
 
 /** What a connector's module may import wherever it lies. */
@@ -97,13 +108,18 @@ function offerLibrary(): void {
   });
 }
 
-function shapeProblems(value: unknown): readonly string[] {
+/** The names of the functions that a connector has. */
+type Shape = readonly string[];
+const sourceShape: Shape = ["open"];
+const targetShape: Shape = ["declare", "place", "open"];
+
+function shapeProblems(value: unknown, functions: Shape): readonly string[] {
   if (typeof value !== "object" || value === null) return ["it is not an object"];
-  const { name, options, open } = value as Record<string, unknown>;
+  const { name, options, ...rest } = value as Record<string, unknown>;
   return [
     typeof name === "string" && name !== "" ? "" : "`name` is not a string",
     isSchema(options) ? "" : "`options` is not a zod schema",
-    typeof open === "function" ? "" : "`open` is not a function",
+    ...functions.map((each) => (typeof rest[each] === "function" ? "" : `\`${each}\` is not a function`)),
   ].filter((problem) => problem !== "");
 }
 

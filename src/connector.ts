@@ -354,6 +354,12 @@ export type ObjectChange =
       readonly remove: readonly MemberId[];
     };
 
+/** A target connector that comes with Rollcall. Loaded when it is used. */
+export interface BuiltInTargetConnector {
+  readonly name: string;
+  readonly load: () => Promise<TargetConnector>;
+}
+
 /** A kind of target: its options, what it can hold, and how to open it. The default export of a target connector's module. */
 export interface TargetConnector<Options = unknown> {
   /** The word after `connector:` in the configuration. */

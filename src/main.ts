@@ -1,5 +1,12 @@
 import { readFileSync } from "node:fs";
-import { connectors, loadConnector, loadInboxRoutes, readTable } from "#connectors/index.ts";
+import {
+  connectors,
+  loadConnector,
+  loadInboxRoutes,
+  loadTargetConnector,
+  readTable,
+  targetConnectors,
+} from "#connectors/index.ts";
 import { trialArgument } from "#daemon/composition.ts";
 import type { Composition, RunningService, ServiceStart } from "#daemon/composition.ts";
 import { runProgram } from "./cli/program.ts";
@@ -15,6 +22,8 @@ const composition: Composition = {
   version,
   connectors,
   loadConnector,
+  targetConnectors,
+  loadTargetConnector,
   readTable,
   loadInboxRoutes,
   copyEngine: async ({ data, memory }, { url, sslrootcert, ...rest }) => {

@@ -60,6 +60,8 @@ export async function helpOf(path: readonly string[]): Promise<string> {
       version: "",
       connectors: [],
       loadConnector: unused,
+      targetConnectors: [],
+      loadTargetConnector: unused,
       readTable: unused,
       loadInboxRoutes: unused,
       copyEngine: unused,

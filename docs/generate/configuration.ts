@@ -39,6 +39,7 @@ function sectionOf(key: string, schema: Schema): string {
   const entry = entries.additionalProperties as Schema;
   const kinds = kindsOf(entry);
   if (kinds.length < 2) return [...lines, ...descriptionOf(entry), ...table(rowsOf(entry, "")), ""].join("\n");
+  lines.push(...descriptionOf(entry));
   for (const { label, schema: kind } of kinds) {
     lines.push(`### \`${heading}\` with ${label}`, "", ...descriptionOf(kind), ...table(rowsOf(kind, "")), "");
   }

@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { format } from "oxfmt";
 import { jsonSchema } from "#config/json-schema.ts";
-import { connectors } from "#connectors/index.ts";
+import { connectors, targetConnectors } from "#connectors/index.ts";
 import description from "../../package.json" with { type: "json" };
 import { commandReference } from "./commands.ts";
 import { configurationReference } from "./configuration.ts";
@@ -13,7 +13,10 @@ import { openApi } from "./openapi.ts";
  * date, and what the linter finds in the OpenAPI document.
  */
 const check = process.argv.includes("--check");
-const schema = jsonSchema(await Promise.all(connectors.map(({ load }) => load())));
+const schema = jsonSchema(
+  await Promise.all(connectors.map(({ load }) => load())),
+  await Promise.all(targetConnectors.map(({ load }) => load())),
+);
 const api = JSON.stringify(openApi(description.version));
 const documents: Record<string, string> = {
   "interface/openapi.json": api,

@@ -2,7 +2,6 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { codeOf, lookedIn } from "#files/disk.ts";
 import { isLoopback } from "#http/listening.ts";
-import { serviceAttributes } from "#principals/attributes.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import { checkRules, tablesOf } from "#principals/compile.ts";
 import type { RuleProblem } from "#principals/compile.ts";
@@ -18,6 +17,7 @@ import type { Configuration } from "./configuration.ts";
 import { keysOf } from "./document.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import { ruleKeysOf } from "./syncs.ts";
+import { connectedTargets } from "./targets.ts";
 import type { Path, Problem } from "./problems.ts";
 import { checkState } from "./state.ts";
 import { reason } from "./substitution.ts";
@@ -28,13 +28,14 @@ import { alternatives } from "./validate.ts";
  * missing files. Reads the raw values, so that it also works when the schema found problems.
  */
 export async function checkReferences(document: ConfigurationDocument, folder: string): Promise<Problem[]> {
-  const targets = keysOf(document, ["targets"]);
+  const connected = connectedTargets(document);
+  const services = keysOf(document, ["targets"]).filter((name) => !connected.includes(name));
   const channels = keysOf(document, ["notifications"]);
   return [
     ...plainHttp(document),
     ...openControl(document),
     ...checkState(document),
-    ...targets.flatMap((name) => checkTarget(document, ["targets", name])),
+    ...services.flatMap((name) => checkTarget(document, ["targets", name])),
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
     ...signOnWithoutUrl(document),
@@ -48,7 +49,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
       ["service", "tables"],
       ["service", "engine", "sslrootcert"],
       ["console", "oidc", "ca"],
-      ...targets.map((name): Path => ["targets", name, "ca"]),
+      ...services.map((name): Path => ["targets", name, "ca"]),
       ...channels.map((name): Path => ["notifications", name, "ca"]),
     ])),
     ...(await checkPaths(document, folder, "folder", [["service", "pinboards"]])),
@@ -143,8 +144,21 @@ function checkSync(document: ConfigurationDocument, path: Path): Problem[] {
       return checkName(document, place, "source", ["sources"]);
     }),
     ...checkName(document, [...path, "to"], "target", ["targets"]),
+    ...(connectedTargets(document).includes(String(document.at([...path, "to"]))) ? ofServices(document, path) : []),
     ...plainAddress(document, [...path, "heartbeat"], "use an https URL"),
   ];
+}
+
+/** What only a service can do. */
+function ofServices(document: ConfigurationDocument, sync: Path): Problem[] {
+  const reasons = {
+    defaultPassword: "the target takes no passwords; remove it",
+    export: "the target has no tables; remove it",
+  };
+  return Object.entries(reasons).flatMap(([key, reason]) => {
+    const path = [...sync, key];
+    return document.at(path) === undefined ? [] : [document.problem(path, "key", reason)];
+  });
 }
 
 function checkChannel(document: ConfigurationDocument, path: Path): Problem[] {
@@ -271,34 +285,42 @@ async function missing(path: string, kind: PathKind): Promise<string | undefined
   }
 }
 
+interface RuleChecking {
+  /** Whether every attribute of a sync's records is one text. */
+  readonly onlyTexts: (sync: string) => boolean;
+  /** What the target of a sync declares; undefined: that is not known, and the sync is not checked. */
+  readonly declaredOf: (sync: string) => Attributes | undefined;
+  readonly readTable?: TableReader | undefined;
+}
+
 /**
  * What is wrong with the expressions of every sync, at its place in the expression if that is known.
- * @param onlyTexts whether every attribute of a sync's records is one text
  */
 export async function checkSyncRules(
   document: ConfigurationDocument,
   folder: string,
-  onlyTexts: (sync: string) => boolean,
-  readTable?: TableReader,
+  { onlyTexts, declaredOf, readTable }: RuleChecking,
 ): Promise<Problem[]> {
   const problems = keysOf(document, ["syncs"]).map(async (sync) => {
     const base = ["syncs", sync];
+    const declared = declaredOf(sync);
+    if (declared === undefined) return [];
     const rules: Rules = {
       join: texts(document, [...base, "join"], ["users", "groups"]),
-      users: expressions(document, [...base, "users"], serviceAttributes, "user"),
-      groups: expressions(document, [...base, "groups"], serviceAttributes, "group"),
+      users: expressions(document, [...base, "users"], declared, "user"),
+      groups: expressions(document, [...base, "groups"], declared, "group"),
       groupsFromRules: texts(
         document,
         [...base, "groupsFromRules"],
-        serviceAttributes.of("group").map(({ name }) => name),
+        declared.of("group").map(({ name }) => name),
       ),
     };
     const { places, expectations } = expectationsIn(document, [...base, "expectations"]);
-    const files = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
+    const files = [...tablesOf(rules, declared), ...tablesOfExpectations(expectations)];
     const tables = readTable && (await readTables(files, folder, readTable));
     const problems: (Omit<RuleProblem, "path"> & { path: Path })[] = [
-      ...checkRules(rules, tables, onlyTexts(sync)),
-      ...checkExpectations(expectations, tables, onlyTexts(sync)).map(({ index, ...problem }) =>
+      ...checkRules(rules, tables, onlyTexts(sync), declared),
+      ...checkExpectations(expectations, tables, onlyTexts(sync), declared).map(({ index, ...problem }) =>
         Object.assign(problem, { path: [...(places[index] ?? []), "expect"] }),
       ),
     ];

@@ -1,7 +1,8 @@
 import type { RenamePolicy, Stages } from "#plan/departure-options.ts";
-import type { Connector } from "#connector.ts";
+import type { Connector, TargetConnector } from "#connector.ts";
 import type { DriftRules } from "#plan/limits.ts";
 import type { Limits } from "#plan/limits.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import type { Expectation } from "#principals/expectations.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { Rules } from "#principals/rules.ts";
@@ -58,8 +59,17 @@ type ServiceConfiguration = ServiceSettings & {
 };
 
 /** `embedded` is the service of the same data folder. */
-export type TargetConfiguration = "embedded" | RemoteTarget;
+export type TargetConfiguration = "embedded" | RemoteTarget | ConnectedTarget;
 
+/** An application that is written through a connector. */
+export interface ConnectedTarget {
+  readonly connector: TargetConnector;
+  readonly options: unknown;
+  /** The attributes of its users and groups (decision 8). */
+  readonly declared: Attributes;
+}
+
+/** A service on another machine. */
 export interface RemoteTarget {
   readonly url: string;
   readonly username: string;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Connector } from "#connector.ts";
+import type { Connector, TargetConnector } from "#connector.ts";
 import { pinboard } from "./pinboards.ts";
 import * as schema from "./schema.ts";
 
@@ -10,11 +10,19 @@ const options = { target: "draft-07", io: "input" } as const;
 const substitution = { $ref: "#/definitions/substitution" };
 
 /** The JSON Schema of a configuration file, for completion and hints in editors. It lacks what only Rollcall can check. */
-export function jsonSchema(connectors: readonly Connector[]): Json {
+export function jsonSchema(connectors: readonly Connector[], targets: readonly TargetConnector[]): Json {
   const file = substitutable(z.toJSONSchema(schema.file, options));
   const sources = file.properties?.["sources"];
   const named = sources === undefined ? undefined : objectForm(sources as Json);
-  if (named !== undefined) named.additionalProperties = { anyOf: [...connectors.map(builtIn), ownModule] };
+  if (named !== undefined)
+    named.additionalProperties = { anyOf: [...connectors.map((each) => builtIn(each, settings)), ownModule] };
+  const targetForms = objectForm((file.properties?.["targets"] ?? {}) as Json);
+  const services = targetForms?.additionalProperties as Json | undefined;
+  if (targetForms !== undefined && services !== undefined)
+    targetForms.additionalProperties = {
+      ...services,
+      anyOf: [...(services.anyOf ?? []), ...targets.map((each) => builtIn(each, {})), ownTarget],
+    };
   return {
     ...file,
     title: "Rollcall configuration",
@@ -36,7 +44,7 @@ export function pinboardJsonSchema(): Json {
 const settings = substitutable(z.toJSONSchema(schema.sourceSettings, options)).properties ?? {};
 
 /** The options of a built-in connector, and the key that names it. */
-function builtIn(connector: Connector): Json {
+function builtIn(connector: Pick<Connector, "name" | "options">, settings: Json["properties"]): Json {
   const { $schema: _, ...own } = substitutable(z.toJSONSchema(connector.options, options));
   return {
     ...own,
@@ -45,18 +53,17 @@ function builtIn(connector: Connector): Json {
   };
 }
 
+const ownConnector: Json = {
+  type: "string",
+  pattern: "^\\.{0,2}/|\\.[cm]?[jt]s$",
+  description: "The path of your own connector module.",
+};
 const ownModule: Json = {
   type: "object",
-  properties: {
-    connector: {
-      type: "string",
-      pattern: "^\\.{0,2}/|\\.[cm]?[jt]s$",
-      description: "The path of your own connector module.",
-    },
-    ...settings,
-  },
+  properties: { connector: ownConnector, ...settings },
   required: ["connector"],
 };
+const ownTarget: Json = { type: "object", properties: { connector: ownConnector }, required: ["connector"] };
 
 /** The form with keys of a section that may also be empty. */
 function objectForm(json: Json): Json | undefined {

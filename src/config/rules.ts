@@ -15,7 +15,8 @@ import type { Fill } from "./document.ts";
 import { refuse } from "./problems.ts";
 import type { Path, Problem } from "./problems.ts";
 import { unfilled } from "./substitution.ts";
-import { serviceAttributes } from "#principals/attributes.ts";
+import type { Attributes } from "#principals/attributes.ts";
+import { attributesOf } from "./targets.ts";
 import { rulesOf } from "./syncs.ts";
 import { alternatives, validate } from "./validate.ts";
 
@@ -30,8 +31,7 @@ const called = "rules";
 /** The longest text, in characters. */
 const longest = 256 * 1024;
 
-const rulesOfSync = rulesOf(serviceAttributes);
-const ruleKeys = Object.keys(rulesOfSync.shape);
+const ruleKeys = Object.keys(rulesOf(attributesOf(undefined)).shape);
 
 /**
  * The rules of a sync as they stand in its configuration, as YAML that has its place there. Substitutions are shown as they
@@ -80,6 +80,7 @@ export async function changeRules(
   const { folder, secrets } = configuration;
   const own = configuration.syncs[sync];
   if (own === undefined) throw new InputError(`no sync is called ${sync}`);
+  const declared = attributesOf(configuration.targets[own.to]);
   if (text.length > longest) throw new InputError(`the rules are longer than ${longest / 1024} KiB`);
   const document = new ConfigurationDocument(text, fillFrom(configuration, environment));
   const fail = (problems: readonly Problem[]): never =>
@@ -88,18 +89,28 @@ export async function changeRules(
   // Before anything is looked at that others than rules name.
   const others = otherKeys(document, sync);
   if (others.length > 0) return fail(others);
-  const schema = z.strictObject({ syncs: z.strictObject({ [sync]: rulesOfSync }) });
+  const schema = z.strictObject({ syncs: z.strictObject({ [sync]: rulesOf(declared) }) });
   const validated = await validate(schema, document.value ?? {}, [], document);
-  const readTable = ownTables(configuration, own);
+  const readTable = ownTables(configuration, own, declared);
   const problems = [
     ...validated.problems,
     ...(await checkReferences(document, folder)),
-    ...(await checkSyncRules(document, folder, () => areTexts(own.from, configuration.sources), readTable)),
+    ...(await checkSyncRules(document, folder, {
+      onlyTexts: () => areTexts(own.from, configuration.sources),
+      declaredOf: () => declared,
+      readTable,
+    })),
   ];
   const changed = validated.value?.syncs[sync];
   if (problems.length + document.problems.length > 0 || changed === undefined) return fail(problems);
-  const rules = buildRules(changed);
-  const secretReads = await readsOfCredentials(document, sync, { before: own.rules, after: rules, folder, readTable });
+  const rules = buildRules(changed, declared);
+  const secretReads = await readsOfCredentials(document, sync, {
+    before: own.rules,
+    after: rules,
+    declared,
+    folder,
+    readTable,
+  });
   if (secretReads.length > 0) return fail(secretReads);
   return { ...configuration, readTable, syncs: { ...configuration.syncs, [sync]: { ...own, rules } } };
 }
@@ -138,9 +149,13 @@ function otherKeys(document: ConfigurationDocument, sync: string): Problem[] {
 }
 
 /** Reads the tables that a sync already reads, and no other file. */
-function ownTables({ readTable }: Configuration, { rules, expectations }: SyncConfiguration): TableReader | undefined {
+function ownTables(
+  { readTable }: Configuration,
+  { rules, expectations }: SyncConfiguration,
+  declared: Attributes,
+): TableReader | undefined {
   if (readTable === undefined) return undefined;
-  const own = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
+  const own = [...tablesOf(rules, declared), ...tablesOfExpectations(expectations)];
   const tables = own.length === 0 ? "it reads none" : `those are ${own.join(", ")}`;
   return async (file, folder) => {
     if (!own.includes(file)) throw new InputError(`a trial reads only the tables that the sync reads; ${tables}`);
@@ -155,17 +170,17 @@ async function readsOfCredentials(
   {
     before,
     after,
-    folder,
-    readTable,
+    ...reading
   }: {
     readonly before: SyncConfiguration["rules"];
     readonly after: SyncConfiguration["rules"];
+    readonly declared: Attributes;
     readonly folder: string;
     readonly readTable: TableReader | undefined;
   },
 ): Promise<Problem[]> {
-  const known = await readBy(before, folder, readTable);
-  const read = await readBy(after, folder, readTable);
+  const known = await readBy(before, reading);
+  const read = await readBy(after, reading);
   return (["users", "groups"] as const).flatMap((kind) => {
     const already = new Set([...known[kind].values()].flatMap((names) => names ?? []));
     return [...read[kind]].flatMap(([rule, names = []]) =>
@@ -181,9 +196,16 @@ async function readsOfCredentials(
 
 async function readBy(
   rules: SyncConfiguration["rules"],
-  folder: string,
-  readTable: TableReader | undefined,
+  {
+    declared,
+    folder,
+    readTable,
+  }: {
+    readonly declared: Attributes;
+    readonly folder: string;
+    readonly readTable: TableReader | undefined;
+  },
 ): Promise<ReturnType<ReturnType<typeof compileRules>["reads"]>> {
-  const tables = readTable && (await readTables(tablesOf(rules), folder, readTable));
-  return compileRules(rules, undefined, tables).reads();
+  const tables = readTable && (await readTables(tablesOf(rules, declared), folder, readTable));
+  return compileRules(rules, undefined, tables, undefined, undefined, declared).reads();
 }

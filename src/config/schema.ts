@@ -8,6 +8,7 @@ import { serviceAttributes } from "#principals/attributes.ts";
 import { syncOf } from "./syncs.ts";
 
 const remote = z.strictObject({
+  connector: z.literal("service").exactOptional().describe("A server with the interface of the service."),
   url: values.origin.describe("The server's address: https://host or https://host:port."),
   username: values
     .text("the name of a user with the privilege administration")
@@ -28,7 +29,9 @@ const remote = z.strictObject({
 
 const target = z
   .union([z.literal("embedded"), remote])
-  .describe("embedded: the service in this file. Otherwise, a server with the same interface.");
+  .describe(
+    "embedded: the service in this file. Otherwise, a server with the same interface, or an application with a connector of its own.",
+  );
 
 /** The settings of every source, besides its connector's own options. */
 export const sourceSettings = z.strictObject({

@@ -37,7 +37,7 @@ export async function checkSources(
     if (typeof value !== "object" || value === null || !("connector" in value)) continue;
     const { connector: word, ...rest } = value;
     if (typeof word !== "string" || word === "" || document.broken([...path, "connector"])) continue;
-    const connector = await find(word, document, [...path, "connector"], folder, supply);
+    const connector = await findConnector(word, document, [...path, "connector"], folder, supply);
     if ("message" in connector) {
       problems.push(connector);
       continue;
@@ -75,13 +75,20 @@ function splitSettings(source: object): [settings: object, options: object] {
   return [settings, options];
 }
 
-async function find(
+/** The connector of a name, or of a path. @returns a problem where there is none */
+export async function findConnector<Found extends object>(
   word: string,
   document: ConfigurationDocument,
   path: Path,
   folder: string,
-  { connectors, load }: ConnectorSupply,
-): Promise<Connector | Problem> {
+  {
+    connectors,
+    load,
+  }: {
+    readonly connectors: readonly { readonly name: string; readonly load: () => Promise<Found> }[];
+    readonly load?: ((path: string, folder: string) => Promise<Found>) | undefined;
+  },
+): Promise<Found | Problem> {
   const builtIn = connectors.find(({ name }) => name === word);
   if (builtIn !== undefined) return builtIn.load();
   const origins = document.origins(path);
@@ -106,6 +113,6 @@ async function find(
 }
 
 /** Unknown options are errors, even if the connector's author did not ask for that. */
-function strict(schema: z.ZodType): z.ZodType {
+export function strict(schema: z.ZodType): z.ZodType {
   return schema instanceof z.ZodObject && schema.def.catchall === undefined ? schema.strict() : schema;
 }

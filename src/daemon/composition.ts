@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
-import type { BuiltInConnector, Connector, InboxHost } from "#connector.ts";
+import type { BuiltInConnector, BuiltInTargetConnector, Connector, InboxHost, TargetConnector } from "#connector.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { AddRoutes, Observer, Probe } from "#service/host.ts";
 
@@ -13,6 +13,10 @@ export interface Composition {
   readonly connectors: readonly BuiltInConnector[];
   /** Loads a user's own connector from a module path. */
   loadConnector(path: string, folder: string): Promise<Connector>;
+  /** The built-in connectors of targets, besides the service. */
+  readonly targetConnectors: readonly BuiltInTargetConnector[];
+  /** As `loadConnector`, of a target. */
+  loadTargetConnector(path: string, folder: string): Promise<TargetConnector>;
   /** Reads a table that rules look values up in. */
   readonly readTable: TableReader;
   /** Loads what adds the routes by which providers push to all inboxes of a configuration, whatever that is later. */

@@ -50,6 +50,8 @@ export async function load(file: string, composition: Composition): Promise<Conf
   return loadConfiguration(file, {
     connectors: composition.connectors,
     load: (path, folder) => composition.loadConnector(path, folder),
+    targetConnectors: composition.targetConnectors,
+    loadTarget: (path, folder) => composition.loadTargetConnector(path, folder),
     readTable: composition.readTable,
   });
 }

@@ -134,6 +134,7 @@ async function exportTarget(
   const started = performance.now();
   const name = configuration.syncs[sync]?.to ?? "";
   const target = await openConfiguredTarget(configuration, name, embedded);
+  if (target.takes === "changes") throw new InputError(`the target ${name} cannot be exported: it is no service`);
   try {
     const tables = await work({
       list: async (destination, signal) => {

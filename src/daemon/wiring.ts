@@ -8,19 +8,19 @@ import type { ClientOptions } from "#client/client.ts";
 import { Loads } from "#client/loads.ts";
 import type { LoadsOptions } from "#client/loads.ts";
 import { openTarget } from "#client/target.ts";
-import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
+import type { Configuration, RemoteTarget, SyncConfiguration } from "#config/configuration.ts";
+import { attributesOf, isConnected } from "#config/targets.ts";
 import { ConfigurationDocument } from "#config/document.ts";
 import { renderPath } from "#config/problems.ts";
 import type { Path } from "#config/problems.ts";
 import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { redactor } from "#redact.ts";
-import { serviceAttributes } from "#principals/attributes.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import { compileRules, tablesOf } from "#principals/compile.ts";
 import { compileExpectations, readersOf, tablesOfExpectations } from "#principals/expectations.ts";
 import { readTables } from "#principals/lookup.ts";
 import type { LookupTable } from "#principals/lookup.ts";
-import type { InboxSettings, ListTarget, OpenContext } from "#connector.ts";
+import type { InboxSettings, OpenContext, Target } from "#connector.ts";
 import type { Sync, SyncSource } from "#sync/sync.ts";
 import type { Embedded } from "./embedded.ts";
 import { readState } from "./data-folder.ts";
@@ -50,6 +50,7 @@ export async function openParts(configuration: Configuration, name: string): Pro
   const sync = syncOf(configuration, name);
   const tables = await tablesFor(configuration, sync);
   const declared = declaredBy(configuration, sync.to);
+  const own = ownOf(configuration, sync.to);
   const now = new Date();
   const place = (path: Path): string => placeIn(configuration, ["syncs", name, ...path]);
   const expectations = compileExpectations(
@@ -69,8 +70,8 @@ export async function openParts(configuration: Configuration, name: string): Pro
     protection: {
       manage: sync.manage,
       makesGroups: rules.makesGroups,
-      users: [...builtIn.users, callerOf(configuration, sync.to), ...sync.protect.users],
-      groups: [...builtIn.groups, ...sync.protect.groups],
+      users: [...own.users, ...sync.protect.users],
+      groups: [...own.groups, ...sync.protect.groups],
     },
     departures: {
       ...stagesOf(sync),
@@ -112,11 +113,11 @@ function shownFile({ file }: Configuration): string {
 
 /** The tables that the rules of a sync look values up in, as they are now. @throws {RollcallError} one cannot be read */
 async function tablesFor(
-  { readTable, folder }: Configuration,
-  { rules, expectations }: SyncConfiguration,
+  { readTable, folder, targets }: Configuration,
+  { rules, expectations, to }: SyncConfiguration,
 ): Promise<ReadonlyMap<string, LookupTable>> {
   const tables = new Map<string, LookupTable>();
-  const files = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
+  const files = [...tablesOf(rules, attributesOf(targets[to])), ...tablesOfExpectations(expectations)];
   for (const [file, table] of readTable === undefined ? [] : await readTables(files, folder, readTable)) {
     if (table instanceof Error) throw table;
     tables.set(file, table);
@@ -137,10 +138,11 @@ function openSyncSource(configuration: Configuration, { optional }: SyncConfigur
 /** The digest of everything in the configuration that reading the sources depends on, without secrets. */
 function digestOf(
   configuration: Configuration,
-  { from, optional, rules, causes, expectations }: SyncConfiguration,
+  { from, to, optional, rules, causes, expectations }: SyncConfiguration,
   tables: Readonly<Record<string, string>>,
 ): string {
-  const { sources, folder } = configuration;
+  const { sources, targets, folder } = configuration;
+  const target = targets[to];
   const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
   // Attributes are read for expectations, too.
   const expected = expectations.map(({ over, expect }) => [over, expect]);
@@ -154,6 +156,7 @@ function digestOf(
       causes,
       tables,
       ...(expected.length > 0 ? [expected] : []),
+      ...(isConnected(target) ? [target.declared.all] : []),
     ]),
   );
 }
@@ -241,14 +244,16 @@ export async function openConfiguredTarget(
   name: string,
   embedded: Embedded,
   observe?: ClientOptions["observe"],
-): Promise<ListTarget> {
+): Promise<Target> {
+  const target = configuration.targets[name];
+  if (isConnected(target)) return target.connector.open(target.options, { name, folder: configuration.folder });
   return openTarget(await clientOptionsOf(configuration, name, embedded, observe));
 }
 
-/** What the users and groups of a target have: every target is a service of the interface. @throws {InputError} no target has the name */
+/** What the users and groups of a target have. @throws {InputError} no target has the name */
 export function declaredBy({ targets }: Configuration, name: string): Attributes {
   if (targets[name] === undefined) throw unknownTarget(targets, name);
-  return serviceAttributes;
+  return attributesOf(targets[name]);
 }
 
 function unknownTarget(targets: Configuration["targets"], name: string): InputError {
@@ -258,18 +263,26 @@ function unknownTarget(targets: Configuration["targets"], name: string): InputEr
 /** What identifies a target: `embedded` for the service of this data folder, otherwise its URL. */
 export function placeOf(configuration: Configuration, name: string): string {
   const target = configuration.targets[name];
+  if (isConnected(target)) return target.connector.place(target.options);
   return target === undefined || target === "embedded" ? "embedded" : `${new URL(target.url).origin}${target.prefix}`;
 }
 
-/** The account that a sync logs in with: its own sync never deletes it (0.7). */
+/** The account that a sync logs in with, and the groups and users of every service: its own sync never deletes them (0.7). */
+function ownOf(configuration: Configuration, name: string): SyncConfiguration["protect"] {
+  if (isConnected(configuration.targets[name])) return { users: [], groups: [] };
+  return { users: [...builtIn.users, callerOf(configuration, name)], groups: builtIn.groups };
+}
+
 function callerOf(configuration: Configuration, name: string): string {
   const target = configuration.targets[name];
-  if (target === undefined || target === "embedded") return configuration.service?.administrator.name ?? "admin";
+  if (target === undefined || isConnected(target) || target === "embedded")
+    return configuration.service?.administrator.name ?? "admin";
   return target.username;
 }
 
 /** The groups whose members are administrators (0.6); for a remote service, the one that every service has. */
 function administratorsOf({ targets, service }: Configuration, name: string): readonly string[] {
+  if (isConnected(targets[name])) return [];
   const own = targets[name] === "embedded" ? (service?.privileges.administration ?? []) : [];
   return [...new Set(["Administrator", ...own])];
 }
@@ -283,6 +296,7 @@ async function clientOptionsOf(
 ): Promise<ClientOptions> {
   const target = configuration.targets[name];
   if (target === undefined) throw unknownTarget(configuration.targets, name);
+  if (isConnected(target)) throw new InputError(`the target ${name} is no service: it has users and groups alone`);
   if (target === "embedded") return { ...(await embeddedOptions(name, embedded)), observe };
   const { url, username, password, prefix, ca, proxy } = target;
   return {
@@ -385,7 +399,7 @@ export async function openConfiguredLoads(
   const isEmbedded = target === undefined || configuration.targets[target] === "embedded";
   const title = target ?? "embedded";
   const configured = configuration.targets[title];
-  const listed = configured === undefined || configured === "embedded" ? [] : configured.nodes;
+  const listed = isRemote(configured) ? configured.nodes : [];
   const options = isEmbedded
     ? await embeddedOptions(title, embedded)
     : await clientOptionsOf(configuration, title, embedded);
@@ -399,9 +413,18 @@ export async function openConfiguredLoads(
   return { loads, target: title, isEmbedded };
 }
 
+function isRemote(target: Configuration["targets"][string] | undefined): target is RemoteTarget {
+  return typeof target === "object" && !isConnected(target);
+}
+
+/** The targets of the configuration that are services: people have accounts there. */
+export function servicesOf({ targets }: Pick<Configuration, "targets">): readonly string[] {
+  return Object.keys(targets).filter((name) => !isConnected(targets[name]));
+}
+
 /** The target to use when none is named; undefined: the embedded service, which no target names. */
 function usualTarget({ file, service, targets }: Configuration): string | undefined {
-  const names = Object.keys(targets);
+  const names = servicesOf({ targets });
   const embedded = names.filter((name) => targets[name] === "embedded");
   const [only, ...more] = embedded.length > 0 ? embedded : names;
   if (only !== undefined && (more.length === 0 || embedded.length > 0)) return only;

@@ -75,9 +75,12 @@ export class Attributes {
 
   /** Those that rules give the principals of a kind: all that it has, but for its name. */
   of(kind: Kind): readonly Attribute[] {
-    return this.all.filter(
-      (attribute) => (attribute.kind === undefined || attribute.kind === kind) && attribute.isName !== kind,
-    );
+    return this.having(kind).filter(({ isName }) => isName !== kind);
+  }
+
+  /** Those that a kind has, its name among them. */
+  having(kind: Kind): readonly Attribute[] {
+    return this.all.filter((each) => each.kind === undefined || each.kind === kind);
   }
 
   /** SQL: those that people know principals by, as texts. @param from what the row is called, with a dot */

@@ -4,11 +4,15 @@ import { HeldError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { createChanges } from "#plan/diff.ts";
 import { readSyncAnswer, writePrincipals } from "#plan/lists.ts";
-import { formatName, visible } from "#text.ts";
+import { formatName, formatNumber, pluralize, visible } from "#text.ts";
 import type { Run, Verdict } from "./context.ts";
 import { forgetBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
 import type { Baseline } from "#sync/planning/baseline.ts";
-import { listTarget } from "#sync/planning/desired.ts";
+import { readObjects, readTarget } from "#sync/planning/target.ts";
+import { findHeld, makeFromRemote, matchCase } from "#plan/remote.ts";
+import { writeChanges } from "#sync/writing/write.ts";
+import type { Written } from "#sync/writing/write.ts";
+import type { ListTarget, ObjectTarget } from "#connector.ts";
 import type { Planned } from "#sync/planning/limits.ts";
 import { passwordOf } from "./sync.ts";
 import type { Sync } from "./sync.ts";
@@ -18,26 +22,95 @@ import type { Sync } from "./sync.ts";
  * @returns how its answer differs from the plan, one line each
  */
 export async function preview(run: Run, planned: Planned, { changed }: Verdict): Promise<readonly string[]> {
-  const { options, workbench, unchanged } = run;
+  const { sync, options, workbench, unchanged } = run;
+  const { target } = sync;
+  // The other opinion is what each object is right before it is written.
+  if (target.takes === "changes") return [];
   // Without changes, the list that is sent is the one that the target has: of that the service has spoken already.
   if (!changed && unchanged.isAgreed) return [];
   options.progress?.("preview");
   await writePrincipals(workbench.connection, workbench.file("desired.json"));
-  const disagreements = await send(run, planned, false);
+  const disagreements = await send(run, target, planned, false);
   // Where the target says that its list has not changed, and it has, the next run must not believe it again.
   if (disagreements.length > 0 && options.apply) await unchanged.forgetList();
   return disagreements;
 }
 
-/** Sends the list that was previewed, to be applied. @returns as `preview` does */
-export async function apply(run: Run, planned: Planned): Promise<readonly string[]> {
+/** What became of a plan that was applied. */
+export interface Applied {
+  /** The entity tag of the target's list; undefined where the target gives none. */
+  readonly arrived?: string | undefined;
+  /** Present: a part of the plan was applied, and what was not is left to the next run. */
+  readonly partly?: HeldError | undefined;
+}
+
+/**
+ * Sends the list that was previewed, or writes the changes one by one; then reads the target again.
+ * @throws {HeldError} when the target does not match the plan, and it is not known why
+ */
+export async function apply(run: Run, planned: Planned): Promise<Applied> {
+  const { target } = run.sync;
   await run.options.applying?.();
   run.options.progress?.("apply");
-  return send(run, planned, true);
+  if (target.takes === "changes") return verifyWritten(run, target, await write(run, target));
+  return { arrived: await verify(run, target, await send(run, target, planned, true)) };
 }
+
+function write({ sync, options, connection, ledger, watching }: Run, target: ObjectTarget): Promise<Written> {
+  const { progress, sending, interruption } = options;
+  return writeChanges({
+    target,
+    declared: sync.rules.declared,
+    connection,
+    ledger,
+    signal: watching.signal(),
+    stop: interruption.stop,
+    sending,
+    progress: (written) => progress?.("apply", written),
+  });
+}
+
+/**
+ * Reads the target again. What is not as planned is taken out of the plan: the target has what `desired` says then.
+ * @throws what reading throws
+ */
+async function verifyWritten(
+  { sync, options, workbench, watching, warn }: Run,
+  target: ObjectTarget,
+  { written, problems, left, stopped }: Written,
+): Promise<Applied> {
+  const { connection } = workbench;
+  const { declared } = sync.rules;
+  options.progress?.("verify");
+  await readObjects(target, workbench, { declared, signal: watching.signal(), warn });
+  await findHeld(connection, "sent_value");
+  await makeFromRemote(connection, declared, "arrived");
+  await matchCase(connection, "arrived", "desired");
+  await createChanges(connection, declared, { actual: "arrived", desired: "desired", into: "missing" });
+  const missing = await connection.rows<{ action: string; kind: string; name: string }>(
+    `SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT ${mostMissing}`,
+  );
+  if (missing.length === 0 && left === 0 && stopped === undefined) return {};
+  await connection.run(`
+    INSERT INTO left_out SELECT kind, name FROM missing;
+    DELETE FROM desired WHERE (kind, name) IN (SELECT (kind, name) FROM missing);
+    INSERT INTO desired BY NAME FROM arrived SEMI JOIN missing USING (kind, name)`);
+  const told = [
+    ...(stopped === undefined ? [] : [`the rest was not written: ${stopped}`]),
+    ...problems,
+    ...(left > problems.length ? [`and ${formatNumber(left - problems.length)} more`] : []),
+    ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${formatName(name)}`),
+  ];
+  const message = `target ${target.name}: ${pluralize(written, "change")} written, but not all of the plan; the next run plans what is left`;
+  return { partly: new HeldError(message, told, "verification") };
+}
+
+/** How many principals are named that are not as planned. */
+const mostMissing = 20;
 
 async function send(
   { sync, options, workbench, watching }: Run,
+  target: ListTarget,
   { plan: { counts } }: Planned,
   applyChanges: boolean,
 ): Promise<string[]> {
@@ -52,7 +125,7 @@ async function send(
   };
   // The target is often a service in this process.
   await workbench.makeRoom();
-  await sync.target.sync(request, answer, watching.signal());
+  await target.sync(request, answer, watching.signal());
   return compareOpinions(workbench.connection, answer, applyChanges ? "did" : "would");
 }
 
@@ -82,15 +155,16 @@ async function compareOpinions(connection: Connection, answer: string, said: "wo
  * @returns the entity tag of that list; undefined where the target gives none
  * @throws {HeldError} when it is not
  */
-export async function verify(
-  { sync, options, workbench, watching }: Run,
+async function verify(
+  { sync, options, workbench, watching, warn }: Run,
+  target: ListTarget,
   differences: readonly string[],
 ): Promise<string | undefined> {
   options.progress?.("verify");
-  const { target } = sync;
   const { connection } = workbench;
   await workbench.makeRoom();
-  const tag = await listTarget(target, workbench, "arrived", watching.signal());
+  const { declared } = sync.rules;
+  const tag = await readTarget(target, workbench, "arrived", { declared, signal: watching.signal(), warn });
   await createChanges(connection, sync.rules.declared, { actual: "arrived", desired: "desired", into: "missing" });
   const missing = await connection.rows<{ action: string; kind: string; name: string }>(
     "SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT 20",
@@ -112,22 +186,24 @@ export async function verify(
 
 /**
  * Writes down what the run leaves: what the sync owns, what the next plan finds its causes with, and what it need not read again.
- * @param found.changed whether the target was changed; `arrived`: the entity tag of its list after that
+ * @param found.changed whether the target was changed
  */
 export async function settle(
   run: Run,
   planned: Planned,
-  found: { readonly changed: boolean; readonly arrived: string | undefined; readonly baseline: Baseline | undefined },
+  found: { readonly changed: boolean; readonly applied: Applied | undefined; readonly baseline: Baseline | undefined },
 ): Promise<void> {
-  const { changed, arrived, baseline } = found;
+  const { changed, applied, baseline } = found;
   const { sync, connection, ledger, unchanged, options, now, warnings } = run;
   const gains = !changed && sync.causes && options.for === undefined && (await givesMore(connection, sync));
   const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
   const keep = !changed && !gains && isKnown ? unchanged.fingerprint(planned, warnings) : undefined;
-  await ledger.settle({ now, declared: sync.rules.declared, ...planned, run: options.id, keep });
+  if (sync.target.takes === "changes" && changed) await ledger.settleRemote();
+  const { declared } = sync.rules;
+  await ledger.settle({ now, declared, ...planned, run: applied?.partly === undefined ? options.id : undefined, keep });
   await keepBaseline(run, baseline, { changed: changed || gains, isOlder: planned.quarantined === undefined });
   try {
-    await unchanged.storeList(connection, changed, arrived);
+    await unchanged.storeList(connection, changed, applied?.arrived);
   } catch (error) {
     // The run has succeeded whether that can be written or not.
     run.warn(`the next run lists the target again: ${messageOf(naming(`the folder ${options.files.folder}`, error))}`);

@@ -2,7 +2,7 @@ import { isOutOfMemory } from "#duckdb/database.ts";
 import { HeldError, InputError } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { changes } from "#plan/change.ts";
-import { apply, preview, settle, verify } from "./apply.ts";
+import { apply, preview, settle } from "./apply.ts";
 import { openRun } from "./context.ts";
 import type { Report, Run, RunOptions, RunResult, Verdict } from "./context.ts";
 import { inWorkbench } from "./interruption.ts";
@@ -53,8 +53,9 @@ async function takeSteps(run: Run): Promise<RunResult> {
   const decision = await decide(run, planned, verdict, disagreements);
   if (decision !== "apply") return resultOf(planned, decision);
   await claim(run);
-  const arrived = verdict.changed ? await verify(run, await apply(run, planned)) : undefined;
-  await settle(run, planned, { ...verdict, arrived, baseline: planning.baseline });
+  const applied = verdict.changed ? await apply(run, planned) : undefined;
+  await settle(run, planned, { ...verdict, applied, baseline: planning.baseline });
+  if (applied?.partly !== undefined) throw applied.partly;
   return resultOf(planned, verdict.changed ? "applied" : "no change");
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { ListTarget, Source } from "#connector.ts";
+import type { Source, Target } from "#connector.ts";
 import type { DriftRules } from "#plan/limits.ts";
 import type { DepartureRules } from "#plan/departures.ts";
 import type { Limits } from "#plan/limits.ts";
@@ -14,7 +14,7 @@ export interface Sync {
   /** Identifies everything that a read depends on besides the sources' data. Absent: earlier reads are of no use. */
   readonly digest?: string;
   readonly rules: CompiledRules;
-  readonly target: ListTarget;
+  readonly target: Target;
   /** Identifies the target's service, whatever its name: a sync owns principals there. */
   readonly place: string;
   readonly protection: Protection;

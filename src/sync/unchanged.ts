@@ -290,7 +290,8 @@ export class Unchanged {
   }
 
   async #isStill(tag: string): Promise<boolean> {
-    return (await this.#sync.target.isStill?.(tag, this.#options.signal)) === true;
+    const { target } = this.#sync;
+    return target.takes === "list" && (await target.isStill?.(tag, this.#options.signal)) === true;
   }
 }
 
@@ -304,6 +305,7 @@ function trustOf(sync: Sync, options: UnchangedOptions) {
   const mayEnd =
     options.mayEnd &&
     isFixed &&
+    target.takes === "list" &&
     target.isStill !== undefined &&
     !expectations.some(({ expression }) => expression.asksTime);
   // Names that depend on the target are given anew by every run.

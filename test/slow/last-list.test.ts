@@ -2,9 +2,9 @@ import { appendFile, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { exists } from "#files/disk.ts";
-import type { Sync } from "#sync/sync.ts";
 import { byHand, directoryOf } from "../e2e/sync/coordinated.ts";
 import { useStaff } from "../e2e/sync/staff.ts";
+import type { StaffSync } from "../e2e/sync/staff.ts";
 
 // A run lists the target, and has the service preview a plan without changes, only where it has not done so since the
 // list has changed.
@@ -15,7 +15,7 @@ const day = 86_400_000;
 
 /** What the target is asked for. */
 let asked: string[];
-let listing: Sync;
+let listing: StaffSync;
 
 beforeEach(async () => {
   asked = [];
@@ -74,7 +74,7 @@ test("principals of other types and fields of the target's own go back from a li
   const others = '{"name":"ldap","displayName":"ldap","principalTypeEnum":"LDAP_USER","groupNames":[]},';
   const sent: string[] = [];
   const { target } = listing;
-  const richer: Sync = {
+  const richer: StaffSync = {
     ...listing,
     target: {
       ...target,
@@ -125,7 +125,7 @@ test("the target is listed once a day, and where what is stored cannot be used",
 });
 
 test("a target that says wrongly that its list has not changed is listed again after its preview differs", async () => {
-  const wrong: Sync = { ...listing, target: { ...listing.target, isStill: async () => true } };
+  const wrong: StaffSync = { ...listing, target: { ...listing.target, isStill: async () => true } };
   await staff.create("local");
   await expect(next(wrong)).rejects.toThrow("the service's preview differs from the plan");
   expect(asked).toEqual(["preview"]);

@@ -18,7 +18,7 @@ import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Actor } from "#state/record.ts";
 import type { Embedded } from "#daemon/embedded.ts";
 import { Hold } from "#daemon/hold.ts";
-import { inboxesOf, placeOf, verifyAccount } from "#daemon/wiring.ts";
+import { inboxesOf, placeOf, servicesOf, verifyAccount } from "#daemon/wiring.ts";
 import type { addConsole, ConsoleOptions } from "#console/app.ts";
 import type { InboxHost } from "#connector.ts";
 import { Accounts } from "#control/accounts.ts";
@@ -241,7 +241,7 @@ export class DaemonApi {
       trials: this.#trials,
       guessFormat: (...asked) => guessFormat(this.#current(), ...asked),
       targets: {
-        targets: () => Object.keys(this.#current().targets),
+        targets: () => servicesOf(this.#current()),
         verify: (credentials) => verifyAccount(this.#current(), credentials, embedded),
       },
     };

@@ -10,10 +10,13 @@ import { exists, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { syncFolder } from "#files/durable.ts";
 import type { History } from "#plan/limits.ts";
 import { tables } from "#plan/tables.ts";
+
 import { paths } from "#state/store.ts";
 import type { StateFiles } from "#state/store.ts";
 import { addHistory, createHistory, noHistory, readHistory } from "./history.ts";
 import type { Addition } from "./history.ts";
+import { createRemote, emptyRemote, readRemote, replaceRemote, sqlOf } from "./remote.ts";
+import type { Remembered } from "./remote.ts";
 
 export interface LedgerOptions {
   /** Of the state that has the ledger. */
@@ -39,6 +42,9 @@ const membershipColumns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, grp VAR
 const origins = `
   SELECT kind, name, source, source_id FROM assembled WHERE source <> '' UNION ALL SELECT kind, name, source, source_id FROM contributor`;
 
+/** How often others get what was remembered, where the file is a copy, in milliseconds. */
+const shareEvery = 30_000;
+
 /** How long to wait for another run to the same target, and how often to look, in milliseconds. */
 const patience = { limit: 5000, pause: 200 };
 
@@ -57,9 +63,10 @@ export class Ledger {
   #history = noHistory;
   #settled: string | undefined;
   #kept: string | undefined;
+  #sharedAt = 0;
 
   /**
-   * Opens the ledger and makes the tables `ledger`, `by_hand`, `leaving_since` and `lost_recently` of the workbench from it.
+   * Opens the ledger and makes the tables `ledger`, `by_hand`, `leaving_since`, `lost_recently`, and those of `knownTables`, of the workbench from it.
    * `claim` and `settle` read what planning made.
    * @throws {UnavailableError} when another process is applying to the same target
    * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
@@ -71,7 +78,8 @@ export class Ledger {
       CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
       CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
       CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand});
-      CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently})`);
+      CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently});
+      ${emptyRemote}`);
     const ledger = new Ledger(connection, options);
     const file = ledgerFile(options);
     if (mode === "read" && !(await exists(file))) return ledger;
@@ -166,6 +174,23 @@ export class Ledger {
     await this.#share();
   }
 
+  /** Writes down what a target has taken. */
+  async remember(all: readonly Remembered[]): Promise<void> {
+    const statements = all.map((each) => sqlOf(this.#sync, each));
+    await this.#writeTransaction(() => this.#connection.run([createRemote, ...statements].join("; ")));
+    if (performance.now() - this.#sharedAt < shareEvery) return;
+    await this.#share();
+    this.#sharedAt = performance.now();
+  }
+
+  /**
+   * Writes down which objects of the target the principals of the sync are, and of which attributes it holds something else than it
+   * was sent: `remote_known`, once the target was read again. Runs before `settle`.
+   */
+  async settleRemote(): Promise<void> {
+    await this.#writeTransaction(() => this.#connection.run(`${createRemote}; ${replaceRemote(this.#sync)}`));
+  }
+
   /** Keeps another text for the next run, where nothing else has changed. */
   async keep(content: string): Promise<void> {
     await this.#writeTransaction(() => this.#replaceKept(content));
@@ -202,6 +227,7 @@ export class Ledger {
     );
     if (await hasTable(connection, "by_hand"))
       await connection.run(`INSERT INTO by_hand SELECT kind, name, grp FROM owned.by_hand WHERE sync = ${this.#sync}`);
+    if (await hasTable(connection, "remote")) await connection.run(readRemote(this.#sync));
     this.#history = await readHistory(connection, sync, now);
   }
 

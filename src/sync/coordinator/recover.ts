@@ -9,7 +9,7 @@ import { adoptNames } from "#plan/renames.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import { forgetBaseline } from "#sync/planning/baseline.ts";
-import { listTarget } from "#sync/planning/desired.ts";
+import { readTarget } from "#sync/planning/target.ts";
 import { partOf } from "#state/plans.ts";
 import { carryOver } from "#sync/plans/stored.ts";
 import { isOpen, isUnfinished, unsent, withError, without, withPart } from "#state/record.ts";
@@ -152,8 +152,8 @@ async function outcomeOf(
       const { digest, scope, amounts } = await plans.load(storedAs, connection, sync.rules.declared);
       if (run.decisions.at(-1)?.overrides?.includes("heldNames") === true) await adoptNames(connection);
       const list = async (): Promise<void> => {
-        await listTarget(sync.target, workbench, "actual", signal);
-        await carryOver(connection);
+        await readTarget(sync.target, workbench, "actual", { declared: sync.rules.declared, signal, warn: () => {} });
+        await carryOver(connection, sync.target);
       };
       await list();
       await waitForQueue(sync, workbench, signal);
@@ -180,10 +180,12 @@ async function outcomeOf(
  * not.
  */
 async function waitForQueue(sync: Sync, workbench: Workbench, signal: AbortSignal): Promise<void> {
+  const { target } = sync;
+  if (target.takes === "changes") return;
   const principals = workbench.file("desired.json");
   await writePrincipals(workbench.connection, principals);
   const request = { principals, applyChanges: false, deleteOthers: true, defaultPassword: passwordOf(sync) };
-  await sync.target.sync(request, workbench.file("preview.json"), signal).catch((error: unknown) => {
+  await target.sync(request, workbench.file("preview.json"), signal).catch((error: unknown) => {
     // Whether the service accepts the list no longer matters.
     if (!(error instanceof RefusedError || error instanceof InputError)) throw error;
   });

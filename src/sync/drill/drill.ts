@@ -4,7 +4,7 @@ import type { ReadContext, SourceRecord } from "#connector.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
-import { RollcallError } from "#errors.ts";
+import { InputError, RollcallError } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import { limitOf, overridable } from "#plan/limits.ts";
 import type { CompiledRules } from "#principals/compile.ts";
@@ -125,11 +125,14 @@ async function settle(
   await copyLedger(workbench.connection, files, { files: options.files, place, sync: name, signal });
   await copyBaseline(options.files, name, files);
   const list = workbench.file("target.json");
+  const real = sync.target;
+  if (real.takes === "changes")
+    throw new InputError(`the target ${real.name} cannot be rehearsed: it is written change by change`);
   const target = new RehearsalTarget(workbench, {
     name: sync.target.name,
     declared: sync.rules.declared,
     state: list,
-    fill: (signal) => sync.target.list(list, signal),
+    fill: (signal) => real.list(list, signal),
   });
   const principals = workbench.file("principals.parquet");
   let today: Planned | undefined;

@@ -1,7 +1,16 @@
 import { createReadStream, createWriteStream } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { once } from "node:events";
-import type { ReadContext, Source, SourceRecord, ListTarget, WantedAttributes } from "#connector.ts";
+import { finished } from "node:stream/promises";
+import type {
+  ReadContext,
+  Source,
+  SourceRecord,
+  ObjectTarget,
+  RemoteRecord,
+  Target,
+  WantedAttributes,
+} from "#connector.ts";
 import type { Plan } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { linesOf } from "#files/lines.ts";
@@ -81,8 +90,9 @@ export function readOnce(
   return [share(before), share(after)];
 }
 
-/** The target, listed once: later lists are copies of the first. */
-function listedOnce(target: ListTarget, workbench: Workbench): ListTarget {
+/** The target, read once: later reads are copies of the first. */
+function listedOnce(target: Target, workbench: Workbench): Target {
+  if (target.takes === "changes") return readFromFile(target, workbench.file("objects.jsonl"));
   const file = workbench.file("listed.json");
   let listed: Promise<string | undefined> | undefined;
   return {
@@ -92,6 +102,36 @@ function listedOnce(target: ListTarget, workbench: Workbench): ListTarget {
       const tag = await listed;
       await copyFile(file, destination);
       return tag;
+    },
+  };
+}
+
+/** The first read writes what it delivers to `file`, a batch a line. */
+function readFromFile(target: ObjectTarget, file: string): Target {
+  let isRead = false;
+  const { takes, name, abilities } = target;
+  return {
+    takes,
+    name,
+    abilities,
+    current: (...all) => target.current(...all),
+    write: (...all) => target.write(...all),
+    check: (signal) => target.check(signal),
+    close: () => target.close(),
+    async *read(context) {
+      if (isRead) {
+        for await (const { bytes } of linesOf(createReadStream(file)))
+          if (bytes.length > 0) yield JSON.parse(bytes.toString()) as RemoteRecord[];
+        return;
+      }
+      const copy = createWriteStream(file);
+      for await (const batch of target.read(context)) {
+        if (!copy.write(`${JSON.stringify(batch)}\n`)) await once(copy, "drain");
+        yield batch;
+      }
+      copy.end();
+      await finished(copy);
+      isRead = true;
     },
   };
 }

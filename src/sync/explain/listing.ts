@@ -5,7 +5,7 @@ import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { UnavailableError } from "#errors.ts";
-import { readPrincipals } from "#plan/lists.ts";
+import { readTarget } from "#sync/planning/target.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
 import { createQueue } from "#queue.ts";
@@ -13,7 +13,7 @@ import { pathsToGroups } from "#sync/explain/outcome.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import type { Reader } from "#state/store.ts";
 import { folded } from "#sync/planning/people.ts";
-import type { ListTarget } from "#connector.ts";
+import type { Target } from "#connector.ts";
 
 /** Attributes as texts, by name; null: unset. */
 export type Known = Readonly<Record<string, string | null>>;
@@ -55,7 +55,7 @@ export interface Window {
 
 /** A target that can be listed. */
 export interface Listable {
-  readonly target: ListTarget;
+  readonly target: Target;
   readonly declared: Attributes;
   readonly place: string;
   /** The syncs whose ledgers say who is made of which records. */
@@ -192,15 +192,13 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
   const { folder, memory, open, inTurn } = options;
   const workbench = await Workbench.open({ folder: join(folder, "work"), memory });
   const { connection } = workbench;
-  let target: ListTarget | undefined;
+  let target: Target | undefined;
   try {
     const { place, syncs, declared, ...opened } = await open(name);
     ({ target } = opened);
     const at = Date.now();
-    const file = workbench.file("list.json");
-    await target.list(file, signal);
-    await readPrincipals(connection, file, "principals");
-    await rm(file);
+    await readTarget(target, workbench, "principals", { declared, signal, warn: () => {} });
+    await rm(workbench.file("principals.json"), { force: true });
     await connection.run("CREATE TABLE record (sync VARCHAR, kind VARCHAR, name VARCHAR, source VARCHAR, id VARCHAR)");
     const readLedger = async (): Promise<void> => {
       await using state = await options.state();

@@ -1,10 +1,10 @@
-import { readPrincipals } from "#plan/lists.ts";
 import { describeForeign } from "#plan/carried.ts";
 import type { Foreign } from "#plan/carried.ts";
 import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
-import type { ListTarget, ReadContext } from "#connector.ts";
+import type { ReadContext } from "#connector.ts";
+import { heldOtherwise, matchCase } from "#plan/remote.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Frozen } from "#plan/protect.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
@@ -24,6 +24,7 @@ import type { Observer, OpenSource, Staged, StageOptions } from "#principals/sta
 import type { Baseline } from "./baseline.ts";
 import { pushesOf } from "./pushes.ts";
 import type { Seen, SourcePushes } from "./pushes.ts";
+import { readTarget } from "./target.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 import type { KnownRead, Unchanged } from "#sync/unchanged.ts";
@@ -86,6 +87,17 @@ export interface Desired {
   readonly counts: readonly SourceCounts[];
   /** What providers pushed to sources that they push to. */
   readonly pushed: readonly SourcePushes[];
+  /** What there is to say of a target that is written change by change. Absent: it takes lists. */
+  readonly remote?: RemoteFacts | undefined;
+}
+
+/** What there is to say of a target that is written change by change. */
+export interface RemoteFacts {
+  /** How many groups would be in groups, and are not: the target does not nest them. */
+  readonly flattened: number;
+  readonly readsMembers: boolean;
+  /** Attributes that it holds otherwise than they were sent, and of how many objects. */
+  readonly held: readonly { readonly attribute: string; readonly count: number }[];
 }
 
 /** Reads the sources, unless they report no changes, and begins to list the target. Runs after `Ledger.open`. */
@@ -161,6 +173,7 @@ export async function makeDesired(
   const pushed = await pushesOf(sync, unread, options.seenPushes ?? {}, now);
   const partial = pushed.filter(({ firstCycleUntil }) => firstCycleUntil !== undefined).map(({ source }) => source);
   const complete = sync.sources.map(({ name }) => name).filter((name) => !partial.includes(name));
+  const remote = await fitToTarget(connection, sync);
   await freeze(connection, sync.protection, unread, partial.length === 0 ? undefined : complete);
   const undecided = await findByHand(connection, sync.keepManual, options.baseline !== undefined);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
@@ -177,7 +190,29 @@ export async function makeDesired(
     unchangedSince: known?.since,
     counts,
     pushed,
+    remote,
   };
+}
+
+/**
+ * Finds the principals of a target that is written change by change whatever the case of their names, and leaves out what it
+ * cannot hold.
+ */
+async function fitToTarget(
+  connection: Connection,
+  { target, rules: { declared } }: Pick<Sync, "target" | "rules">,
+): Promise<RemoteFacts | undefined> {
+  if (target.takes === "list") return undefined;
+  const { nestsGroups, readsMembers } = target.abilities;
+  await matchCase(connection, "actual", "assembled");
+  const held = await heldOtherwise(connection, declared);
+  if (nestsGroups) return { flattened: 0, readsMembers, held };
+  const [row] = await connection.rows<{ count: number }>(
+    "SELECT count(*)::INTEGER AS count FROM assembled WHERE kind = 'group' AND group_names <> []",
+  );
+  const flattened = row?.count ?? 0;
+  if (flattened > 0) await connection.run("UPDATE assembled SET group_names = [] WHERE kind = 'group'");
+  return { flattened, readsMembers, held };
 }
 
 /** One group may well have 100 members, unless it had more. */
@@ -210,13 +245,14 @@ function passing(rules: DepartureRules, overrides: readonly Overridable[]): Depa
 type Listing = ReturnType<typeof listBeside>;
 
 /** Makes `actual` with a connection of its own, while something else uses the workbench's: neither waits for the other. */
-function listBeside(sync: Sync, workbench: Workbench, { signal, unchanged }: ReadOptions) {
+function listBeside(sync: Sync, workbench: Workbench, { signal, warn, unchanged }: ReadOptions) {
   const stopping = new AbortController();
   const either = AbortSignal.any([signal, stopping.signal]);
   const list = async (): Promise<void> => {
     const connection = await workbench.connect();
-    const listNow = () =>
-      listTarget(sync.target, { file: (name) => workbench.file(name), connection }, "actual", either);
+    const { target, rules } = sync;
+    const reading = { declared: rules.declared, signal: either, warn };
+    const listNow = () => readTarget(target, { file: (name) => workbench.file(name), connection }, "actual", reading);
     try {
       await interruptible(connection, either, async () => {
         await (unchanged === undefined ? listNow() : unchanged.list(connection, listNow));
@@ -234,19 +270,6 @@ function listBeside(sync: Sync, workbench: Workbench, { signal, unchanged }: Rea
       await done.catch(() => undefined);
     },
   };
-}
-
-/** Lists the target into a table. @returns the list's entity tag; undefined where the target gives none */
-export async function listTarget(
-  target: ListTarget,
-  workbench: Pick<Workbench, "connection" | "file">,
-  table: "actual" | "arrived",
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  const file = workbench.file(`${table}.json`);
-  const tag = await target.list(file, signal);
-  await readPrincipals(workbench.connection, file, table);
-  return tag;
 }
 
 /** Reads the sources of a sync, and makes principals of their records. */

@@ -12,7 +12,11 @@ import type { Unlisted } from "#principals/scope.ts";
 import { andMore, detailAbout, doubtHeadings } from "#plan/note.ts";
 import type { Note, NoteDetail } from "#plan/note.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
-import type { Desired } from "./desired.ts";
+import type { Target } from "#connector.ts";
+import { changes } from "#plan/change.ts";
+import type { Counts } from "#plan/change.ts";
+import { sameName } from "#plan/remote.ts";
+import type { Desired, RemoteFacts } from "./desired.ts";
 import { pushedNotes } from "./pushes.ts";
 
 /** What the limits make of the plan of a sync. */
@@ -41,6 +45,7 @@ export function notesOf({
   waiting = [],
   drift,
   pushed,
+  remote,
 }: Desired & Partial<Limited>): Note[] {
   return [
     ...(waiting.length > 0 ? [waitingNote({ sync, limits, waiting })] : []),
@@ -71,6 +76,7 @@ export function notesOf({
       `${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`,
     ),
     ...foreignNotes(foreign),
+    ...(remote === undefined ? [] : remoteNotes(remote)),
   ];
 }
 
@@ -79,13 +85,50 @@ function noteIf(count: number, text: string): Note[] {
   return count > 0 ? [{ text }] : [];
 }
 
+/** What the target cannot hold, or holds otherwise. */
+function remoteNotes({ flattened, readsMembers, held }: RemoteFacts): Note[] {
+  const notes = noteIf(
+    flattened,
+    `${pluralize(flattened, "group")} left out of other groups: the target does not nest groups. Rules put users in directly: nestedMemberOf(entry)`,
+  );
+  if (!readsMembers)
+    notes.push({
+      text: "memberships cannot be verified: the target does not say who is in a group. They are as the sync wrote them last",
+    });
+  for (const { attribute, count } of held)
+    notes.push({
+      text: `the target stores ${attribute} otherwise than it is sent, of ${pluralize(count, "principal")}`,
+    });
+  return notes;
+}
+
+/** What writing takes where the target allows so many changes a minute. Shorter than a minute is not worth a note. */
+export function timeNotes(target: Target, counts: Counts): Note[] {
+  if (target.takes === "list" || target.abilities.perMinute === undefined) return [];
+  const { perMinute, membersPerChange } = target.abilities;
+  const memberships = Math.ceil((counts.membershipsAdded + counts.membershipsRemoved) / membersPerChange);
+  const minutes = Math.ceil((changes(counts) + memberships) / perMinute);
+  if (minutes < 2) return [];
+  return [
+    {
+      text: `writing takes about ${formatNumber(minutes)} minutes: the target takes ${formatNumber(perMinute)} changes a minute`,
+    },
+  ];
+}
+
 /** The most types that a note names. */
 const mostTypes = 5;
 
 /** What the target has as other types, and whose names that takes. */
 function foreignNotes({ types, taken }: Foreign): Note[] {
   const notes: Note[] = [];
-  const count = types.reduce((sum, each) => sum + each.count, 0);
+  const others = types.filter(({ type }) => type !== sameName);
+  const same = types.reduce((sum, each) => sum + (each.type === sameName ? each.count : 0), 0);
+  const count = others.reduce((sum, each) => sum + each.count, 0);
+  if (same > 0)
+    notes.push({
+      text: `${pluralize(same, "name")} of the target left alone: each is that of several users or groups, and none of them is known to be this sync's`,
+    });
   if (taken.count > 0)
     notes.push({
       text: `${pluralize(taken.count, "record")} withheld: the target has the name as another type`,
@@ -97,8 +140,8 @@ function foreignNotes({ types, taken }: Foreign): Note[] {
       ],
     });
   if (count > 0) {
-    const named = types.slice(0, mostTypes).map((each) => `${formatNumber(each.count)} ${formatName(each.type)}`);
-    const more = types.length > mostTypes ? [`${formatNumber(types.length - mostTypes)} more types`] : [];
+    const named = others.slice(0, mostTypes).map((each) => `${formatNumber(each.count)} ${formatName(each.type)}`);
+    const more = others.length > mostTypes ? [`${formatNumber(others.length - mostTypes)} more types`] : [];
     notes.push({
       text: `${pluralize(count, "principal")} of other types left as the target has them: ${[...named, ...more].join(", ")}`,
     });

@@ -16,7 +16,7 @@ import { makeDesired, read } from "./desired.ts";
 import type { Desired, DesiredOptions, Reading } from "./desired.ts";
 import { findLeftOut, planWithinLimits, withExpectations } from "./limits.ts";
 import type { Planned } from "./limits.ts";
-import { adoptedNotes, detailsAbout, notesForSome, notesOf } from "./notes.ts";
+import { adoptedNotes, detailsAbout, notesForSome, notesOf, timeNotes } from "./notes.ts";
 import { People, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
 
@@ -133,6 +133,7 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
   return {
     ...(await withExpectations(connection, sync, limited, { overrides, signal })),
     notes: [
+      ...timeNotes(sync.target, limited.plan.counts),
       ...adoptedNotes(limited.adopted),
       ...(chosen === undefined
         ? notesOf(facts)

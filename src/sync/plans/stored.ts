@@ -1,15 +1,17 @@
+import type { Target } from "#connector.ts";
 import { useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { HeldError, InputError } from "#errors.ts";
 import { foreignGroups } from "#plan/carried.ts";
 import { changes, usualWords } from "#plan/change.ts";
 import type { Action } from "#plan/change.ts";
+import { matchCase } from "#plan/remote.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Plans } from "#state/plans.ts";
 import type { RunRecord } from "#state/record.ts";
-import { listTarget } from "#sync/planning/desired.ts";
+import { readTarget } from "#sync/planning/target.ts";
 import { findLeftOut, planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { adoptedNotes } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
@@ -19,7 +21,8 @@ import { formatName, visible } from "#text.ts";
  * Makes `desired` of the target as it is (`actual`) and the changes of a stored plan (`shown`): what others have changed
  * since stays. Made between listing the target and `createPlan`.
  */
-export async function carryOver(connection: Connection): Promise<void> {
+export async function carryOver(connection: Connection, { takes }: Pick<Target, "takes">): Promise<void> {
+  if (takes === "changes") await matchCase(connection, "actual", "shown");
   await connection.run(`
     CREATE OR REPLACE TABLE desired AS
     FROM actual ANTI JOIN shown USING (kind, name)
@@ -28,9 +31,9 @@ export async function carryOver(connection: Connection): Promise<void> {
     INSERT INTO actual_extra SELECT kind, name, fields FROM shown WHERE action = 'create' AND fields IS NOT NULL`);
 }
 
-const listActual: Planner["read"] = async (sync, workbench, { signal, progress }) => {
+const listActual: Planner["read"] = async (sync, workbench, { signal, warn, progress }) => {
   progress?.("list");
-  await listTarget(sync.target, workbench, "actual", signal);
+  await readTarget(sync.target, workbench, "actual", { declared: sync.rules.declared, signal, warn });
 };
 
 /**
@@ -44,7 +47,7 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
     await plans.verify(run.id, run.seal);
     const { scope } = await plans.load(run.id, connection, sync.rules.declared);
     if (run.seal === undefined) await ownOnlyShown(connection);
-    await carryOver(connection);
+    await carryOver(connection, sync.target);
     const whole = await createPlan(connection, sync.rules.declared);
     if (whole.digest !== run.digest) throw noLongerShown(run.id, await differences(connection));
     const severed = [...(await severedMemberships(connection)), ...(await takenMeanwhile(connection))];

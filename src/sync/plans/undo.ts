@@ -6,7 +6,7 @@ import { depart } from "#plan/departures.ts";
 import type { Departures } from "#plan/departures.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import { tablesOf } from "#plan/tables.ts";
-import { listTarget } from "#sync/planning/desired.ts";
+import { readTarget } from "#sync/planning/target.ts";
 import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { departureNotes } from "#sync/planning/notes.ts";
 import type { Note } from "#plan/note.ts";
@@ -23,7 +23,7 @@ import type { Plans } from "#state/plans.ts";
  */
 export function planUndo(plans: Plans, runs: readonly Pick<RunRecord, "id" | "seal">[]): Planner {
   const ids = runs.map(({ id }) => id);
-  const read: Planner["read"] = async (sync, workbench, { signal, progress }) => {
+  const read: Planner["read"] = async (sync, workbench, { signal, warn, progress }) => {
     const { connection } = workbench;
     progress?.("read");
     await plans.fetch(ids);
@@ -43,7 +43,7 @@ export function planUndo(plans: Plans, runs: readonly Pick<RunRecord, "id" | "se
       );
     }
     progress?.("list");
-    await listTarget(sync.target, workbench, "actual", signal);
+    await readTarget(sync.target, workbench, "actual", { declared: sync.rules.declared, signal, warn });
   };
   return { read, plan: planPreviousState };
 }

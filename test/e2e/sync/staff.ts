@@ -13,6 +13,9 @@ import type { Sync } from "#sync/sync.ts";
 import { administrator, call, login, post, startService } from "../../support/rollcall/service.ts";
 import type { TestService } from "../../support/rollcall/service.ts";
 
+/** A sync to a service. */
+export type StaffSync = Sync & { readonly target: ListTarget };
+
 /** A sync of a CSV file of people to a real service in a process of its own; for each test, both are empty. */
 export interface Staff {
   service(): TestService;
@@ -21,7 +24,7 @@ export interface Staff {
   /** Writes the source: a login for each. */
   people(...names: readonly string[]): Promise<void>;
   /** The sync, with parts of its target and of itself replaced. */
-  syncOf(change?: Partial<ListTarget>, rest?: Partial<Sync>): Sync;
+  syncOf(change?: Partial<ListTarget>, rest?: Partial<Omit<Sync, "target">>): StaffSync;
   runIt(sync: Sync, apply?: boolean, options?: Partial<RunOptions>): Promise<RunResult>;
   /** The names of the service's users. */
   users(): Promise<string[]>;

@@ -55,7 +55,7 @@ export async function withCoordinatorIn<Result>(
       ),
     open: async (name) => {
       const sync = await openSync(configuration, name, embedded);
-      return { ...sync, target: wrapping.target(sync.target) };
+      return sync.target.takes === "list" ? { ...sync, target: wrapping.target(sync.target) } : sync;
     },
     after: async () => {
       wrapping.after();

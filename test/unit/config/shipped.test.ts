@@ -6,11 +6,12 @@ import { z } from "zod";
 import { jsonSchema } from "#config/json-schema.ts";
 import { loadConfiguration } from "#config/load.ts";
 import type { Entry, SourceRecord } from "#connector.ts";
-import { connectors } from "#connectors/index.ts";
+import { connectors, targetConnectors } from "#connectors/index.ts";
 import { compileRules } from "#principals/compile.ts";
 
 const folder = join(import.meta.dirname, "../../../config");
 const loaded = await Promise.all(connectors.map(({ load }) => load()));
+const targets = await Promise.all(targetConnectors.map(({ load }) => load()));
 const configuration = await loadConfiguration(join(folder, "rollcall.yaml"), { connectors, environment: {} });
 const { company } = configuration.sources;
 const { staff } = configuration.syncs;
@@ -67,7 +68,7 @@ test("the rules take everybody but who has left, and every site is a group", asy
 
 test("config/schema.json is what the schemas say", async () => {
   const written: unknown = JSON.parse(await readFile(join(folder, "schema.json"), "utf8"));
-  expect(written).toEqual(JSON.parse(JSON.stringify(jsonSchema(loaded))));
+  expect(written).toEqual(JSON.parse(JSON.stringify(jsonSchema(loaded, targets))));
 });
 
 test("the schema describes every key", () => {
@@ -81,12 +82,12 @@ test("the schema describes every key", () => {
         if (!("description" in property) && !("const" in property)) undescribed.push(name);
     }
   };
-  visit(jsonSchema(loaded));
+  visit(jsonSchema(loaded, targets));
   expect(undescribed).toEqual([]);
 });
 
 test("an editor accepts what loads, substitutions included, and marks what does not", async () => {
-  const schema = z.fromJSONSchema(jsonSchema(loaded));
+  const schema = z.fromJSONSchema(jsonSchema(loaded, targets));
   const accepts = (text: string): boolean => schema.safeParse(parse(text)).success;
   const shipped = await readFile(join(folder, "rollcall.yaml"), "utf8");
   expect(accepts(shipped)).toBe(true);

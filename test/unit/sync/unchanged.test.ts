@@ -32,7 +32,11 @@ function syncOf(change: Partial<Sync> = {}): Sync {
     version: async () => now.version,
     versionIsDigest: true,
   };
-  const target: Pick<ListTarget, "name" | "isStill"> = { name: "analytics", isStill: async (tag) => tag === now.tag };
+  const target: Pick<ListTarget, "takes" | "name" | "isStill"> = {
+    takes: "list",
+    name: "analytics",
+    isStill: async (tag) => tag === now.tag,
+  };
   return {
     name: "staff",
     digest: "as configured",

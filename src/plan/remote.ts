@@ -1,0 +1,264 @@
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { columnOf } from "#principals/attributes.ts";
+import type { Attribute, Attributes } from "#principals/attributes.ts";
+import type { Kind, PrincipalValue } from "#principals/principal.ts";
+
+/*
+ * A target that is read as objects has ids of its own, and may hold a value otherwise than it was sent. Here its objects become
+ * principals: by the ids that the ledger knows, else by name.
+ */
+
+/** The type in `actual_foreign` of objects that cannot be told apart by their name. */
+export const sameName = "several of one name";
+
+/** The relations of what was read. They are no temporary ones: a target is read with a connection of its own. */
+export const remoteTables = {
+  /** The objects as they were read; `attributes` is JSON, see `attributesText`. */
+  remote_object: "kind VARCHAR, id VARCHAR, name VARCHAR, version VARCHAR, attributes VARCHAR",
+  /** Who is in which group, by ids. `kind` of the member: NULL where the target does not say. */
+  remote_member: "grp VARCHAR, kind VARCHAR, member VARCHAR",
+} as const;
+
+/** What the ledger knows of them. `sent` and `stored`: JSON of the attributes that the target holds otherwise than it was sent. */
+export const knownTables = {
+  remote_known: "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR",
+  /** Who is in which group, as the sync has written it: for targets that do not say. */
+  remote_member_known: "grp VARCHAR, kind VARCHAR, member VARCHAR",
+} as const;
+
+/** SQL: makes the tables that no ledger has filled. */
+export const missingRemote = Object.entries(knownTables)
+  .map(([table, ddl]) => `CREATE TABLE IF NOT EXISTS ${table} (${ddl})`)
+  .join("; ");
+
+/** The declared attributes of an object as JSON, in the order of the declaration: the same object gives the same text. */
+export function attributesText(declared: Attributes, kind: Kind, values: Readonly<Record<string, unknown>>): string {
+  const own = declared.having(kind).flatMap(({ name, type }): [string, unknown][] => {
+    const value = values[name];
+    if (value === undefined || value === null || value === "") return [];
+    if (type !== "texts") return [[name, value]];
+    const texts = [...new Set(value as readonly string[])].filter((each) => each !== "");
+    return texts.length === 0 ? [] : [[name, texts.toSorted(byCodePoint)]];
+  });
+  return JSON.stringify(Object.fromEntries(own));
+}
+
+function byCodePoint(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
+
+/**
+ * Makes principals of what was read, in `table`, with `remote_name (kind, id, name, is_meant)`: which object stands for which
+ * principal. Objects that cannot be told apart are in `actual_foreign`, or `arrived_foreign`, and keep their name from others.
+ */
+export async function makeFromRemote(
+  connection: Connection,
+  declared: Attributes,
+  table: "actual" | "arrived" | "principals",
+): Promise<void> {
+  const foreign = table === "principals" ? "principals_foreign" : `${table}_foreign`;
+  const extra = table === "principals" ? "principals_extra" : `${table}_extra`;
+  await connection.run(`
+    CREATE OR REPLACE TABLE remote_name AS
+    WITH named AS (
+      SELECT o.kind, o.id, k.id IS NOT NULL AS is_known,
+        CASE WHEN k.name IS NOT NULL AND (${keepsName(declared)} OR lower(k.name) = lower(o.name)) THEN k.name ELSE o.name END AS name
+      FROM remote_object o LEFT JOIN remote_known k ON k.kind = o.kind AND k.id = o.id)
+    SELECT kind, id, name,
+      count(*) OVER same = 1 OR (is_known AND count(*) FILTER (is_known) OVER same = 1) AS is_meant
+    FROM named WINDOW same AS (PARTITION BY kind, name);
+    CREATE OR REPLACE TABLE ${foreign} AS
+    SELECT kind, name, ${literal(sameName)} AS type, []::VARCHAR[] AS group_names, '{}' AS json
+    FROM remote_name GROUP BY kind, name HAVING NOT bool_or(is_meant);
+    CREATE OR REPLACE TABLE ${extra} (kind VARCHAR, name VARCHAR, fields VARCHAR);
+    CREATE OR REPLACE TABLE ${table} AS
+    WITH membership AS (
+      SELECT p.kind, p.id, list_sort(list_distinct(list(g.name))) AS names
+      FROM remote_member m
+      JOIN remote_name g ON g.kind = 'group' AND g.id = m.grp AND g.is_meant
+      JOIN remote_name p ON p.id = m.member AND p.kind = coalesce(m.kind, ${kindOfMember}) AND p.is_meant
+      GROUP BY p.kind, p.id),
+    given AS (SELECT *, from_json(attributes, ${literal(formOf(declared))}) AS given FROM remote_object)
+    SELECT o.kind, n.name,
+      ${declared.all.map((each) => `${valueOf(each, declared)} AS ${columnOf(each)},`).join("\n      ")}
+      coalesce(m.names, []) AS group_names
+    FROM given o
+    JOIN remote_name n ON n.kind = o.kind AND n.id = o.id AND n.is_meant
+    LEFT JOIN remote_known k ON k.kind = o.kind AND k.id = o.id
+    LEFT JOIN membership m ON m.kind = o.kind AND m.id = o.id`);
+}
+
+/** An SQL condition on the object `o`: it stays the principal that it was under another name. */
+function keepsName({ all }: Attributes): string {
+  const kinds = all.flatMap(({ isName }) => (isName === undefined ? [] : [literal(isName)]));
+  return kinds.length === 0 ? "false" : `o.kind IN (${kinds.join(", ")})`;
+}
+
+/** SQL: what a member is whose kind the target does not say. */
+const kindOfMember = `CASE WHEN m.member IN (SELECT id FROM remote_object WHERE kind = 'user') THEN 'user' ELSE 'group' END`;
+
+/** The form of `remote_object.attributes` for `from_json`. */
+function formOf({ all }: Attributes): string {
+  const types = { text: "VARCHAR", boolean: "BOOLEAN", texts: ["VARCHAR"] } as const;
+  return JSON.stringify(Object.fromEntries(all.map(({ name, type }) => [name, types[type]])));
+}
+
+/** SQL: what the object `o` has of an attribute, or what it was sent, where the target still holds what it made of that. */
+function valueOf(attribute: Attribute, { state }: Attributes): string {
+  const { name, type, kind, required } = attribute;
+  const path = literal(`$.${JSON.stringify(name)}`);
+  const sqlType = { text: "VARCHAR", boolean: "BOOLEAN", texts: "VARCHAR[]" }[type];
+  const stored = `o.given.${quoted(name)}`;
+  const sent = `from_json(json_extract(k.sent, ${path}), ${literal(JSON.stringify(type === "texts" ? ["VARCHAR"] : sqlType))})`;
+  const value = `CASE WHEN ${isHeld(path)} THEN ${sent} ELSE ${stored} END`;
+  const usual =
+    required === true && type === "text" ? "''" : attribute === state ? "o.kind = 'user' OR NULL" : undefined;
+  const own = usual === undefined ? value : `coalesce(${value}, ${usual})`;
+  return kind === undefined ? own : `CASE WHEN o.kind = ${literal(kind)} THEN ${own} END`;
+}
+
+/** An SQL condition: the object `o` holds of an attribute what the target has made of the value that it was sent. */
+function isHeld(path: string): string {
+  return `coalesce(json_extract(k.stored, ${path})::VARCHAR = json_extract(o.attributes, ${path})::VARCHAR, false)`;
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** How many objects are looked at at a time. */
+const page = 1_000;
+
+/**
+ * Finds, after a target was written and read again, which values it holds otherwise than it was sent, and writes these and the
+ * present names into `remote_known`. A server that trims a text, or writes a phone number its own way, has what it was sent. One
+ * that forgets a value, or keeps the old one, has not.
+ * @param sent a relation `(kind, id, sent, answered, before)`: JSON of attributes that were sent, that the target said it stored,
+ *   and that it had before; the last two may be NULL
+ */
+export async function findHeld(connection: Connection, sent: string): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TABLE remote_known AS
+    SELECT n.kind, n.id, n.name, k.sent, k.stored FROM remote_name n
+    LEFT JOIN remote_known k ON k.kind = n.kind AND k.id = n.id WHERE n.is_meant`);
+  for (let from = 0; ; from += page) {
+    const found = await connection.rows<SentRow>(`
+      SELECT s.kind, s.id, s.sent, s.answered, s.before, o.attributes AS stored, k.sent AS known_sent, k.stored AS known_stored
+      FROM ${sent} s JOIN remote_object o ON o.kind = s.kind AND o.id = s.id
+      LEFT JOIN remote_known k ON k.kind = s.kind AND k.id = s.id
+      WHERE s.sent <> o.attributes OR k.sent IS NOT NULL
+      ORDER BY s.kind, s.id LIMIT ${page} OFFSET ${from}`);
+    for (const row of found) {
+      const held = heldOf(row);
+      await connection.run("UPDATE remote_known SET sent = ?, stored = ? WHERE kind = ? AND id = ?", [
+        held === undefined ? null : JSON.stringify(held.sent),
+        held === undefined ? null : JSON.stringify(held.stored),
+        row.kind,
+        row.id,
+      ]);
+    }
+    if (found.length < page) return;
+  }
+}
+
+type Values = Readonly<Record<string, PrincipalValue>>;
+
+interface SentRow {
+  readonly kind: Kind;
+  readonly id: string;
+  readonly sent: string;
+  readonly answered: string | null;
+  readonly before: string | null;
+  readonly stored: string;
+  readonly known_sent: string | null;
+  readonly known_stored: string | null;
+}
+
+function heldOf(row: SentRow): { readonly sent: Values; readonly stored: Values } | undefined {
+  const parse = (text: string | null): Values => (text === null ? {} : (JSON.parse(text) as Values));
+  const [sent, stored, answered, before] = [row.sent, row.stored, row.answered, row.before].map(parse) as [
+    Values,
+    Values,
+    Values,
+    Values,
+  ];
+  const [knownSent, knownStored] = [parse(row.known_sent), parse(row.known_stored)];
+  const held = Object.keys(sent).filter((name) => {
+    const [is, has] = [sent[name], stored[name]];
+    if (is === undefined || has === undefined || isSame(is, has)) return false;
+    const wasKnown = isSame(knownSent[name], is) && isSame(knownStored[name], has);
+    const isAnswered = isSame(answered[name], has) && !isSame(before[name], has);
+    return wasKnown || folded(is) === folded(has) || (typeof is !== "boolean" && isAnswered);
+  });
+  if (held.length === 0) return undefined;
+  const some = (values: Values): Values =>
+    Object.fromEntries(
+      held.flatMap((name) => {
+        const value = values[name];
+        return value === undefined ? [] : [[name, value]];
+      }),
+    );
+  return { sent: some(sent), stored: some(stored) };
+}
+
+function isSame(a?: PrincipalValue, b?: PrincipalValue): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** What is left of a value that servers write their own way: letters and digits. */
+function folded(value: PrincipalValue): string {
+  if (typeof value === "object") return JSON.stringify(value.map(folded).toSorted());
+  return String(value)
+    .normalize("NFKC")
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]/gu, "");
+}
+
+/** Attributes that the target holds otherwise than they were sent, and of how many objects. */
+export async function heldOtherwise(
+  connection: Connection,
+  { all }: Attributes,
+): Promise<readonly { readonly attribute: string; readonly count: number }[]> {
+  const counts = all.map(
+    ({ name }, index) => `count(*) FILTER (${isHeld(literal(`$.${JSON.stringify(name)}`))})::INTEGER AS c${index}`,
+  );
+  const [row = {}] = await connection.rows<Record<string, number>>(`
+    SELECT ${counts.join(", ")} FROM remote_object o JOIN remote_known k ON k.kind = o.kind AND k.id = o.id`);
+  return all.flatMap(({ name: attribute }, index) => {
+    const count = row[`c${index}`] ?? 0;
+    return count === 0 ? [] : [{ attribute, count }];
+  });
+}
+
+/**
+ * Names of the target that differ from those that are wanted in case alone: the same principals. Most targets tell no case
+ * apart (RFC 7643, 4.1.1), and would refuse the other. They get the wanted names in `table` and in the ledger.
+ * @param wanted a relation with `kind` and `name`
+ */
+export async function matchCase(
+  connection: Connection,
+  table: "actual" | "arrived",
+  wanted: "assembled" | "desired" | "shown",
+): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE matched AS
+    SELECT a.kind, a.name AS was, s.name AS becomes
+    FROM (FROM ${table} ANTI JOIN ${wanted} USING (kind, name)) a
+    JOIN (FROM ${wanted} ANTI JOIN ${table} USING (kind, name)) s ON s.kind = a.kind AND lower(s.name) = lower(a.name)
+    QUALIFY count(*) OVER (PARTITION BY a.kind, lower(a.name)) = 1`);
+  const [found] = await connection.rows("FROM matched LIMIT 1");
+  if (found !== undefined) await rekey(connection, table, "matched");
+}
+
+/** Gives principals other names in `table`, with the memberships in them, and in what the ledger knows. @param renamed `(kind, was, becomes)` */
+async function rekey(connection: Connection, table: "actual" | "arrived", renamed: string): Promise<void> {
+  const owned = table === "actual" ? ["ledger", "leaving_since", "by_hand"] : [];
+  await connection.run(`
+    ${[table, "remote_name", ...owned].map((each) => `UPDATE ${each} t SET name = r.becomes FROM ${renamed} r WHERE r.kind = t.kind AND r.was = t.name;`).join("\n    ")}
+    UPDATE ${table} SET group_names = m.names FROM (
+      SELECT t.kind, t.name, list_sort(list(coalesce(r.becomes, g))) AS names
+      FROM (SELECT kind, name, unnest(group_names) AS g FROM ${table}) t LEFT JOIN ${renamed} r ON r.kind = 'group' AND r.was = t.g
+      GROUP BY t.kind, t.name HAVING bool_or(r.was IS NOT NULL)) m
+    WHERE m.kind = ${table}.kind AND m.name = ${table}.name`);
+}

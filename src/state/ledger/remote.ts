@@ -1,0 +1,76 @@
+import { literal } from "#duckdb/database.ts";
+import { knownTables } from "#plan/remote.ts";
+import type { Kind } from "#principals/principal.ts";
+
+/*
+ * What the ledger knows of the objects of a target that is written change by change: SQL over the ledger, attached as `owned`.
+ */
+
+/** What is written down as soon as a target has taken a change. */
+export interface Remembered {
+  /** Which of its objects a principal is. */
+  readonly known?: { readonly kind: Kind; readonly id: string; readonly name: string } | undefined;
+  readonly gone?: { readonly kind: Kind; readonly id: string } | undefined;
+  /** Who was added to a group, and removed from it, by ids. */
+  readonly members?:
+    | { readonly group: string; readonly add: readonly Member[]; readonly remove: readonly Member[] }
+    | undefined;
+}
+
+interface Member {
+  readonly id: string;
+  readonly kind?: Kind | undefined;
+}
+
+/** Makes the tables of the workbench without anything in them. They are no temporary ones: the target is read beside. */
+export const emptyRemote = Object.entries(knownTables)
+  .map(([table, ddl]) => `CREATE OR REPLACE TABLE ${table} (${ddl})`)
+  .join("; ");
+
+/** Creates missing tables of the ledger. */
+export const createRemote = `
+  CREATE TABLE IF NOT EXISTS owned.remote (sync VARCHAR NOT NULL, ${knownTables.remote_known});
+  CREATE TABLE IF NOT EXISTS owned.remote_member (sync VARCHAR NOT NULL, ${knownTables.remote_member_known})`;
+
+/** Fills the tables of the workbench. @param sync its name as a literal, here and below */
+export function readRemote(sync: string): string {
+  return `
+    INSERT INTO remote_known SELECT * EXCLUDE (sync) FROM owned.remote WHERE sync = ${sync};
+    INSERT INTO remote_member_known SELECT * EXCLUDE (sync) FROM owned.remote_member WHERE sync = ${sync}`;
+}
+
+/** Writes what `remote_known` has of the principals of the sync now, and forgets members that are gone from the target. */
+export function replaceRemote(sync: string): string {
+  return `
+    DELETE FROM owned.remote WHERE sync = ${sync};
+    INSERT INTO owned.remote SELECT ${sync}, k.* FROM remote_known k
+    WHERE (kind, name) IN (SELECT (kind, name) FROM managed UNION SELECT (kind, name) FROM ledger);
+    DELETE FROM owned.remote_member WHERE sync = ${sync} AND (
+      grp NOT IN (SELECT id FROM remote_name WHERE kind = 'group') OR (kind, member) NOT IN (SELECT (kind, id) FROM remote_name))`;
+}
+
+export function sqlOf(sync: string, { known, gone, members }: Remembered): string {
+  const ofSync = `sync = ${sync}`;
+  const statements = ["SELECT 1"];
+  const object = known ?? gone;
+  if (object !== undefined)
+    statements.push(
+      `DELETE FROM owned.remote WHERE ${ofSync} AND kind = ${literal(object.kind)} AND id = ${literal(object.id)}`,
+    );
+  if (known !== undefined) {
+    const values = [known.kind, known.id, known.name].map(literal).join(", ");
+    statements.push(`INSERT INTO owned.remote VALUES (${sync}, ${values}, NULL, NULL)`);
+  }
+  if (members === undefined) return statements.join("; ");
+  const { group, add, remove } = members;
+  const all = [...add, ...remove].map(({ id }) => literal(id));
+  if (all.length > 0)
+    statements.push(
+      `DELETE FROM owned.remote_member WHERE ${ofSync} AND grp = ${literal(group)} AND member IN (${all.join(", ")})`,
+    );
+  const added = add.map(
+    ({ id, kind = "user" }) => `(${[sync, literal(group), literal(kind), literal(id)].join(", ")})`,
+  );
+  if (added.length > 0) statements.push(`INSERT INTO owned.remote_member VALUES ${added.join(", ")}`);
+  return statements.join("; ");
+}

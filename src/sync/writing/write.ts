@@ -1,0 +1,261 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { ObjectChange, ObjectTarget, RemoteObject } from "#connector.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { messageOf, ObjectRefusedError, UnavailableError } from "#errors.ts";
+import { attributesText } from "#plan/remote.ts";
+import type { Attributes } from "#principals/attributes.ts";
+import type { Ledger } from "#state/ledger/ledger.ts";
+import type { Remembered } from "#state/ledger/remote.ts";
+import { formatName, formatNumber } from "#text.ts";
+import { pagesOf, phasesOf } from "./phases.ts";
+import type { PlannedWrite } from "./phases.ts";
+
+export interface WritingOptions {
+  readonly target: ObjectTarget;
+  readonly declared: Attributes;
+  readonly connection: Connection;
+  readonly ledger: Pick<Ledger, "remember">;
+  /** Ends everything at once: what is under way may have arrived or not. */
+  readonly signal: AbortSignal;
+  /** Ends it between two changes. */
+  readonly stop: AbortSignal;
+  /** Called before each change. Throws when nothing may be written any more. */
+  readonly sending?: (() => void) | undefined;
+  /** Called with how many changes were written. */
+  readonly progress: (written: number) => void;
+}
+
+/** What became of the changes of a plan. */
+export interface Written {
+  readonly written: number;
+  /** Why changes were not written, one line each: the first of them. */
+  readonly problems: readonly string[];
+  /** How many were not written. */
+  readonly left: number;
+  /** Why the rest was not tried. Absent: everything was. */
+  readonly stopped?: string | undefined;
+}
+
+/** How many problems are told. */
+const told = 20;
+
+/** How often in a row a target may not answer, before the rest is left to the next run. */
+const patience = 5;
+
+/** The pauses before a change is tried again whose outcome is not known, in milliseconds. */
+const pauses = [1_000, 4_000];
+
+/** Writes the changes of a plan to a target one by one (decision 6), in phases, several at a time. */
+export async function writeChanges(options: WritingOptions): Promise<Written> {
+  const { target, declared, connection } = options;
+  const writer = new Writer(options);
+  await connection.run(
+    "CREATE OR REPLACE TEMP TABLE sent_value (kind VARCHAR, id VARCHAR, sent VARCHAR, answered VARCHAR, before VARCHAR)",
+  );
+  for (const phase of phasesOf({ declared, membersPerChange: target.abilities.membersPerChange })) {
+    for await (const page of pagesOf(connection, phase)) {
+      await writer.writeAll(page);
+      if (writer.isOver) return writer.result;
+    }
+  }
+  return writer.result;
+}
+
+class Writer {
+  readonly #options: WritingOptions;
+  readonly #problems: string[] = [];
+  #written = 0;
+  #left = 0;
+  #unanswered = 0;
+  #stopped: string | undefined;
+  /** An error that ends the run, such as a lost lease. */
+  #failure: { readonly error: unknown } | undefined;
+  /** When the next change may be written, of `performance.now()`. */
+  #next = 0;
+  #unrecorded: Unrecorded[] = [];
+  #recorded: Promise<void> = Promise.resolve();
+
+  constructor(options: WritingOptions) {
+    this.#options = options;
+  }
+
+  get isOver(): boolean {
+    return this.#stopped !== undefined || this.#failure !== undefined;
+  }
+
+  get result(): Written {
+    return { written: this.#written, left: this.#left, problems: this.#problems, stopped: this.#stopped };
+  }
+
+  /** Resolves once every one was written, or was not and is told. @throws what ends the run */
+  async writeAll(writes: readonly PlannedWrite[]): Promise<void> {
+    const { abilities } = this.#options.target;
+    const waiting = writes.values();
+    const workers = Array.from({ length: abilities.concurrency }, async () => {
+      for (const each of waiting) {
+        if (this.#isStopped()) return;
+        await this.#write(each).catch((error: unknown) => {
+          this.#failure ??= { error };
+        });
+      }
+    });
+    await Promise.all(workers);
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+
+  #isStopped(): boolean {
+    if (this.#options.stop.aborted) this.#stopped ??= "it was stopped";
+    return this.isOver;
+  }
+
+  /** Writes one change, unless it may not be. @throws when nothing may be written any more */
+  async #write(write: PlannedWrite): Promise<void> {
+    const { signal, sending, progress } = this.#options;
+    await this.#turn();
+    if (this.#isStopped()) return;
+    signal.throwIfAborted();
+    sending?.();
+    try {
+      await this.#attempt(write);
+      this.#unanswered = 0;
+      this.#written++;
+      progress(this.#written);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ObjectRefusedError) this.#leave(write, messageOf(error));
+      else if (error instanceof UnavailableError) this.#leaveUnanswered(write, error);
+      else throw error;
+    }
+  }
+
+  #leave({ change, kind, name }: PlannedWrite, reason: string): void {
+    this.#left++;
+    const words = { create: "created", update: "updated", delete: "deleted", members: "given its members" };
+    if (this.#problems.length < told)
+      this.#problems.push(`${kind} ${formatName(name)}: not ${words[change.action]}: ${reason}`);
+  }
+
+  #leaveUnanswered(write: PlannedWrite, error: UnavailableError): void {
+    this.#leave(write, messageOf(error));
+    if (++this.#unanswered >= patience)
+      this.#stopped ??= `the target did not answer ${formatNumber(this.#unanswered)} changes in a row: ${messageOf(error)}`;
+  }
+
+  /** Tries again what may have arrived: it is the same the second time, except that a create could be two. */
+  async #attempt(write: PlannedWrite): Promise<void> {
+    for (const pause of [...pauses, undefined]) {
+      try {
+        return await this.#send(write);
+      } catch (error) {
+        const isFinal = pause === undefined || write.change.action === "create" || this.#unanswered > 0;
+        if (!(error instanceof UnavailableError) || isFinal || this.#options.stop.aborted) throw error;
+        await delay(pause, undefined, { signal: this.#options.signal });
+      }
+    }
+  }
+
+  async #send(write: PlannedWrite): Promise<void> {
+    const { target, signal } = this.#options;
+    const { change } = write;
+    if (change.action === "create" || change.action === "members") {
+      const stored = await target.write(change, signal);
+      return this.#remember(write, stored);
+    }
+    const now = await target.current(change.kind, change.id, signal);
+    if (now === undefined) {
+      if (change.action === "delete") return this.#remember(write, undefined);
+      throw new ObjectRefusedError("it is gone from the target since the plan was made");
+    }
+    const isWritten = change.action === "update" && this.#text(now) === this.#wholeText(change);
+    if (isWritten) return this.#remember(write, now);
+    if (now.name !== write.was?.name || this.#text(now) !== write.was.attributes)
+      throw new ObjectRefusedError("it has changed in the target since the plan was made");
+    return this.#remember(write, await target.write({ ...change, version: now.version }, signal));
+  }
+
+  #text({ kind, attributes }: Pick<RemoteObject, "kind" | "attributes">): string {
+    return attributesText(this.#options.declared, kind, attributes);
+  }
+
+  #wholeText({ kind, whole }: ObjectChange & { readonly action: "update" }): string {
+    return this.#text({ kind, attributes: whole });
+  }
+
+  /** Writes down what the target has now: what comes later finds it by its id. */
+  #remember(write: PlannedWrite, stored: RemoteObject | undefined): Promise<void> {
+    const { change, name } = write;
+    if (change.action === "members")
+      return this.#options.target.abilities.readsMembers ? Promise.resolve() : this.#record({ members: change });
+    if (change.action === "delete") return this.#record({ gone: { kind: change.kind, id: change.id } });
+    const id = change.action === "create" ? stored?.id : change.id;
+    if (id === undefined || id === "")
+      throw new UnavailableError("the target says that it was created, and gives no id for it");
+    const { kind } = change;
+    const sent = change.action === "create" ? this.#text(change) : this.#wholeText(change);
+    const answered = stored === undefined ? null : this.#text(stored);
+    const before = write.was?.attributes ?? null;
+    return this.#record({ known: { kind, id, name } }, { sent, answered, before, isNew: change.action === "create" });
+  }
+
+  /** Resolves once it is written down: what comes meanwhile is written with the next. */
+  #record(remembered: Remembered, sent?: Sent): Promise<void> {
+    this.#unrecorded.push({ remembered, sent });
+    this.#recorded = this.#recorded.then(() => this.#recordAll());
+    return this.#recorded;
+  }
+
+  async #recordAll(): Promise<void> {
+    const all = this.#unrecorded;
+    if (all.length === 0) return;
+    this.#unrecorded = [];
+    await this.#options.connection.run(all.flatMap(workbenchSql).join("; "));
+    await this.#options.ledger.remember(all.map(({ remembered }) => remembered));
+  }
+
+  /** Waits until the target takes another change. */
+  async #turn(): Promise<void> {
+    const { target, signal, stop } = this.#options;
+    const { perMinute } = target.abilities;
+    if (perMinute === undefined) return;
+    const now = performance.now();
+    const at = Math.max(now, this.#next);
+    this.#next = at + 60_000 / perMinute;
+    await delay(at - now, undefined, { signal: AbortSignal.any([signal, stop]) }).catch(() => undefined);
+  }
+}
+
+/** What was written, and what is still to be written down of it. */
+interface Unrecorded {
+  readonly remembered: Remembered;
+  readonly sent?: Sent | undefined;
+}
+
+/** The attributes of an object, as `attributesText` gives them: sent, answered, and from before. */
+interface Sent {
+  readonly sent: string;
+  readonly answered: string | null;
+  readonly before: string | null;
+  readonly isNew: boolean;
+}
+
+/** SQL of what later phases and the verification read of it. */
+function workbenchSql({ remembered: { known, members }, sent }: Unrecorded): string[] {
+  const statements = ["SELECT 1"];
+  if (known !== undefined && sent !== undefined) {
+    const { kind, id, name } = known;
+    if (sent.isNew) statements.push(`INSERT INTO remote_name SELECT *, true FROM (VALUES ${row(kind, id, name)})`);
+    statements.push(`INSERT INTO sent_value VALUES ${row(kind, id, sent.sent, sent.answered, sent.before)}`);
+  }
+  if (members === undefined) return statements;
+  const { group, add, remove } = members;
+  const all = [...remove, ...add].map(({ id }) => literal(id)).join(", ");
+  statements.push(`DELETE FROM remote_member_known WHERE grp = ${literal(group)} AND member IN (${all})`);
+  const added = add.map(({ id, kind = "user" }) => row(group, kind, id));
+  if (added.length > 0) statements.push(`INSERT INTO remote_member_known VALUES ${added.join(", ")}`);
+  return statements;
+}
+
+function row(...values: readonly (string | null)[]): string {
+  return `(${values.map((each) => (each === null ? "NULL" : literal(each))).join(", ")})`;
+}

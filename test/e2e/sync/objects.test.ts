@@ -1,0 +1,252 @@
+import { describe, expect, test } from "vitest";
+import { HeldError } from "#errors.ts";
+import { useObjects } from "./objects.ts";
+
+const { people, runIt, store, syncOf } = useObjects();
+
+/** What was written since the last call. */
+function written(): string[] {
+  return store()
+    .written.splice(0)
+    .map(({ action, name }) => `${action} ${name}`);
+}
+
+async function refused(promise: Promise<unknown>): Promise<readonly string[]> {
+  const error: unknown = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof HeldError)) throw new Error(`not held: ${String(error)}`);
+  return error.problems;
+}
+
+describe("a plan is written object by object", () => {
+  test("in an order in which nobody loses access first, and is empty after that", async () => {
+    await people("ada,Countess,+1 555,maths;engines", "grace,Admiral,,navy");
+    expect(await runIt()).toMatchObject({
+      outcome: "applied",
+      counts: { users: { create: 2 }, groups: { create: 3 } },
+    });
+    expect(store().people()).toMatchObject({ ada: { title: "Countess", emails: ["ada@example.com"], active: true } });
+    expect(store().groups()).toEqual({ engines: ["ada"], maths: ["ada"], navy: ["grace"] });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+    written();
+    await people("ada,Countess,,navy", "edith,,,navy", "joan,,,navy");
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+    expect(written()).toEqual([
+      "create edith",
+      "create joan",
+      "update ada",
+      "members navy",
+      "delete engines",
+      "delete maths",
+      "delete grace",
+    ]);
+    expect(store().groups()).toEqual({ navy: ["ada", "edith", "joan"] });
+    expect(store().people()).toMatchObject({ ada: { title: "Countess" } });
+    expect(store().people()["ada"]).not.toHaveProperty("phone");
+  });
+
+  test("with as many members at a time as the target takes", async () => {
+    await people(...Array.from({ length: 8 }, (_, index) => `user${index},,,all`));
+    await runIt();
+    expect(written().filter((each) => each === "members all")).toHaveLength(3);
+    expect(store().groups()["all"]).toHaveLength(8);
+  });
+
+  test("a dry run writes nothing", async () => {
+    await people("ada,,,maths");
+    expect(await runIt(syncOf(), { apply: false })).toMatchObject({ outcome: "planned" });
+    expect(store().all()).toEqual([]);
+  });
+
+  test("what somebody changed in the target is changed back, and what is given at creation alone is not", async () => {
+    await people("ada,Countess,,maths");
+    await runIt();
+    store().change("user", "ada", { title: "Baroness", costCentre: "2" });
+    store().remove("group", "maths");
+    expect(await runIt()).toMatchObject({
+      outcome: "applied",
+      counts: { users: { update: 1 }, groups: { create: 1 } },
+    });
+    expect(store().people()["ada"]).toMatchObject({ title: "Countess", costCentre: "2" });
+    expect(store().groups()).toEqual({ maths: ["ada"] });
+  });
+
+  test("a limit holds it before anything is written", async () => {
+    await people(...Array.from({ length: 30 }, (_, index) => `user${index},,,`));
+    await runIt();
+    written();
+    await people("user1,,,");
+    const limits = { sources: {}, floor: 10, action: "hold", deletes: { percent: 50, per: "run" } } as const;
+    await expect(runIt(syncOf({}, { limits }))).rejects.toThrow("held by");
+    expect(written()).toEqual([]);
+  });
+});
+
+describe("objects are known by their ids", () => {
+  test("who was renamed in the target is the same, and gets the name back", async () => {
+    await people("ada,,,maths", "grace,,,maths");
+    await runIt();
+    written();
+    store().change("user", "ada", { userName: "countess" });
+    store().change("group", "maths", { displayName: "mathematics" });
+    expect(await runIt()).toMatchObject({
+      outcome: "applied",
+      counts: { users: { update: 1 }, groups: { update: 1 } },
+    });
+    expect(written().toSorted()).toEqual(["update countess", "update mathematics"]);
+    expect(store().groups()).toEqual({ maths: ["ada", "grace"] });
+  });
+
+  test("who is there already is adopted by name, whatever its case", async () => {
+    store().add("user", "ADA", { title: "Countess" });
+    store().add("group", "Maths");
+    await people("ada,Countess,,maths");
+    expect(await runIt()).toMatchObject({
+      outcome: "applied",
+      counts: { users: { create: 0 }, groups: { create: 0 } },
+    });
+    expect(Object.keys(store().people())).toEqual(["ADA"]);
+    expect(store().groups()).toEqual({ maths: ["ADA"] });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+    await people("grace,,,maths");
+    expect(await runIt()).toMatchObject({ counts: { users: { delete: 1 } } });
+    expect(Object.keys(store().people())).toEqual(["grace"]);
+  });
+
+  test("of several groups of one name the one that the sync made stays its own, and none is touched where none is", async () => {
+    await people("ada,,,maths");
+    await runIt();
+    const strange = store().add("group", "other");
+    store().change("group", "other", { displayName: "maths" });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+    store().add("group", "twice");
+    store().add("group", "second");
+    store().change("group", "second", { displayName: "twice" });
+    await people("ada,Countess,,maths");
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+    expect(store().get(strange)?.members).toEqual([]);
+  });
+});
+
+describe("a target that stores something else than it is sent", () => {
+  test("is not written again and again, and is told once", async () => {
+    store().faults = { normalises: true };
+    await people("Ada,Countess,+1 555-17,maths");
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+    expect(store().people()).toMatchObject({ ada: { phone: "+155517" } });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+    await people("Ada,Countess,+1 555-18,maths");
+    expect(await runIt()).toMatchObject({ outcome: "applied", counts: { users: { update: 1 } } });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+    store().change("user", "ada", { phone: "+9" });
+    expect(await runIt()).toMatchObject({ outcome: "applied", counts: { users: { update: 1 } } });
+    expect(store().people()).toMatchObject({ ada: { phone: "+155518" } });
+  });
+
+  test("or nothing: the run says so, each time", async () => {
+    await people("ada,Countess,,");
+    await runIt();
+    store().faults = { ignoresUpdates: true };
+    await people("ada,Baroness,,");
+    expect(await refused(runIt())).toEqual(["still to update: user ada"]);
+    expect(await refused(runIt())).toEqual(["still to update: user ada"]);
+    store().faults = {};
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+  });
+
+  test("or forgets an attribute: the run says so", async () => {
+    store().faults = { forgets: "title" };
+    await people("ada,Countess,,maths");
+    expect(await refused(runIt())).toEqual(["still to update: user ada"]);
+    expect(store().groups()).toEqual({ maths: ["ada"] });
+  });
+});
+
+describe("what cannot be written", () => {
+  test("does not stop the rest, is listed, and is planned again", async () => {
+    store().faults = { refuses: ["grace"] };
+    await people("ada,,,maths", "edith,,,maths", "grace,,,maths");
+    expect(await refused(runIt())).toEqual([
+      "user grace: not created: the value is not allowed",
+      "still to create: user grace",
+    ]);
+    expect(store().groups()).toEqual({ maths: ["ada", "edith"] });
+    store().faults = {};
+    written();
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+    expect(written()).toEqual(["create grace", "members maths"]);
+  });
+
+  test("because somebody has changed it meanwhile stays as it is", async () => {
+    await people("ada,Countess,,", "grace,Admiral,,");
+    await runIt();
+    store().faults = {
+      meanwhile: (change) => {
+        if (change.action !== "create" || change.name !== "edith") return;
+        store().change("user", "ada", { title: "Queen" });
+      },
+    };
+    await people("ada,Baroness,,", "edith,,,", "grace,Commodore,,");
+    expect(await refused(runIt())).toEqual([
+      "user ada: not updated: it has changed in the target since the plan was made",
+      "still to update: user ada",
+    ]);
+    expect(store().people()).toMatchObject({ ada: { title: "Queen" }, grace: { title: "Commodore" }, edith: {} });
+  });
+
+  test("since the account may not write: nothing else is tried", async () => {
+    store().faults = { forbidden: true };
+    await people("ada,,,", "grace,,,");
+    await expect(runIt()).rejects.toThrow("the token may not write");
+    expect(store().all()).toEqual([]);
+  });
+
+  test.each([true, false])("because no answer came: nothing is created twice (it had arrived: %s)", async (after) => {
+    store().faults = { unavailable: { of: ({ action }) => action === "create", after } };
+    await people("ada,,,", "grace,,,");
+    const problems = await refused(runIt());
+    expect(problems.filter((each) => each.startsWith("user"))).toHaveLength(2);
+    store().faults = {};
+    written();
+    expect(await runIt()).toMatchObject({ outcome: after ? "no change" : "applied" });
+    expect(Object.keys(store().people())).toEqual(["ada", "grace"]);
+  });
+
+  test("because the target is away: the rest is left to the next run", async () => {
+    store().faults = { unavailable: { of: () => true, after: false } };
+    await people(...Array.from({ length: 40 }, (_, index) => `user${index},,,`));
+    const [first] = await refused(runIt());
+    expect(first).toMatch(/^the rest was not written: the target did not answer \d+ changes in a row/);
+  });
+
+  test("since the run was stopped is left to the next one", async () => {
+    const stop = new AbortController();
+    const abandon = new AbortController().signal;
+    store().faults = {
+      meanwhile: ({ name }) => {
+        if (name === "user2") stop.abort();
+      },
+    };
+    await people(...Array.from({ length: 20 }, (_, index) => `user${index},,,`));
+    const held = await refused(runIt(syncOf({ concurrency: 1 }), { interruption: { stop: stop.signal, abandon } }));
+    expect(held[0]).toBe("the rest was not written: it was stopped");
+    expect(written().length).toBeLessThan(20);
+    store().faults = {};
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+    expect(Object.keys(store().people())).toHaveLength(20);
+  });
+});
+
+test("a target that does not say who is in a group gets what it was not given yet", async () => {
+  const blind = syncOf({ readsMembers: false });
+  await people("ada,,,maths", "grace,,,maths;navy");
+  expect(await runIt(blind)).toMatchObject({ outcome: "applied" });
+  expect(await runIt(blind)).toMatchObject({ outcome: "no change" });
+  written();
+  await people("ada,,,maths", "grace,,,navy");
+  expect(await runIt(blind)).toMatchObject({ outcome: "applied", counts: { membershipsRemoved: 1 } });
+  expect(written()).toEqual(["members maths"]);
+  expect(store().groups()).toEqual({ maths: ["ada"], navy: ["grace"] });
+});
