@@ -156,7 +156,9 @@ function outside(place: string, allowed: readonly string[]): string {
     (path) => !own(path) && !allowed.some((name) => path === `${name}.ts` || path.startsWith(`${name}/`)),
   );
   const below = place.startsWith("src/") ? "\\./.*/|" : "";
-  return `^(?:\\.\\./|${below}#connectors/|#(?:${forbidden.map((path) => path.replaceAll(".", "\\.")).join("|")})$)`;
+  // A folder in a connector's own uses what is beside it; another connector, and the list of all, are out of reach.
+  const above = place === "connectors" ? "(?:.*/|index\\.ts$)" : "";
+  return `^(?:\\.\\./${above}|${below}#connectors/|#(?:${forbidden.map((path) => path.replaceAll(".", "\\.")).join("|")})$)`;
 }
 
 export default defineConfig({

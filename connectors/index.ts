@@ -39,7 +39,9 @@ export const connectors: readonly BuiltInConnector[] = [
 export const loadInboxRoutes: () => Promise<(app: FastifyInstance, host: InboxHost) => void> = async () =>
   (await import("./scim/inbox/routes.ts")).addInboxRoutes;
 /** The connectors of targets that come with Rollcall, besides the service. */
-export const targetConnectors: readonly BuiltInTargetConnector[] = [];
+export const targetConnectors: readonly BuiltInTargetConnector[] = [
+  { name: "scim", load: async () => (await import("./scim/target/index.ts")).default },
+];
 
 /** Reads a table that rules look values up in. */
 export const readTable: TableReader = async (file, folder) => {

@@ -242,11 +242,12 @@ export interface ObjectTarget {
   readonly abilities: TargetAbilities;
   /**
    * Everything that is there, in batches (of about a thousand), or an error, as `Source.read` has it. Objects come before
-   * the memberships that name them, or after: in any order. Memberships only where `abilities.readsMembers`.
+   * the memberships that name them, or after: in any order. Memberships only where `abilities.readsMembers`. `attributes` are
+   * those that rules give: of one that the target does not have, it may throw `InputError`.
    * @throws {IncompleteReadError} completeness cannot be proven
    * @throws {UnavailableError | RefusedError} naming the target and the operation
    */
-  read(context: Pick<ReadContext, "signal" | "warn">): AsyncIterable<readonly RemoteRecord[]>;
+  read(context: Pick<ReadContext, "signal" | "warn" | "attributes">): AsyncIterable<readonly RemoteRecord[]>;
   /**
    * An object as it is now; undefined: it is gone.
    * @throws {UnavailableError | RefusedError} naming the target and the operation

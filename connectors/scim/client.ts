@@ -7,6 +7,12 @@ import type { Options } from "./options.ts";
 
 export type ServerOptions = Options & { readonly url: string };
 
+/** Of the options, what reaching the server needs. */
+export type Address = Pick<ServerOptions, "url" | "ca" | "certificate" | "proxy" | "allowPlainHttp" | "timeouts"> & {
+  /** How many requests run at a time. Default: 4. */
+  readonly concurrency?: number | undefined;
+};
+
 /** A SCIM server, for the time of one read. */
 export class Server extends DirectoryApi {
   /** Its URL, with a slash at the end. */
@@ -14,20 +20,21 @@ export class Server extends DirectoryApi {
 
   /** @throws {InputError} a file of certificates cannot be read */
   constructor(
-    options: ServerOptions,
+    options: Address,
     authorization: Authorization,
-    { name, folder }: OpenContext,
+    { name, folder, isTarget = false }: OpenContext & { readonly isTarget?: boolean },
     context: ReadContext,
   ) {
-    const { url, ca, certificate, proxy, allowPlainHttp, timeouts } = options;
+    const { url, ca, certificate, proxy, allowPlainHttp, timeouts, concurrency } = options;
     const read = fileReader(folder);
     super(
       {
-        subject: `source ${name}`,
+        subject: `${isTarget ? "target" : "source"} ${name}`,
         origins: [url],
         allowPlainHttp,
         authorization,
         timeouts,
+        concurrency,
         ca: ca === undefined ? undefined : read("ca", ca),
         certificate: certificate === undefined ? undefined : certificateIn(certificate, read),
         proxy,
@@ -41,13 +48,18 @@ export class Server extends DirectoryApi {
 
   /** A request for what is below the base. @throws what `get` throws */
   ask<T>({ path, parameters, ...rest }: Query<T>): Promise<T> {
-    const url = new URL(path.replace(/^\/+/, ""), this.base);
+    const url = this.place(path);
     for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, value);
     return this.get({ ...rest, url });
   }
+
+  /** Where a path below the base is. */
+  place(path: string): URL {
+    return new URL(path.replace(/^\/+/, ""), this.base);
+  }
 }
 
-export interface Query<T> extends Pick<Get<T>, "use" | "keepsOpen" | "refused"> {
+export interface Query<T> extends Pick<Get<T>, "use" | "keepsOpen" | "refused" | "signal"> {
   /** Below the base. */
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;

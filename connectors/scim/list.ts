@@ -28,7 +28,7 @@ export interface List {
   /** The same for a read whose ids alone matter. */
   readonly idParameters: Readonly<Record<string, string>>;
   readonly paging: Paging;
-  /** The setting for the fewest there must be, if it is not written in the configuration. */
+  /** What to do where nothing proves how many there are. Absent: the configuration says how many there must be. */
   readonly unset?: string | undefined;
 }
 
@@ -126,7 +126,7 @@ async function beyondTheEnd(
   }
   if (first !== undefined && first !== last && unset !== undefined) {
     server.warn(
-      `${server.subject}: ${path}: the server ignores startIndex (startIndex=${startIndex} returned another resource), so nothing proves that these ${next - 1} are all; set ${unset} to the fewest there can be`,
+      `${server.subject}: ${path}: the server ignores startIndex (startIndex=${startIndex} returned another resource), so nothing proves that these ${next - 1} are all; ${unset}`,
     );
   }
   return undefined;
@@ -165,13 +165,13 @@ async function* byCursor(server: Lists, list: List, progress: Progress, sizes: S
     if (total === undefined) {
       if (isOneFullPage)
         server.warn(
-          `${server.subject}: ${path}: ${size} resources, as many as were asked for, and neither totalResults nor a cursor says whether these are all; set ${unset} to the fewest there can be`,
+          `${server.subject}: ${path}: ${size} resources, as many as were asked for, and neither totalResults nor a cursor says whether these are all; ${unset}`,
         );
       return secondRead(server, list, ids, sizes);
     }
     // What is far from its estimate has ended early; a number that somebody wrote proves more than an estimate.
     if (size >= total * closeEnough) return undefined;
-    return `${mismatch(size, total)}: too few even for an estimate; if these are all, set ${unset} to the fewest there can be`;
+    return `${mismatch(size, total)}: too few even for an estimate; if these are all, ${unset}`;
   }
   if (total === size) return undefined;
   // Fewer than the total may be a part of the list, which no setting should let through.

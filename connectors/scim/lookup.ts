@@ -14,6 +14,7 @@ export interface Lookup {
   readonly path: string;
   readonly id: string;
   readonly parameters?: Readonly<Record<string, string>> | undefined;
+  readonly signal?: AbortSignal | undefined;
   /** Whether lists say of each resource what it is; then this answer does, too. */
   readonly isTyped: boolean;
 }
@@ -22,7 +23,7 @@ export interface Lookup {
 export const gone: ReadonlySet<number> = new Set([404, 410]);
 
 /** The path of one resource, and how messages name it. */
-function pathOf({ path, id }: Pick<Lookup, "path" | "id">): string {
+export function pathOf({ path, id }: Pick<Lookup, "path" | "id">): string {
   return `${path.replace(/^\/+|\/+$/g, "")}/${encodeURIComponent(id)}`;
 }
 
@@ -46,6 +47,7 @@ export function resourceById<T = never>(
   return server.ask<Resource | T>({
     path: pathOf(lookup),
     parameters: lookup.parameters ?? {},
+    signal: lookup.signal,
     async use({ body }) {
       const found: Resource[] = [];
       // To the end, so that the connection can be used again.

@@ -55,12 +55,16 @@ export async function* readServer(
 }
 
 function unset(setting: string, value: number | undefined): string | undefined {
-  return value === undefined ? setting : undefined;
+  return value === undefined ? `set ${setting} to the fewest there can be` : undefined;
 }
 
 /** Paging as configured, or as the server announces, in pages no larger than its limit. */
-export async function pagingOf({ paging }: Options, server: Server): Promise<Paging> {
-  const provider = await serviceProviderConfig(server);
+export async function pagingOf(
+  { paging }: Pick<Options, "paging">,
+  server: Server,
+  given?: ServiceProvider,
+): Promise<Paging> {
+  const provider = given ?? (await serviceProviderConfig(server));
   const by = paging.by === "auto" ? (provider.hasCursors ? "cursor" : "index") : paging.by;
   const count = Math.min(paging.count, provider.largestPage ?? paging.count);
   return { ...paging, by, count, firstCursor: provider.opensByCursor ? undefined : "" };
@@ -110,9 +114,9 @@ interface GroupOfList {
  * total to compare with: they are complete when a further page is empty.
  * @throws {IncompleteReadError} the answer is not that group, they are still cut off, or all pages are the same
  */
-async function* membersOfGroup(
+export async function* membersOfGroup(
   server: Server,
-  options: GroupsOptions,
+  options: Pick<GroupsOptions, "path" | "memberPages" | "memberLimit">,
   { id, given, isTyped }: GroupOfList,
 ): AsyncGenerator<readonly MemberReference[]> {
   const { memberPages: pages, memberLimit: limit } = options;
@@ -163,18 +167,28 @@ async function memberPage(
 }
 
 /** What a server says that it supports (RFC 7643, 5; RFC 9865). */
-interface ServiceProvider {
+export interface ServiceProvider {
   readonly hasCursors: boolean;
   /** A list without any parameter for paging is paged by cursor. */
   readonly opensByCursor: boolean;
   /** The most resources in one page; undefined: it does not say. */
   readonly largestPage: number | undefined;
+  /** Whether it takes PATCH; undefined: it does not say. */
+  readonly patches: boolean | undefined;
+  /** Resources have a version, and `If-Match` is understood. */
+  readonly hasVersions: boolean;
 }
 
-const unknown: ServiceProvider = { hasCursors: false, opensByCursor: false, largestPage: undefined };
+const unknown: ServiceProvider = {
+  hasCursors: false,
+  opensByCursor: false,
+  largestPage: undefined,
+  patches: undefined,
+  hasVersions: false,
+};
 
 /** The server's ServiceProviderConfig; where there is none, nothing is supported. */
-async function serviceProviderConfig(server: Server): Promise<ServiceProvider> {
+export async function serviceProviderConfig(server: Server): Promise<ServiceProvider> {
   const config = await server.ask({
     path: "ServiceProviderConfig",
     parameters: {},
@@ -198,6 +212,8 @@ async function serviceProviderConfig(server: Server): Promise<ServiceProvider> {
     hasCursors,
     opensByCursor: hasCursors && (isDefault || flagOf(pagination?.["index"]) === false),
     largestPage: known.length === 0 ? undefined : Math.min(...known),
+    patches: flagOf(objectOf(config["patch"])?.["supported"]),
+    hasVersions: flagOf(objectOf(config["etag"])?.["supported"]) === true,
   };
 }
 

@@ -32,6 +32,7 @@ const contents: readonly { readonly text: string; readonly folder: string; reado
     order: [
       "docs/guide/getting-started.md",
       "docs/guide/sources.md",
+      "docs/guide/targets.md",
       "docs/guide/recipes/README.md",
       "docs/guide/rules.md",
       "docs/guide/plans.md",

@@ -67,7 +67,11 @@ export async function checkTargets(
     problems.push(...validated.problems);
     if (validated.problems.length > 0) continue;
     const options = validated.value;
-    targets[name] = { connector, options, declared: new Attributes(connector.declare(options)) };
+    targets[name] = {
+      connector,
+      options,
+      declared: new Attributes(connector.declare(options), { leavesOthers: true }),
+    };
   }
   return { targets, problems };
 }

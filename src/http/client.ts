@@ -50,10 +50,12 @@ export interface RequestBody {
   readonly single?: boolean | undefined;
 }
 
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
 export interface HttpRequest {
   readonly url: URL;
   /** Default: `GET`. */
-  readonly method?: "GET" | "POST" | undefined;
+  readonly method?: Method | undefined;
   readonly headers?: Readonly<Record<string, string | undefined>> | undefined;
   readonly body?: RequestBody | undefined;
 }
@@ -333,8 +335,8 @@ export function formBody(fields: Readonly<Record<string, string>>): RequestBody 
   return bytesBody(new URLSearchParams(fields).toString(), "application/x-www-form-urlencoded");
 }
 
-export function jsonBody(value: unknown): RequestBody {
-  return bytesBody(JSON.stringify(value), "application/json");
+export function jsonBody(value: unknown, contentType = "application/json"): RequestBody {
+  return bytesBody(JSON.stringify(value), contentType);
 }
 
 export function bytesBody(content: string | Uint8Array, contentType?: string): RequestBody {

@@ -59,8 +59,15 @@ export class Attributes {
    */
   readonly state: Attribute | undefined;
 
-  /** @throws {TypeError} the declaration is a mistake: a name that cannot be one, or is there twice */
-  constructor(all: readonly Attribute[]) {
+  /** What no rule gives is the target's own affair: it is neither compared nor written. */
+  readonly #leavesOthers: boolean;
+
+  /**
+   * @param options.leavesOthers what no rule gives stays as the target has it. Default: it is cleared
+   * @throws {TypeError} the declaration is a mistake: a name that cannot be one, or is there twice
+   */
+  constructor(all: readonly Attribute[], { leavesOthers = false } = {}) {
+    this.#leavesOthers = leavesOthers;
     const names = all.map(({ name }) => name);
     const wrong = names.find((name, index) => !form.test(name) || taken.has(name) || names.indexOf(name) !== index);
     if (wrong !== undefined) throw new TypeError(`an attribute cannot be called ${wrong}`);
@@ -81,6 +88,20 @@ export class Attributes {
   /** Those that a kind has, its name among them. */
   having(kind: Kind): readonly Attribute[] {
     return this.all.filter((each) => each.kind === undefined || each.kind === kind);
+  }
+
+  /** Those that a plan compares, where rules give these names by kind: names and the state always. */
+  givenBy(names: Readonly<Record<Kind, ReadonlySet<string>>>): Attributes {
+    if (!this.#leavesOthers) return this;
+    const all = this.all.flatMap((attribute): Attribute[] => {
+      const kinds = (["user", "group"] as const).filter(
+        (kind) =>
+          (attribute.kind ?? kind) === kind &&
+          (names[kind].has(attribute.name) || attribute.isName === kind || attribute === this.state),
+      );
+      return kinds.length === 0 ? [] : [kinds.length === 1 ? { ...attribute, kind: kinds[0] } : attribute];
+    });
+    return new Attributes(all, { leavesOthers: true });
   }
 
   /** SQL: those that people know principals by, as texts. @param from what the row is called, with a dot */

@@ -227,7 +227,8 @@ export function compileRules(
   place?: RulePlace,
   attributes = serviceAttributes,
 ): CompiledRules {
-  const compiled = compile(rules, attributes, { now, tables }, place);
+  const given = attributes.givenBy(namesIn(rules));
+  const compiled = compile(rules, given, { now, tables }, place);
   const { problems } = compiled;
   if (problems.length > 0) {
     throw new InputError("the rules are not valid", {
@@ -237,7 +238,13 @@ export function compileRules(
       ),
     });
   }
-  return new CompiledRules(rules, compiled, others, attributes);
+  return new CompiledRules(rules, compiled, others, given);
+}
+
+/** The attributes that rules give, and the configuration's own groups have. */
+function namesIn({ users, groups, staticGroups = [], groupsFromRules }: Rules): Record<Kind, Set<string>> {
+  const ofGroups = [groups ?? {}, groupsFromRules ?? {}, ...staticGroups];
+  return { user: new Set(Object.keys(users)), group: new Set(ofGroups.flatMap((each) => Object.keys(each))) };
 }
 
 /** Where a rule is written. */

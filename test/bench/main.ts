@@ -17,6 +17,7 @@ import { runShapes } from "./shapes.ts";
 import { sources } from "./sources.ts";
 import { start } from "./start.ts";
 import { sync } from "./sync.ts";
+import { targets } from "./targets.ts";
 import { unchanged } from "./unchanged.ts";
 
 interface Bench {
@@ -44,6 +45,7 @@ const benches: Readonly<Record<string, Bench>> = {
   sources: { run: sources, quick: "--users 600 --groups 20 --rounds 1" },
   start: { run: start, quick: "--rounds 1" },
   sync: { run: sync, quick: "--n 300 --rounds 1" },
+  targets: { run: targets, quick: "--users 100 --groups 5" },
   unchanged: { run: unchanged, quick: "--n 300 --rounds 1 --settle 1" },
 };
 

@@ -4,7 +4,7 @@ import { createQueue } from "#queue.ts";
 import { presentable } from "#redact.ts";
 import { formatDuration } from "#text.ts";
 import { HttpClient, jsonBody, jsonIn, textOf } from "#http/client.ts";
-import type { Answer, HttpClientOptions, HttpRequest } from "#http/client.ts";
+import type { Answer, HttpClientOptions, HttpRequest, Method, RequestBody } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { isLoopback } from "#http/listening.ts";
 import { defaultRetries, repeat, retryAfter } from "#http/retries.ts";
@@ -29,7 +29,7 @@ export interface ApiTimeouts {
 
 /** A service and how it is asked, for the time of one read. */
 export interface ApiOptions extends Pick<HttpClientOptions, "ca" | "certificate" | "proxy"> {
-  /** For messages: `source corp`. */
+  /** For messages: `source corp`. The first word says whose setting `ca` is. */
   readonly subject: string;
   /** Where requests and the links in answers may go: `https://graph.microsoft.com`. No token goes anywhere else. */
   readonly origins: readonly string[];
@@ -51,8 +51,18 @@ export interface ApiOptions extends Pick<HttpClientOptions, "ca" | "certificate"
   readonly isTemporary?: ((refusal: Refusal) => boolean | undefined) | undefined;
 }
 
+/** One request that changes something. */
+export interface Write<T> extends Pick<Exchange<T>, "use" | "signal" | "once"> {
+  readonly url: URL;
+  readonly method: Exclude<Method, "GET">;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body?: RequestBody | undefined;
+  /** May turn a refusal into a result. */
+  readonly refused?: ((refusal: Refusal) => { readonly value: T } | undefined) | undefined;
+}
+
 /** One request for something to read. */
-export interface Get<T> extends Pick<Exchange<T>, "use" | "keepsOpen"> {
+export interface Get<T> extends Pick<Exchange<T>, "use" | "keepsOpen" | "signal"> {
   readonly url: URL;
   /** Beside, or instead of, those of every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -98,7 +108,7 @@ export class DirectoryApi implements Requester {
     this.#origins = new Set(options.origins.map((origin) => new URL(origin).origin));
     for (const origin of this.#origins) this.#assertEncrypted(new URL(origin));
     this.#http = {
-      owner: "source",
+      owner: options.subject.split(" ")[0] ?? "source",
       ca: options.ca,
       certificate: options.certificate,
       proxy: options.proxy,
@@ -145,12 +155,33 @@ export class DirectoryApi implements Requester {
    * @throws {RefusedError} the service refuses
    * @throws {InputError} the answer is not what it should be
    */
-  get<T>({ url, headers, body, refused, ...rest }: Get<T>): Promise<T> {
+  get<T>({ body, ...rest }: Get<T>): Promise<T> {
+    return body === undefined
+      ? this.#exchange({ ...rest, method: "GET" })
+      : this.#exchange({ ...rest, method: "POST", body: jsonBody(body) });
+  }
+
+  /**
+   * Changes something. Only what is not `once` is sent again where the first may have arrived.
+   * @throws {UnavailableError} as `get`; with `once` the change may have been made
+   * @throws what else `get` throws
+   */
+  write<T>(request: Write<T>): Promise<T> {
+    return this.#exchange({ ...request, writes: true });
+  }
+
+  #exchange<T>({
+    url,
+    method,
+    headers,
+    body,
+    refused,
+    ...rest
+  }: Omit<Write<T>, "method"> & Pick<Exchange<T>, "keepsOpen" | "writes"> & { readonly method: Method }): Promise<T> {
     if (!this.#origins.has(url.origin)) throw new TypeError(`${url.origin} is not an origin of ${this.subject}`);
     const { authorization, headers: usual } = this.#options;
     let sent: Readonly<Record<string, string>> = {};
     let isRenewed = false;
-    const method = body === undefined ? "GET" : "POST";
     const exchange: Exchange<T> = {
       ...rest,
       title: `${method} ${shown(url)}`,
@@ -160,7 +191,7 @@ export class DirectoryApi implements Requester {
           url,
           method,
           headers: { accept: "application/json", ...usual, ...headers, ...sent },
-          body: body === undefined ? undefined : jsonBody(body),
+          body,
         };
       },
       refused: (refusal) => {
@@ -171,7 +202,11 @@ export class DirectoryApi implements Requester {
         return refused?.(refusal);
       },
     };
-    return this.#queue(() => this.perform(exchange), this.signal);
+    return this.#queue(() => this.perform(exchange), this.#signalOf(exchange));
+  }
+
+  #signalOf({ signal }: Pick<Exchange<never>, "signal">): AbortSignal {
+    return signal === undefined ? this.signal : AbortSignal.any([this.signal, signal]);
   }
 
   /** The JSON of an answer (up to 64 MiB), and its headers. @throws what `get` throws */
@@ -195,18 +230,20 @@ export class DirectoryApi implements Requester {
   async perform<T>(exchange: Exchange<T>): Promise<T> {
     const { timeouts, attempts = defaultRetries.attempts } = this.#options;
     const retries = { ...defaultRetries, attempts, patience: timeouts.pause };
-    return repeat(() => this.#attempt(exchange), { retries, log: this.warn }, this.signal);
+    const signal = this.#signalOf(exchange);
+    return repeat(() => this.#attempt(exchange, signal), { retries, log: this.warn }, signal);
   }
 
-  async #attempt<T>(exchange: Exchange<T>): Promise<Outcome<T>> {
+  async #attempt<T>(exchange: Exchange<T>, signal: AbortSignal): Promise<Outcome<T>> {
     const subject = `${this.subject}: ${exchange.title}`;
     const sent = await exchange.request();
     let answer: Answer | undefined;
     let refusal: Refusal;
     try {
-      answer = await this.#send(sent, exchange.title);
-      // What other successes hold (202, 204, 206) is not the whole answer.
-      if (answer.status === 200 || answer.status === 203) {
+      answer = await this.#send(sent, exchange.title, signal);
+      // What other successes hold (202, 204, 206) is not the whole answer to a question.
+      const { status } = answer;
+      if (status === 200 || status === 203 || (exchange.writes === true && status > 200 && status < 300)) {
         const value = await exchange.use(answer);
         if (exchange.keepsOpen !== true) answer.close();
         return { value };
@@ -215,29 +252,36 @@ export class DirectoryApi implements Requester {
       answer.close();
     } catch (error) {
       answer?.close();
-      this.signal.throwIfAborted();
-      return { problem: `${subject}: ${problemOf(error, subject)}` };
+      signal.throwIfAborted();
+      const problem = `${subject}: ${problemOf(error, subject)}`;
+      if (exchange.once === true && !(error instanceof HttpError && error.phase === "connect"))
+        throw new UnavailableError(`${problem}; it may have been done`, { cause: error });
+      return { problem };
     }
     const result = exchange.refused?.(refusal);
-    if (result === "again") return this.#attempt(exchange);
+    if (result === "again") return this.#attempt(exchange, signal);
     if (result !== undefined) return result;
     const { status, said, headers } = refusal;
     const problem = `${subject} answered ${status}${said === undefined ? "" : ` (${said})`}`;
-    if (this.#options.isTemporary?.(refusal) ?? isTemporary(status))
+    if (this.#options.isTemporary?.(refusal) ?? isTemporary(status)) {
+      // Any other server error leaves open whether the request was carried out.
+      if (exchange.once === true && status !== 429 && status !== 425)
+        throw new UnavailableError(`${problem}; it may have been done`);
       return { problem, after: retryAfter(headers["retry-after"], Date.now()) };
+    }
     throw new RefusedError(`${problem}: ${this.#options.advice?.(refusal) ?? adviceOn(refusal, exchange.isForToken)}`, {
       status,
     });
   }
 
   /** Sends one request, within the limits of the read. The answer must be closed. */
-  async #send(request: HttpRequest, title: string): Promise<Answer> {
+  async #send(request: HttpRequest, title: string, signal: AbortSignal): Promise<Answer> {
     this.#assertEncrypted(request.url);
-    await this.#pace.turn(this.signal, (message) => this.warn(`${this.subject}: ${message}`));
+    await this.#pace.turn(signal, (message) => this.warn(`${this.subject}: ${message}`));
     this.#assertInTime(Infinity, title);
     const client = this.#idle.pop() ?? this.#newClient();
     try {
-      const answer = await client.send(request, this.signal);
+      const answer = await client.send(request, signal);
       this.#socket = answer.socket;
       this.#pace.observe(answer.headers);
       const end = performance.now() + this.#options.timeouts.request;

@@ -1,4 +1,4 @@
-import type { Answer, HttpRequest } from "#http/client.ts";
+import type { Answer, HttpRequest, Method } from "#http/client.ts";
 
 /** An answer without success, and what its body says. */
 export interface Refusal {
@@ -16,6 +16,12 @@ export interface Exchange<T> {
   readonly title: string;
   /** It asks for a token, and not for records. */
   readonly isForToken?: boolean | undefined;
+  /** Ends the exchange, beside the signal of the whole read. */
+  readonly signal?: AbortSignal | undefined;
+  /** It changes something: every status of success is one. */
+  readonly writes?: true | undefined;
+  /** It must not arrive twice: it is sent again only where the server cannot have acted on it. */
+  readonly once?: true | undefined;
   /** Called for every attempt. */
   readonly request: () => Promise<HttpRequest>;
   /** Reads a successful answer. @throws {HttpError}, {JsonError}, {SyntaxError}: it may be asked for again */
@@ -54,6 +60,6 @@ export interface Authorization {
 
 /** What a request is for: some proofs are for one method and one URL. */
 export interface Target {
-  readonly method: "GET" | "POST";
+  readonly method: Method;
   readonly url: URL;
 }

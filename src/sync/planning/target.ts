@@ -5,6 +5,7 @@ import { InputError } from "#errors.ts";
 import { readPrincipals } from "#plan/lists.ts";
 import { attributesText, makeFromRemote, missingRemote, remoteTables } from "#plan/remote.ts";
 import type { Attributes } from "#principals/attributes.ts";
+import type { Kind } from "#principals/principal.ts";
 
 export interface TargetReading extends Pick<ReadContext, "signal" | "warn"> {
   readonly declared: Attributes;
@@ -34,6 +35,13 @@ export async function readTarget(
   return tag;
 }
 
+/** What rules give. The state is there without a rule. */
+function givenBy(declared: Attributes): ReadContext["attributes"] {
+  const names = (kind: Kind): string[] =>
+    declared.of(kind).flatMap((attribute) => (attribute === declared.state ? [] : [attribute.name]));
+  return { users: names("user"), groups: names("group") };
+}
+
 /** Reads the objects of a target, without making principals of them. */
 export async function readObjects(
   target: ObjectTarget,
@@ -44,7 +52,7 @@ export async function readObjects(
   await connection.run(tables.map(([table, ddl]) => `CREATE OR REPLACE TABLE ${table} (${ddl});`).join("\n"));
   const rows = new Rows(connection.raw, remoteTables);
   try {
-    for await (const batch of target.read(context)) {
+    for await (const batch of target.read({ ...context, attributes: givenBy(declared) })) {
       for (const record of batch) {
         if (record.kind === "membership") {
           const { group, member } = record;

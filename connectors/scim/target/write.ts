@@ -1,0 +1,310 @@
+import type { Kind, ObjectChange, RemoteObject } from "#connector.ts";
+import { ObjectRefusedError, UnavailableError } from "#errors.ts";
+import { jsonBody, textOf } from "#http/client.ts";
+import type { Answer } from "#http/client.ts";
+import type { Write } from "#http/directory/api.ts";
+import type { Refusal } from "#http/directory/authorization.ts";
+import { presentable } from "#redact.ts";
+import { formatName } from "#text.ts";
+import { pageOf } from "../list.ts";
+import { gone, pathOf, resourceById } from "../lookup.ts";
+import { idOf, isError, objectOf } from "../resource.ts";
+import type { Resource } from "../resource.ts";
+import { pathOfKind } from "./read.ts";
+import type { Reading } from "./read.ts";
+import { member } from "./paths.ts";
+import { creation, memberOperations, membersAfter, operations, patchBody } from "./requests.ts";
+import type { Operation } from "./requests.ts";
+
+type Change<Action extends ObjectChange["action"]> = Extract<ObjectChange, { action: Action }>;
+
+/** Writes changes to a server, one request each where the server takes it in one. */
+export class Writer {
+  readonly #reading: Reading;
+  /** Objects as they were read right before they are changed. */
+  readonly #before = new Map<string, Resource>();
+
+  constructor(reading: Reading) {
+    this.#reading = reading;
+  }
+
+  /** An object as it is now; undefined: it is gone. @throws what `resourceById` throws */
+  async current(kind: Kind, id: string, signal: AbortSignal): Promise<RemoteObject | undefined> {
+    const resource = await this.#get(kind, id, signal);
+    if (resource === undefined) return undefined;
+    // Few are under way at a time; what was not changed then is of no use later.
+    if (this.#before.size >= 100) this.#before.clear();
+    this.#before.set(`${kind} ${id}`, resource);
+    return this.#reading.mapping.remote(kind, resource);
+  }
+
+  /** @throws {ObjectRefusedError | RefusedError | UnavailableError} as `ObjectTarget.write` */
+  write(change: ObjectChange, signal: AbortSignal): Promise<RemoteObject | undefined> {
+    if (change.action === "create") return this.#create(change, signal);
+    if (change.action === "update") return this.#update(change, signal);
+    return change.action === "delete" ? this.#delete(change, signal) : this.#members(change, signal);
+  }
+
+  async #create(change: Change<"create">, signal: AbortSignal): Promise<RemoteObject> {
+    const { kind, name, attributes } = change;
+    const { server, mapping } = this.#reading;
+    this.#assertTaken(change);
+    const body = creation(kind, attributes, name, mapping);
+    let created: Resource | undefined;
+    try {
+      created = await this.#send({ method: "POST", path: this.#list(kind), body, once: true, signal }, change);
+    } catch (error) {
+      if (!(error instanceof UnavailableError) || signal.aborted) throw error;
+      const found = await this.#named(kind, name, signal).catch(() => []);
+      // Nobody had the name when the target was read: it is what the request made.
+      if (found[0] === undefined || found.length > 1 || !isSame(found[0], body)) throw error;
+      [created] = found;
+    }
+    const found =
+      created === undefined || idOf(created) === undefined ? await this.#named(kind, name, signal) : [created];
+    const [first, second] = found;
+    const remote = first && second === undefined ? mapping.remote(kind, first) : undefined;
+    if (remote !== undefined) return { ...remote, name: remote.name === "" ? name : remote.name };
+    throw new ObjectRefusedError(
+      `${server.subject}: POST ${server.place(this.#list(kind)).href}: the server answered with success and without an id, and ${found.length === 0 ? `has no ${kind}` : `has several ${kind}s`} ${formatName(name)}`,
+    );
+  }
+
+  async #update(change: Change<"update">, signal: AbortSignal): Promise<RemoteObject | undefined> {
+    const { kind, id, attributes } = change;
+    const { mapping, profile } = this.#reading;
+    this.#assertTaken(change);
+    const path = this.#path(kind, id);
+    const before = await this.#beforeOf(change, signal);
+    const request = { path, headers: this.#condition(change.version), signal };
+    const answered = this.#replaces()
+      ? await this.#send({ ...request, method: "PUT", body: asSent(mapping.changed(kind, attributes, before)) }, change)
+      : await this.#send(
+          {
+            ...request,
+            method: "PATCH",
+            body: patchBody(operations(kind, attributes, before, mapping, profile), profile),
+          },
+          change,
+        );
+    // Of another object an answer says nothing.
+    return answered !== undefined && idOf(answered) === id ? mapping.remote(kind, answered) : undefined;
+  }
+
+  async #beforeOf({ kind, id, name, attributes }: Change<"update">, signal: AbortSignal): Promise<Resource> {
+    const key = `${kind} ${id}`;
+    const known = this.#before.get(key);
+    this.#before.delete(key);
+    if (!this.#replaces() && !this.#reading.mapping.needsBefore(kind, attributes)) return {};
+    const before = known ?? (await this.#get(kind, id, signal));
+    if (before !== undefined) return before;
+    throw new ObjectRefusedError(`${this.#reading.server.subject}: the ${kind} ${formatName(name)} is gone`, {
+      status: 404,
+    });
+  }
+
+  async #delete(change: Change<"delete">, signal: AbortSignal): Promise<undefined> {
+    const { kind, id, version } = change;
+    await this.#send(
+      { method: "DELETE", path: this.#path(kind, id), headers: this.#condition(version), signal, mayBeGone: true },
+      change,
+    );
+    return undefined;
+  }
+
+  async #members(change: Change<"members">, signal: AbortSignal): Promise<undefined> {
+    const { group, add, remove } = change;
+    const { profile } = this.#reading;
+    const path = this.#path("group", group);
+    if (this.#replaces()) {
+      const before = await this.#get("group", group, signal);
+      if (before === undefined)
+        throw new ObjectRefusedError(`${this.#reading.server.subject}: the group ${formatName(change.name)} is gone`, {
+          status: 404,
+        });
+      const body = asSent({ ...before, members: membersAfter(before["members"], add, remove) });
+      await this.#send({ method: "PUT", path, body, signal }, change);
+      return undefined;
+    }
+    for (const some of memberOperations(add, remove, profile)) await this.#patchMembers(path, some, change, signal);
+    return undefined;
+  }
+
+  /** Who is removed may be out already: a server that says so then has changed nothing else of the request. */
+  async #patchMembers(
+    path: string,
+    some: readonly Operation[],
+    change: Change<"members">,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const body = patchBody(some, this.#reading.profile);
+    const answered = await this.#send(
+      { method: "PATCH", path, body, signal, mayHaveNoTarget: some.some(({ op }) => op === "remove") },
+      change,
+    );
+    if (answered !== noTarget || some.length === 1) return;
+    for (const one of some) await this.#patchMembers(path, [one], change, signal);
+  }
+
+  /** Whether objects are written whole. */
+  #replaces(): boolean {
+    const { profile, capabilities } = this.#reading;
+    return profile.update === "put" || (profile.update === "auto" && capabilities.patches === false);
+  }
+
+  #condition(version: string | undefined): Readonly<Record<string, string>> {
+    return version !== undefined && this.#reading.capabilities.hasVersions ? { "if-match": version } : {};
+  }
+
+  #path(kind: Kind, id: string): string {
+    return pathOf({ path: this.#list(kind), id });
+  }
+
+  #list(kind: Kind): string {
+    return pathOfKind(this.#reading, kind);
+  }
+
+  /** A PUT of a group needs its members; nothing else does. */
+  #get(kind: Kind, id: string, signal: AbortSignal): Promise<Resource | undefined> {
+    const isWithout = kind === "group" && !this.#replaces() && this.#reading.profile.members !== "hidden";
+    const parameters: Record<string, string> = isWithout ? { excludedAttributes: "members" } : {};
+    const lookup = { kind, path: this.#list(kind), id, parameters, isTyped: false, signal };
+    return resourceById(this.#reading.server, lookup, (status) =>
+      gone.has(status) ? { value: undefined } : undefined,
+    );
+  }
+
+  /** The objects of a name, as the server finds them. */
+  async #named(kind: Kind, name: string, signal: AbortSignal): Promise<readonly Resource[]> {
+    const { server, mapping } = this.#reading;
+    signal.throwIfAborted();
+    const attribute = kind === "user" ? "userName" : "displayName";
+    const found: Resource[] = [];
+    const filter = `${attribute} eq ${JSON.stringify(name)}`;
+    // What finds nothing is a 404 at some servers.
+    for await (const some of pageOf(server, { path: this.#list(kind), parameters: { filter } }, { empty: [404] }))
+      found.push(...some.filter((each) => mapping.remote(kind, each)?.name.toLowerCase() === name.toLowerCase()));
+    return found;
+  }
+
+  /** @throws {ObjectRefusedError} the server says that it does not take an attribute */
+  #assertTaken({ kind, name, attributes }: Change<"create"> | Change<"update">): void {
+    const { server, mapping, capabilities, profile } = this.#reading;
+    const fail = (problem: string): never => {
+      throw new ObjectRefusedError(`${server.subject}: the ${kind} ${formatName(name)} was not written: ${problem}`);
+    };
+    for (const field of mapping.of(kind)) {
+      const value = attributes[field.attribute.name];
+      if (value === undefined) continue;
+      if (!profile.multiValued && Array.isArray(value) && value.length > 1)
+        fail(`the server takes one of ${field.attribute.name}, and there are ${value.length}`);
+      // To be active is what users are where nothing is said.
+      const isChecked = profile.trustsSchemas && !(field.attribute.name === "active" && value === true);
+      const objection = isChecked ? capabilities.objection(field, kind) : undefined;
+      if (objection !== undefined) fail(`${field.attribute.name}: ${objection} (its /Schemas)`);
+    }
+  }
+
+  /** One request. @returns the resource in the answer, where there is one */
+  #send(request: Sending, change: ObjectChange): Promise<Resource | undefined> {
+    const { server } = this.#reading;
+    const { method, path, body, signal, once, headers, mayBeGone = false, mayHaveNoTarget = false } = request;
+    const url = server.place(path);
+    const subject = `${server.subject}: ${method} ${url.href}`;
+    return server.write<Resource | undefined>({
+      method,
+      url,
+      signal,
+      once,
+      headers: { ...headers },
+      body: body === undefined ? undefined : jsonBody(body, "application/scim+json"),
+      use: async (answer) => {
+        const resource = await resourceIn(answer);
+        if (resource === undefined || !isError(resource)) return resource;
+        const said = [resource["scimType"], resource["detail"]].filter((part) => typeof part === "string").join(": ");
+        throw new ObjectRefusedError(
+          `${subject}: the status says success, and the answer is an error${said === "" ? "" : ` (${presentable(said, server.secrets())})`}`,
+        );
+      },
+      refused: (refusal) => {
+        if (mayBeGone && gone.has(refusal.status)) return { value: undefined };
+        if (mayHaveNoTarget && member(refusal.body, "scimType") === "noTarget") return { value: noTarget };
+        if (!isOfOne(refusal)) return undefined;
+        const said = refusal.said === undefined ? "" : ` (${refusal.said})`;
+        throw new ObjectRefusedError(`${subject} answered ${refusal.status}${said}: ${adviceOn(refusal, change)}`, {
+          status: refusal.status,
+        });
+      },
+    });
+  }
+}
+
+interface Sending extends Pick<Write<unknown>, "method" | "once" | "headers"> {
+  readonly path: string;
+  readonly body?: object | undefined;
+  readonly signal: AbortSignal;
+  /** That there is no such object is what was wanted. */
+  readonly mayBeGone?: boolean | undefined;
+  /** That there is no such member is an answer: `noTarget`. */
+  readonly mayHaveNoTarget?: boolean | undefined;
+}
+
+/** Instead of a resource: what an operation names is not there (RFC 7644, 3.12). */
+const noTarget: Resource = {};
+
+/** What a PUT has of a resource: not what the server writes itself. */
+function asSent(resource: Resource): Resource {
+  const { meta: _, groups: __, ...rest } = resource;
+  return rest;
+}
+
+/** Whether a resource that was found is the one that was sent. */
+function isSame(found: Resource, sent: Resource): boolean {
+  return (
+    sent["externalId"] === undefined || found["externalId"] === undefined || found["externalId"] === sent["externalId"]
+  );
+}
+
+/** What an answer holds. There may be nothing, or what is not JSON: the status says what was done. */
+async function resourceIn(answer: Answer): Promise<Resource | undefined> {
+  const text = await textOf(answer, 16 * 1024 * 1024);
+  if (text.trim() === "") return undefined;
+  try {
+    return objectOf(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a refusal is of one object, and not of everything. */
+function isOfOne({ status }: Refusal): boolean {
+  return [400, 403, 404, 405, 409, 410, 411, 412, 413, 414, 415, 422, 428, 501].includes(status);
+}
+
+function adviceOn({ status, said = "" }: Refusal, change: ObjectChange): string {
+  const what =
+    change.action === "members"
+      ? `the group ${formatName(change.name)}`
+      : `the ${change.kind} ${formatName(change.name)}`;
+  switch (status) {
+    case 403:
+      return `${what} may not be changed with these credentials: check the token's rights, and who owns it`;
+    case 404:
+    case 410:
+      return change.action === "create"
+        ? "there is no such list; check the url"
+        : `${what} is gone, or one of its members`;
+    case 409:
+      return change.action === "create"
+        ? `${what} is there already, perhaps deactivated, or under another name: look for its userName and externalId in the application`
+        : `another object has one of the values of ${what}`;
+    case 412:
+      return `${what} has changed since it was read; the next run plans it anew`;
+    case 413:
+      return "the request is too large; set profile: { membersPerPatch } lower";
+    default:
+      return /mutability/i.test(said)
+        ? `the server lets nobody change one of the attributes of ${what}`
+        : `the server does not take the values of ${what}`;
+  }
+}
