@@ -2,7 +2,7 @@ import type { CompiledRules } from "./compile.ts";
 import type { Verdict } from "./judge.ts";
 import type { Entry, SourceGroups } from "./entry.ts";
 import { referenceTables } from "./references.ts";
-import { asksNames, findGroups, groupsOfEntries, refuseUnmatched } from "./scope.ts";
+import { asksNames, EntryGroups, findGroups, refuseUnmatched } from "./scope.ts";
 import type { RollcallError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Rows } from "#duckdb/insert.ts";
@@ -65,7 +65,7 @@ export async function judgeRaw(
   await choosePersons(connection, rows, rules, yielder);
   let leftOut = 0;
   if (groupQuestions !== undefined) {
-    await findGroups(connection, "SELECT seq, kind, person FROM person", groupQuestions);
+    await findGroups(connection, "SELECT seq, kind, person FROM person", groupQuestions, yielder);
     await judgeLists(connection, rules, options.unread);
     if (!isObserved) {
       const [row] = await connection.rows<{ count: bigint }>(
@@ -121,6 +121,7 @@ async function choosePersons(
       connection,
       `SELECT seq, kind, coalesce(u.unit, seq) AS person FROM staged_raw LEFT JOIN (${units}) u USING (kind, join_key)`,
       { ...groupQuestions, lists: [] },
+      yielder,
     );
   for await (const { records, groups } of persons(connection, yielder, groupQuestions)) {
     const [row] = records;
@@ -177,6 +178,7 @@ async function* persons(
 ): AsyncGenerator<Person> {
   const asksGroups = questions !== undefined && asksNames(questions);
   let records: RawRow[] = [];
+  const entryGroups = asksGroups ? new EntryGroups(connection) : undefined;
   let groups: ReadonlyMap<number, SourceGroups> = new Map();
   const personOf = (rows: RawRow[]): Person => ({
     records: rows,
@@ -191,7 +193,7 @@ async function* persons(
       ORDER BY place`);
     // The last person of the page before may not have been handed on yet.
     const units = [...records.slice(0, 1), ...rows].map(({ unit }) => unit);
-    if (asksGroups) groups = await groupsOfEntries(connection, units);
+    if (entryGroups !== undefined) groups = await entryGroups.of(units);
     for (const row of rows) {
       if (records[0] !== undefined && records[0].person !== row.person) {
         yield personOf(records);

@@ -4,9 +4,12 @@ import { InputError } from "#errors.ts";
 import { nearest, nfc, patternExpression, quote } from "#text.ts";
 import type { SourceGroups } from "./entry.ts";
 import type { Kind } from "./principal.ts";
+import { componentsOf } from "./cycles.ts";
+import type { GroupMembership } from "./cycles.ts";
 import { statedReferences } from "./references.ts";
 import type { Rules } from "./rules.ts";
 import { assemblyTables } from "./tables.ts";
+import type { Yielder } from "./yield.ts";
 
 /** A list of patterns for names of the source's groups that decides who is in scope. */
 export interface ScopeList {
@@ -57,7 +60,7 @@ export function asksNames({ direct, nested }: GroupQuestions): boolean {
 
 /**
  * Finds the groups that entries are in, before rules have judged any: so groups that the rules exclude count, too. Makes
- * the tables from `identity` to `entry_group`; all cycles of groups are harmless.
+ * the tables from `identity` to `component_above`; all cycles of groups are harmless.
  *
  * A membership is uncertain where a key may mean one of several groups. So is a group's name that a rule fails to give.
  * @param identities a query of `(seq, kind, person)`: the staged records that count, and the entry that each belongs to
@@ -66,6 +69,7 @@ export async function findGroups(
   connection: Connection,
   identities: string,
   { lists, direct, nested }: GroupQuestions,
+  yielder: Yielder,
 ): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE identity AS ${identities};
@@ -103,7 +107,7 @@ export async function findGroups(
     CREATE OR REPLACE TEMP TABLE group_of_group AS
     SELECT member, grp, bool_or(is_certain) AS is_certain FROM source_membership WHERE kind = 'group' GROUP BY ALL`);
   await reachLists(connection, lists);
-  await collectNames(connection, direct, nested);
+  await collectNames(connection, { direct, nested }, yielder);
 }
 
 /** Makes `scope_reach` and `scope_way` of the lists. */
@@ -151,23 +155,50 @@ async function reachLists(connection: Connection, lists: readonly ScopeList[]): 
 const uncertain =
   "a reference to a group is ambiguous, or a group has no name, so it is unknown whether it is in one of these";
 
-/** Makes `group_above` and `entry_group`, for entries of these kinds alone. */
-async function collectNames(connection: Connection, direct: readonly Kind[], nested: readonly Kind[]): Promise<void> {
+/** Makes the tables from `entry_group` to `component_above`, for entries of these kinds alone. */
+async function collectNames(
+  connection: Connection,
+  { direct, nested }: Pick<GroupQuestions, "direct" | "nested">,
+  yielder: Yielder,
+): Promise<void> {
   await connection.run(`
-    CREATE OR REPLACE TEMP TABLE group_above AS
-    WITH RECURSIVE up(grp, above, is_certain) AS (
-      SELECT DISTINCT grp, grp, true FROM source_membership WHERE ${isOf(nested)}
-      UNION
-      SELECT u.grp, m.grp, u.is_certain AND m.is_certain FROM up u JOIN group_of_group m ON m.member = u.above)
-    SELECT grp, above, bool_or(is_certain) AS is_certain FROM up GROUP BY ALL;
     CREATE OR REPLACE TEMP TABLE entry_group AS
-    SELECT m.member AS person, m.seq, g.name, true AS is_direct, bool_or(g.name IS NOT NULL AND m.is_certain) AS is_certain
-    FROM source_membership m JOIN source_group g USING (grp) WHERE m.${isOf(direct)} GROUP BY ALL
-    UNION ALL
-    SELECT m.member, m.seq, g.name, false, bool_or(g.name IS NOT NULL AND m.is_certain AND a.is_certain)
-    FROM source_membership m JOIN group_above a USING (grp) JOIN source_group g ON g.grp = a.above
-    WHERE m.${isOf(nested)} GROUP BY ALL
-    ORDER BY person`);
+    SELECT m.member AS person, m.seq, g.name, bool_or(g.name IS NOT NULL AND m.is_certain) AS is_certain
+    FROM source_membership m JOIN source_group g USING (grp) WHERE m.${isOf(direct)} GROUP BY ALL ORDER BY person`);
+  // Only a group that has groups and is in one can be in a cycle.
+  const components = await componentsOf(
+    connection.batches<GroupMembership>(`
+      SELECT member, grp FROM group_of_group WHERE is_certain AND ${nested.length > 0}
+        AND member IN (SELECT grp FROM group_of_group) AND grp IN (SELECT member FROM group_of_group)`),
+    yielder,
+  );
+  const columns = [[...components.keys()], [...components.values()]].map((numbers) => JSON.stringify(numbers));
+  await connection.run(
+    `CREATE OR REPLACE TEMP TABLE group_component AS
+     WITH cycle AS (
+       SELECT unnest(from_json($1, '["INTEGER"]')) AS grp, unnest(from_json($2, '["INTEGER"]')) AS component)
+     SELECT g.grp, coalesce(c.component, g.grp) AS component, g.name FROM source_group g LEFT JOIN cycle c USING (grp)`,
+    columns,
+  );
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE entry_component AS
+    SELECT m.member AS person, m.seq, c.component, bool_or(m.is_certain) AS is_certain
+    FROM source_membership m JOIN group_component c USING (grp) WHERE m.${isOf(nested)} GROUP BY ALL ORDER BY person;
+    CREATE OR REPLACE TEMP TABLE entry_components AS
+    SELECT person, string_agg(record, ';' ORDER BY record) AS key FROM (
+      SELECT person, string_agg(component || CASE WHEN is_certain THEN '' ELSE '?' END, ',' ORDER BY component) AS record
+      FROM entry_component GROUP BY person, seq)
+    GROUP BY person ORDER BY person;
+    CREATE OR REPLACE TEMP TABLE component_of_component AS
+    SELECT b.component AS member, a.component, bool_or(m.is_certain) AS is_certain
+    FROM group_of_group m JOIN group_component b ON b.grp = m.member JOIN group_component a ON a.grp = m.grp GROUP BY ALL;
+    CREATE OR REPLACE TEMP TABLE component_above AS
+    WITH RECURSIVE up(component, above, is_certain) AS (
+      SELECT DISTINCT component, component, true FROM entry_component
+      UNION
+      SELECT u.component, m.component, u.is_certain AND m.is_certain
+      FROM up u JOIN component_of_component m ON m.member = u.above)
+    SELECT component, above, bool_or(is_certain) AS is_certain FROM up GROUP BY ALL ORDER BY component`);
 }
 
 /** An SQL condition: the entry is of one of the kinds. */
@@ -214,35 +245,63 @@ function matchesAny(column: string, patterns: readonly string[]): string {
   return `regexp_full_match(${column}, ${literal(patterns.map(patternExpression).join("|"))}, 's')`;
 }
 
-/**
- * The groups of some entries, for the rules that ask.
- * @param entries their numbers in `entry_group.person`
- */
-export async function groupsOfEntries(
-  connection: Connection,
-  entries: readonly number[],
-): Promise<ReadonlyMap<number, SourceGroups>> {
-  if (entries.length === 0) return new Map();
-  const rows = await connection.rows<{
-    person: number;
-    direct: readonly string[] | null;
-    nested: readonly string[] | null;
-    is_direct_certain: boolean | null;
-    is_nested_certain: boolean | null;
-  }>(`
-    SELECT person, list(DISTINCT name ORDER BY name) FILTER (is_direct AND name IS NOT NULL) AS direct,
-      list(DISTINCT name ORDER BY name) FILTER (NOT is_direct AND name IS NOT NULL) AS nested,
-      bool_and(is_certain) FILTER (is_direct) AS is_direct_certain, bool_and(is_certain) FILTER (NOT is_direct) AS is_nested_certain
-    FROM entry_group WHERE person BETWEEN ${Math.min(...entries)} AND ${Math.max(...entries)} GROUP BY person`);
-  return new Map(
-    rows.map(({ person, direct, nested, is_direct_certain: directCertain, is_nested_certain: nestedCertain }) => [
-      person,
-      {
-        direct: directCertain === false ? undefined : (direct ?? []),
-        nested: nestedCertain === false ? undefined : (nested ?? []),
-      },
-    ]),
-  );
+/** How many names are kept for entries in the same groups. */
+const mostNames = 1_000_000;
+
+/** The groups of entries, for the rules that ask. Entries in the same groups share a list of those around them. */
+export class EntryGroups {
+  readonly #connection: Connection;
+  /** By the key of `entry_components`; undefined where that is uncertain. */
+  readonly #around = new Map<string, readonly string[] | undefined>();
+  #names = 0;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** @param entries their numbers, as in `entry_group.person` */
+  async of(entries: readonly number[]): Promise<ReadonlyMap<number, SourceGroups>> {
+    if (entries.length === 0) return new Map();
+    const within = `person BETWEEN ${Math.min(...entries)} AND ${Math.max(...entries)}`;
+    const direct = await this.#connection.rows<{ person: number; names: readonly string[] | null; certain: boolean }>(`
+      SELECT person, list(DISTINCT name ORDER BY name) FILTER (name IS NOT NULL) AS names, bool_and(is_certain) AS certain
+      FROM entry_group WHERE ${within} GROUP BY person`);
+    const nested = await this.#connection.rows<{ person: number; key: string }>(`
+      SELECT person, key FROM entry_components WHERE ${within}`);
+    await this.#lookUp(new Set(nested.map(({ key }) => key)));
+    const groups = new Map<number, SourceGroups>();
+    for (const { person, names, certain } of direct)
+      groups.set(person, { direct: certain ? (names ?? []) : undefined, nested: [] });
+    for (const { person, key } of nested)
+      groups.set(person, { direct: [], ...groups.get(person), nested: this.#around.get(key) });
+    return groups;
+  }
+
+  /** Finds what is not known yet. */
+  async #lookUp(keys: ReadonlySet<string>): Promise<void> {
+    if (this.#names > mostNames) {
+      this.#around.clear();
+      this.#names = 0;
+    }
+    const unknown = [...keys].filter((key) => !this.#around.has(key));
+    if (unknown.length === 0) return;
+    const rows = await this.#connection.rows<{ key: string; names: readonly string[] | null; certain: boolean }>(
+      `WITH part AS (
+         SELECT key, record, rtrim(part, '?')::INTEGER AS component, NOT ends_with(part, '?') AS is_certain
+         FROM (SELECT key, record, unnest(string_split(record, ',')) AS part FROM (
+           SELECT key, unnest(string_split(key, ';')) AS record FROM (SELECT unnest(from_json($1, '["VARCHAR"]')) AS key)))),
+       named AS (
+         SELECT p.key, p.record, g.name, bool_or(g.name IS NOT NULL AND p.is_certain AND a.is_certain) AS is_certain
+         FROM part p JOIN component_above a USING (component) JOIN group_component g ON g.component = a.above GROUP BY ALL)
+       SELECT key, list(DISTINCT name ORDER BY name) FILTER (name IS NOT NULL) AS names, bool_and(is_certain) AS certain
+       FROM named GROUP BY key`,
+      [JSON.stringify(unknown)],
+    );
+    for (const { key, names, certain } of rows) {
+      this.#around.set(key, certain ? (names ?? []) : undefined);
+      this.#names += names?.length ?? 0;
+    }
+  }
 }
 
 /** What a list says of one entry. */
@@ -353,14 +412,23 @@ export async function collectSaid(
     const within = `seq >= ${from} AND seq < ${from + slice}`;
     await connection.run(`
       INSERT INTO said_group
+      WITH record AS MATERIALIZED (
+        SELECT seq, string_agg(component, ',' ORDER BY component) AS components FROM entry_component
+        WHERE is_certain AND ${within} GROUP BY seq),
+      around AS (
+        SELECT components, list(DISTINCT g.name ORDER BY g.name)::JSON AS names
+        FROM (SELECT components, unnest(string_split(components, ','))::INTEGER AS component FROM (SELECT DISTINCT components FROM record))
+        JOIN component_above a USING (component) JOIN group_component g ON g.component = a.above
+        WHERE a.is_certain AND g.name IS NOT NULL GROUP BY components)
       SELECT seq, json_group_object(attribute, names)::VARCHAR FROM (
-        SELECT seq, attribute, list(DISTINCT name ORDER BY name) AS names FROM (
+        SELECT seq, attribute, list(DISTINCT name ORDER BY name)::JSON AS names FROM (
           SELECT seq, key AS attribute, name FROM scope_way JOIN (VALUES ${keys}) l(list, key) USING (list)
           WHERE is_certain AND ${within}
           UNION ALL
-          SELECT seq, CASE WHEN is_direct THEN ${literal(groupAttributes.direct)} ELSE ${literal(groupAttributes.nested)} END, name
-          FROM entry_group WHERE is_certain AND ${within})
-        GROUP BY ALL)
+          SELECT seq, ${literal(groupAttributes.direct)}, name FROM entry_group WHERE is_certain AND ${within})
+        GROUP BY ALL
+        UNION ALL
+        SELECT seq, ${literal(groupAttributes.nested)}, names FROM record JOIN around USING (components))
       GROUP BY seq`);
   }
 }

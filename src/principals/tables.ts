@@ -73,7 +73,7 @@ export const assemblyTables = {
   superseded: "seq INTEGER",
   /** Join keys that several entries of one source have. Made by `judgeRaw`, read by `holdAmbiguousJoins`. */
   ambiguous_key: "kind VARCHAR, join_key VARCHAR",
-  /** The staged records, and the entry that each belongs to. Made by `findGroups`, like all up to `entry_group`. */
+  /** The staged records, and the entry that each belongs to. Made by `findGroups`, like all up to `component_above`. */
   identity: "seq INTEGER, kind VARCHAR, person INTEGER",
   /** The records that have a key; `is_shared`: they belong to several entries. */
   key_holder: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER, person INTEGER, is_shared BOOLEAN",
@@ -92,10 +92,17 @@ export const assemblyTables = {
   scope_way: "list INTEGER, seq INTEGER, person INTEGER, name VARCHAR, is_certain BOOLEAN",
   /** The entries that the lists leave out, or may leave out: then with a reason. */
   scope_verdict: "person INTEGER, is_out BOOLEAN, reason VARCHAR",
-  /** The groups that a group with members is in, itself included. Empty unless rules ask. */
-  group_above: "grp INTEGER, above INTEGER, is_certain BOOLEAN",
-  /** The names of the groups that entries are in, of the kinds whose rules ask. */
-  entry_group: "person INTEGER, seq INTEGER, name VARCHAR, is_direct BOOLEAN, is_certain BOOLEAN",
+  /** The names of the groups that entries are directly in, of the kinds whose rules ask. */
+  entry_group: "person INTEGER, seq INTEGER, name VARCHAR, is_certain BOOLEAN",
+  /** The groups of the sources; `component`: the group itself, or one of those that it is in a cycle with. */
+  group_component: "grp INTEGER, component INTEGER, name VARCHAR",
+  /** The groups that entries are directly in, of the kinds whose rules ask for those around them. */
+  entry_component: "person INTEGER, seq INTEGER, component INTEGER, is_certain BOOLEAN",
+  /** The same in a text: `1,2?;1`, where `?` is an uncertain one and `;` separates records. */
+  entry_components: "person INTEGER, key VARCHAR",
+  component_of_component: "member INTEGER, component INTEGER, is_certain BOOLEAN",
+  /** The groups that those of entries are in, themselves included. */
+  component_above: "component INTEGER, above INTEGER, is_certain BOOLEAN",
   /** The groups that decided about a record, as JSON. Made by `collectSaid`, read by `assemble`. */
   said_group: "seq INTEGER, said VARCHAR",
   /**

@@ -56,6 +56,27 @@ test("with nested, members of groups in them are in scope too", async () => {
   expect(await inScope({ notMembersOf: ["app-sales*"] }, { corp: company })).toEqual(["user ada", "user cy"]);
 });
 
+test("in a cycle of groups, everybody is in all of them", async () => {
+  const size = 500;
+  const cycle = Array.from({ length: size }, (_, index) => [
+    group(`g${index}`, { memberOf: [`g${(index + 1) % size}`] }),
+    user(`u${index}`, { memberOf: [`g${index}`] }),
+  ]).flat();
+  const outside = [
+    group("below", { memberOf: ["g0"] }),
+    group("above"),
+    membership("above", { key: "g7" }),
+    user("out"),
+  ];
+  const records = [...cycle, ...outside, user("low", { memberOf: ["below"] }), user("high", { memberOf: ["above"] })];
+  const count = (number: number): string =>
+    `size(nestedMemberOf(entry)) == ${number} && "above" in nestedMemberOf(entry)`;
+  const of = async (include: string): Promise<number> => (await inScope({ include }, { corp: records })).length;
+  expect(await of(count(size + 1))).toBe(size);
+  expect(await inScope({ include: count(size + 2) }, { corp: records })).toEqual(["user low"]);
+  expect(await inScope({ include: count(1) }, { corp: records })).toEqual(["user high"]);
+});
+
 test("a group is called as the rules call it, or as most sources do, or by the name that its members know", async () => {
   const named: readonly SourceRecord[] = [
     user("ada", { memberOf: ["g1"] }),
