@@ -39,6 +39,7 @@ const contents: readonly { readonly text: string; readonly folder: string; reado
       "docs/guide/limits-and-protection.md",
       "docs/guide/approvals-and-undo.md",
       "docs/guide/causes-and-drift.md",
+      "docs/guide/leavers.md",
       "docs/guide/schedules.md",
       "docs/guide/notifications.md",
       "docs/guide/console.md",
