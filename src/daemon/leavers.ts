@@ -43,7 +43,7 @@ export async function leaversOf(
     const configured = syncOf(configuration, sync);
     const target = configured.to;
     try {
-      const stages = stagesOf(configured);
+      const stages = await stagesOf(configuration, configured);
       const place = placeOf(configuration, target);
       const all = await readLeavers(reader.connection, { files: state.files, place, sync, mode: "read", signal });
       const leavers = all.map((each) => staged(each, stageTimes(stages, each.kind, each.since)));

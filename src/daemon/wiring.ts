@@ -42,7 +42,8 @@ export async function openSync(
   const parts = await openParts(configuration, name);
   const { to } = syncOf(configuration, name);
   const target = await openConfiguredTarget(configuration, to, embedded, observe);
-  return { ...parts, target, place: placeOf(configuration, to) };
+  const departures = { ...parts.departures, ...neverDeleted(parts.departures, target) };
+  return { ...parts, departures, target, place: placeOf(configuration, to) };
 }
 
 /** A sync of the configuration without its target. */
@@ -74,7 +75,7 @@ export async function openParts(configuration: Configuration, name: string): Pro
       groups: [...own.groups, ...sync.protect.groups],
     },
     departures: {
-      ...stagesOf(sync),
+      ...sync.deletions,
       renames: sync.renames,
       reusedNames: sync.reusedNames,
       administrators: administratorsOf(configuration, sync.to),
@@ -195,8 +196,23 @@ function digestOfSource(configuration: Configuration, name: string): string {
 }
 
 /** When those who leave the sources of a sync are suspended and deleted. */
-export function stagesOf({ deletions }: SyncConfiguration): Stages {
-  return deletions;
+export async function stagesOf(configuration: Configuration, { deletions, to }: SyncConfiguration): Promise<Stages> {
+  const { targets, folder } = configuration;
+  const target = targets[to];
+  if (!isConnected(target)) return deletions;
+  const opened = target.connector.open(target.options, { name: to, folder });
+  try {
+    return { ...deletions, ...neverDeleted(deletions, opened) };
+  } finally {
+    await opened.close();
+  }
+}
+
+/** What a target cannot delete is never deleted. */
+function neverDeleted({ never = [] }: Stages, target: Target): Pick<Stages, "never"> {
+  if (target.takes === "list") return {};
+  const { deletes } = target.abilities;
+  return { never: [...new Set([...never, ...(["user", "group"] as const).filter((kind) => !deletes[kind])])] };
 }
 
 /** @throws {InputError} when there is no such sync */

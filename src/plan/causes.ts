@@ -302,6 +302,7 @@ const returned = "CASE WHEN s.was_out THEN 'into scope' WHEN s.was_doubted THEN 
 function judged({ changedKeys, hasGrace, suspendsLater = false, attributes }: CauseOptions): string {
   const hasChanged = changedKeys.length > 0;
   const listsChanged = haveChanged(changedKeys, ["defaultGroups", "staticGroups", "groupsFromRules", "keepManual"]);
+  const isName = attributes.all.flatMap((each) => (each.isName === undefined ? [] : [literal(each.name)])).join(", ");
   /** Why somebody leaves, or is suspended. @param waits whether that comes some time after they have gone */
   const left = (waits: boolean): string => `CASE
             WHEN s.is_other THEN 'rename'
@@ -339,8 +340,9 @@ function judged({ changedKeys, hasGrace, suspendsLater = false, attributes }: Ca
           WHEN t.name IS NOT NULL AND i.wanted IS NOT DISTINCT FROM
             CASE i.aspect ${attributes.all.map((each) => `WHEN ${literal(each.name)} THEN ${textOf(each, "t.")}`).join(" ")} END THEN 'drift'
           ${attributes.state === undefined ? "" : `WHEN i.aspect = 'active' AND z.name IS NOT NULL THEN ${left(suspendsLater)}`}
-          WHEN s.was_left THEN 'left out'
+          ${isName === "" ? "" : `WHEN i.aspect IN (${isName}) AND s.was_other THEN 'rename'`}
           ${attributes.state === undefined ? "" : `WHEN i.action = 'reactivate' AND i.aspect = 'active' AND l.name IS NOT NULL THEN ${returned}`}
+          WHEN s.was_left THEN 'left out'
           WHEN t.name IS NULL AND s.is_new THEN 'new'
           WHEN t.name IS NULL AND s.was_out THEN 'into scope'
           ELSE 'attribute' END AS guess

@@ -54,6 +54,8 @@ export interface LeavingDay {
 
 export interface Departures {
   readonly renames: Found<Rename>;
+  /** Those that keep their account. Absent: the sync renames nobody in place. */
+  readonly inPlace?: Found<Rename> | undefined;
   readonly reused: Found<ReusedName>;
   /** Of how many of them only the id of the record has changed. Absent in what older versions stored. */
   readonly adoptable?: number | undefined;

@@ -11,7 +11,7 @@ export interface NamePolicies {
   readonly reusedNames: "hold" | "apply";
 }
 
-/** A principal whose record has another name now. The interface has no renames: one is deleted, another is created. */
+/** A principal whose record has another name now. Where a target cannot rename, one is deleted, another is created. */
 export interface Rename {
   readonly kind: Kind;
   readonly from: string;

@@ -41,6 +41,9 @@ export const tables = {
   /** The renames that are applied. Made by `freeze`, filled by `depart`, read by `combine`. */
   renamed: "kind VARCHAR, was VARCHAR, becomes VARCHAR",
 
+  /** New names of principals that stay themselves in the target. Made by `renameInPlace`, stored with plans. */
+  renamed_in_place: "kind VARCHAR, was VARCHAR, becomes VARCHAR, source VARCHAR, source_id VARCHAR",
+
   /** All records that principals are made of. A view, made by `findRenames`, read by it and the ledger. */
   assembled_origin: origin,
   /** Records in the ledger whose principal is no longer made of them. `findRenames` only. */

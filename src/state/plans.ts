@@ -9,7 +9,7 @@ import { exists, makeFolder } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
 import type { Amount, Facts, LimitCheck, Measure } from "#plan/limits.ts";
 import { changesIn } from "#plan/stored.ts";
-import { tablesOf } from "#plan/tables.ts";
+import { tables as planTables, tablesOf } from "#plan/tables.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import { paths } from "./store.ts";
 import type { StateFiles } from "./store.ts";
@@ -40,6 +40,7 @@ const tables = {
   drift_wanted: "FROM drift_wanted",
   group_loss: "FROM group_loss",
   renamed: "SELECT kind, was, becomes FROM renamed",
+  renamed_in_place: "FROM renamed_in_place",
   left_out: "FROM left_out",
   kept_by_hand: "FROM kept_by_hand",
   adoptable: "SELECT kind, name, source, was_id, is_id FROM adoptable",
@@ -75,6 +76,7 @@ const explaining = [
   "drift_wanted",
   "group_loss",
   "renamed",
+  "renamed_in_place",
   "left_out",
   "kept_by_hand",
   "adoptable",
@@ -115,7 +117,13 @@ export class Plans {
   async save(id: string, connection: Connection, planned: PlanToStore): Promise<string> {
     const { checks, waiting, amounts, scope } = planned;
     const document: StoredPlan = { version: 1, digest: planned.plan.digest, checks, waiting, amounts, scope };
-    const seal = await this.#write(id, connection, Object.keys(tables) as (keyof typeof tables)[], document);
+    await connection.run(`CREATE TEMP TABLE IF NOT EXISTS renamed_in_place (${planTables.renamed_in_place})`);
+    const [renamed] = await connection.rows("FROM renamed_in_place LIMIT 1");
+    // Most targets cannot rename: their stored plans have the tables that they always had.
+    const names = (Object.keys(tables) as (keyof typeof tables)[]).filter(
+      (table) => table !== "renamed_in_place" || renamed !== undefined,
+    );
+    const seal = await this.#write(id, connection, names, document);
     await this.#files.save(paths.plans(id));
     return seal;
   }

@@ -10,6 +10,7 @@ import type { Frozen } from "#plan/protect.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
 import type { ByHandFound } from "#plan/by-hand.ts";
 import { nothing } from "#plan/found.ts";
+import { renameInPlace } from "#plan/renames-in-place.ts";
 import type { Found } from "#plan/found.ts";
 import { addRuleGroups } from "#plan/rule-groups.ts";
 import { interruptible, literal, useThreads } from "#duckdb/database.ts";
@@ -174,8 +175,18 @@ export async function makeDesired(
   const partial = pushed.filter(({ firstCycleUntil }) => firstCycleUntil !== undefined).map(({ source }) => source);
   const complete = sync.sources.map(({ name }) => name).filter((name) => !partial.includes(name));
   const remote = await fitToTarget(connection, sync);
+  const hasBaseline = options.baseline !== undefined;
+  const inPlace =
+    sync.departures.renames === "inPlace"
+      ? await renameInPlace(connection, {
+          attributes: sync.rules.declared,
+          protection: sync.protection,
+          unread,
+          hasBaseline,
+        })
+      : undefined;
   await freeze(connection, sync.protection, unread, partial.length === 0 ? undefined : complete);
-  const undecided = await findByHand(connection, sync.keepManual, options.baseline !== undefined);
+  const undecided = await findByHand(connection, sync.keepManual, hasBaseline);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
   const frozen = await combine(connection, sync.rules.declared);
   const foreign = await describeForeign(connection);
@@ -183,7 +194,7 @@ export async function makeDesired(
     assembly,
     frozen,
     foreign,
-    departures,
+    departures: inPlace === undefined ? departures : { ...departures, inPlace },
     cutLists: await withoutChance(connection, assembly.cutLists ?? []),
     notOwned,
     byHand: { kept: sync.keepManual.length === 0 ? nothing : await keptByHand(connection), undecided },

@@ -322,6 +322,7 @@ const waitingWords: Record<Measure, string> = {
 export function departureNotes(departures: Departures, sync: string): Note[] {
   const { kept, leaving, staying } = departures;
   return [
+    ...renamedNotes(departures),
     ...renameNotes(departures, sync),
     ...reusedNotes(departures, sync),
     ...(kept.count === 0
@@ -368,13 +369,37 @@ export function departureNotes(departures: Departures, sync: string): Note[] {
   ];
 }
 
-function renameNotes({ renames }: Departures, sync: string): Note[] {
+/** Those that keep their account. */
+function renamedNotes({ inPlace }: Departures): Note[] {
+  if (inPlace === undefined || inPlace.count === 0) return [];
+  return [
+    {
+      text: `${pluralize(inPlace.count, "rename")} in place: the same record has another name now, and the account gets it, with its memberships and access:`,
+      details: [
+        ...inPlace.examples.map(({ kind, from, to, source, sourceId }) =>
+          detailAbout(
+            kind,
+            [from, to],
+            `${kind} ${shortName(from)} is now ${shortName(to)} (${source} ${formatName(sourceId)})`,
+          ),
+        ),
+        ...andMore(inPlace),
+      ],
+    },
+  ];
+}
+
+function renameNotes({ renames, inPlace }: Departures, sync: string): Note[] {
   if (renames.count === 0) return [];
+  const cannot =
+    inPlace === undefined
+      ? "The target cannot rename"
+      : "These names are swapped, merged or taken, and cannot change in place. Otherwise";
   const isHeld = renames.examples.some(({ held }) => held);
   return [
     {
       text:
-        `${pluralize(renames.count, "rename")}: the same record has another name now. The target cannot rename: the old principal is deleted, and ` +
+        `${pluralize(renames.count, "rename")}: the same record has another name now. ${cannot}: the old principal is deleted, and ` +
         "a new one is created, without the password and the access of the old one. Memberships in other sources' groups are kept",
       details: [
         ...renames.examples.map(({ kind, from, to, source, sourceId, held }) => {

@@ -6,6 +6,7 @@ import { foreignGroups } from "#plan/carried.ts";
 import { changes, usualWords } from "#plan/change.ts";
 import type { Action } from "#plan/change.ts";
 import { matchCase } from "#plan/remote.ts";
+import { renameAgain } from "#plan/renames-in-place.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
@@ -22,7 +23,10 @@ import { formatName, visible } from "#text.ts";
  * since stays. Made between listing the target and `createPlan`.
  */
 export async function carryOver(connection: Connection, { takes }: Pick<Target, "takes">): Promise<void> {
-  if (takes === "changes") await matchCase(connection, "actual", "shown");
+  if (takes === "changes") {
+    await renameAgain(connection);
+    await matchCase(connection, "actual", "shown");
+  }
   await connection.run(`
     CREATE OR REPLACE TABLE desired AS
     FROM actual ANTI JOIN shown USING (kind, name)

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { serviceAttributes } from "#principals/attributes.ts";
 import { depart } from "#plan/departures.ts";
+import { renameInPlace } from "#plan/renames-in-place.ts";
 import { findByHand } from "#plan/by-hand.ts";
 import { measure } from "#plan/limits.ts";
 import { createChanges, createPlan } from "#plan/diff.ts";
@@ -105,7 +106,10 @@ test("every relation of the pipeline has its declared columns", async () => {
     INSERT INTO actual VALUES
       ('user', 'eve', 'Eve', NULL, NULL, []), ('user', 'zoe', 'Zoe', NULL, NULL, []), ('group', 'made', 'Made', NULL, NULL, [])`);
   await addRuleGroups(connection(), { manage: "owned" }, true);
-  await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
+  const protection = { users: [], groups: [] };
+  const renaming = { attributes: serviceAttributes, protection, unread: [], hasBaseline: false };
+  await renameInPlace(connection(), renaming);
+  await freeze(connection(), { manage: "owned", makesGroups: true, ...protection });
   await connection().run(`CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand})`);
   await findByHand(connection(), ["*"], false);
   await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: ["admins"] }, 0);
