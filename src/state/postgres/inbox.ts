@@ -73,8 +73,9 @@ export class PostgresInboxes implements Inboxes {
     this.#waiting.set(source, waiting);
     const change = changeOf(work);
     waiting.push(change);
-    await this.#groups(source, () => this.#commit(waiting.splice(0, largestGroup)));
-    return change.ended;
+    const committed = this.#groups(source, () => this.#commit(waiting.splice(0, largestGroup)));
+    const [result] = await Promise.all([change.ended, committed]);
+    return result;
   }
 
   async #commit(group: readonly Change[]): Promise<void> {
