@@ -414,7 +414,7 @@ export class RandomClient {
   #filterOfUsers(): Filter {
     const { users, groups } = this.#known;
     const one = users.get(this.#draw.one([...users.keys(), ""])) ?? {};
-    const valueOf = (name: string): string => String(one[name] ?? "nothing");
+    const valueOf = (name: string): string => (one[name] as string | undefined) ?? "nothing";
     const mails = (id: string): string[] =>
       ((users.get(id)?.["emails"] ?? []) as { value: string }[]).map(({ value }) => value.toLowerCase());
     const mail = (one["emails"] as { value: string }[] | undefined)?.[0]?.value ?? "nobody@x.example";

@@ -43,7 +43,7 @@ export function clientOf(url: string): { readonly send: Send; close(): Promise<v
   return {
     send: async (method, path, sent, headers = {}) => {
       const response = await pool.request({
-        method: method as "GET",
+        method,
         path: pathname + path,
         headers: { authorization: `Bearer ${token}`, "content-type": "application/scim+json", ...headers },
         body: sent === undefined ? null : JSON.stringify(sent),
