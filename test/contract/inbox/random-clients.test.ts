@@ -1,7 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { cases } from "../../support/random.ts";
 import { firstSeed, runHistory } from "../../support/inbox/history.ts";
-import { clientOf, serveInbox } from "../../support/inbox/served.ts";
+import { clientOf, serveInboxes } from "../../support/inbox/served.ts";
 import { kinds, storeOfEachTest } from "../state/stores.ts";
 
 /**
@@ -17,15 +17,12 @@ describe.each(kinds)("an inbox in: %s", (kind) => {
 
   test("answers what random clients expect", async () => {
     const { inboxes } = await stores.open();
+    const served = await serveInboxes(inboxes);
+    onTestFinished(() => served.stop());
     for (let seed = firstSeed; seed < firstSeed + histories; seed++) {
-      const served = await serveInbox(inboxes, `s${seed}`);
-      const client = clientOf(served.url);
-      try {
-        expect(await runHistory(seed, 200, client.send)).toBeGreaterThanOrEqual(200);
-      } finally {
-        await client.close();
-        await served.stop();
-      }
+      const client = clientOf(served.urlOf(`s${seed}`));
+      expect(await runHistory(seed, 200, client.send)).toBeGreaterThanOrEqual(200);
+      await client.close();
     }
   });
 });

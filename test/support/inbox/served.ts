@@ -1,5 +1,6 @@
 import pino from "pino";
 import { Pool } from "undici";
+import { inbox } from "#connectors/scim/inbox/options.ts";
 import { addInboxRoutes } from "#connectors/scim/inbox/routes.ts";
 import { startControlListener } from "#control/listener.ts";
 import type { Inboxes } from "#state/inbox/inbox.ts";
@@ -7,17 +8,19 @@ import { openedStore } from "../../contract/state/opened.ts";
 import type { Opening } from "../../contract/state/opened.ts";
 import type { Send } from "./client.ts";
 
-/** An inbox that is served over HTTP. */
-export interface ServedInbox {
-  /** Where its `Users` and `Groups` are. */
-  readonly url: string;
+/** Inboxes that are served over HTTP. */
+export interface ServedInboxes {
+  /** Where `Users` and `Groups` of a source are. */
+  readonly urlOf: (source: string) => string;
   stop(): Promise<void>;
 }
 
+/** The token of all of them. */
 export const token = "secret";
+const settings = inbox.parse({});
 
-/** Serves the inbox of a source as a daemon does. */
-export async function serveInbox(inboxes: Inboxes, source: string): Promise<ServedInbox> {
+/** Serves inboxes as a daemon does: of any source. */
+export async function serveInboxes(inboxes: Inboxes): Promise<ServedInboxes> {
   const listener = await startControlListener({
     listen: { host: "127.0.0.1", port: 0 },
     allowPlainHttp: false,
@@ -26,14 +29,15 @@ export async function serveInbox(inboxes: Inboxes, source: string): Promise<Serv
     log: pino({ level: "silent" }),
     routes: (app) =>
       addInboxRoutes(app, {
-        source,
+        settingsOf: () => settings,
         inboxes,
-        authenticate: async (given) => (given === token ? "t1" : undefined),
+        admit: async (_, given) => (given === token ? { token: "t1" } : { status: 401 }),
+        url: () => undefined,
         now: () => Date.now(),
         warn: (message, error) => process.stderr.write(`${message}: ${String(error)}\n`),
       }),
   });
-  return { url: `${listener.url}/scim/v2/${source}`, stop: () => listener.stop() };
+  return { urlOf: (source) => `${listener.url}/scim/v2/${source}`, stop: () => listener.stop() };
 }
 
 /** A client of a served inbox. */
@@ -63,6 +67,6 @@ export function clientOf(url: string): { readonly send: Send; close(): Promise<v
 
 if (import.meta.main) {
   const { inboxes } = await openedStore(JSON.parse(process.argv[2] ?? "") as Opening);
-  const { url } = await serveInbox(inboxes, process.argv[3] ?? "");
-  process.stdout.write(`${url}\n`);
+  const { urlOf } = await serveInboxes(inboxes);
+  process.stdout.write(`${urlOf("okta")}\n`);
 }
