@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import { layOut, renderTable } from "./format.ts";
+import { daemonElsewhere } from "./known-runs.ts";
 import type { Runner } from "./runner.ts";
 import { withDaemonOrStore } from "#cli/coordinator.ts";
 import { command } from "#commands.ts";
@@ -97,12 +98,15 @@ function pathOf(source: string): string {
   return `/scim/v2/${encodeURIComponent(source)}`;
 }
 
-/** How every inbox stands: only reads, also while a daemon runs. */
-export async function statusOfInboxes({ configuration }: Pick<Context, "configuration">): Promise<InboxStatus[]> {
+/** How every inbox stands: only reads, also while a daemon runs. Whoever cannot read the data folder asks the daemon that they have logged in to. */
+export async function statusOfInboxes(context: Context): Promise<readonly InboxStatus[]> {
+  const { configuration, interruption } = context;
   const all = Object.entries(inboxesOf(configuration));
   if (all.length === 0) return [];
+  const daemon = await daemonElsewhere(context);
+  if (daemon !== undefined) return inboxesOver(daemon, interruption.stop).status();
   await using state = await readState(configuration);
-  return Promise.all(
+  return await Promise.all(
     all.map(([source, settings]) =>
       state.inboxes.read(source, (inbox) => inboxStatus(inbox, source, settings, Date.now())),
     ),

@@ -39,6 +39,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
     ...signOnWithoutUrl(document),
+    ...inboxesWithoutPort(document),
     ...sharedTargets(document),
     ...driftWithoutCauses(document),
     ...byHandWithoutCauses(document),
@@ -67,6 +68,21 @@ function signOnWithoutUrl(document: ConfigurationDocument): Problem[] {
       "needs `console.publicUrl`, the address at which browsers reach the console, such as https://rollcall.example.com",
     ),
   ];
+}
+
+/** A provider knows one address. The service has a fixed port, unless somebody wants another. */
+function inboxesWithoutPort(document: ConfigurationDocument): Problem[] {
+  const parsed = listen.safeParse(document.at(["control", "listen"]) ?? "127.0.0.1:0");
+  if (document.at(["service"]) !== undefined || !parsed.success || parsed.data.port !== 0) return [];
+  return keysOf(document, ["sources"])
+    .filter((name) => document.at(["sources", name, "inbox"]) !== undefined)
+    .map((name) =>
+      document.problem(
+        ["sources", name, "inbox"],
+        "key",
+        "needs a port of the daemon that stays the same; set control.listen, such as 127.0.0.1:8442",
+      ),
+    );
 }
 
 /** Passwords cross a network unencrypted only if somebody allows it (0.1). */

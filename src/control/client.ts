@@ -7,6 +7,7 @@ import { roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
 import type { Approval, Begun, CommandCoordinator, RunRequest } from "#sync/coordinator/coordinator.ts";
 import { recordOf } from "#state/record.ts";
+import type { InboxStatus } from "#state/inbox/status.ts";
 import type { RunDocument, RunRecord, Stage, SyncStatus } from "#state/record.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
@@ -93,11 +94,18 @@ export interface InboxChanges {
   revoke(source: string, token: string): Promise<{ readonly name: string }>;
 }
 
-/** Changes the tokens of inboxes over a daemon. */
-export function inboxesOver({ connection }: FoundDaemon, signal: AbortSignal): InboxChanges {
+/** The inboxes of a daemon. */
+export function inboxesOver(
+  { connection }: FoundDaemon,
+  signal: AbortSignal,
+): InboxChanges & { status(): Promise<readonly InboxStatus[]> } {
   const ask = async (route: Route, source: string, body: object): Promise<unknown> =>
     (await connection.request(ofControl(route, source), signal, body)).value;
   return {
+    status: async () => {
+      const { value } = await connection.request(controlRoutes.inboxes, signal);
+      return (value as { readonly inboxes: readonly InboxStatus[] }).inboxes;
+    },
     add: async (source, name) =>
       (await ask(controlRoutes.addInboxToken, source, { name })) as Awaited<ReturnType<InboxChanges["add"]>>,
     revoke: async (source, token) =>

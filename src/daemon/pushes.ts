@@ -29,6 +29,8 @@ export class Pushes {
   readonly #options: PushesOptions;
   /** By sync and source: the last push that a run was begun for, in epoch milliseconds. */
   readonly #begun = new Map<string, number>();
+  /** By source: what was wrong at the last look. */
+  readonly #problems = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
@@ -48,8 +50,11 @@ export class Pushes {
       try {
         const settled = await this.#settled(source, settings);
         if (settled !== undefined && !this.#isStopped) this.#beginFor(source, settled);
+        this.#problems.delete(source);
       } catch (error) {
-        log.error(`inbox ${source}: ${messageOf(error)}`);
+        const problem = messageOf(error);
+        if (problem !== this.#problems.get(source)) log.error(`inbox ${source} cannot be read: ${problem}`);
+        this.#problems.set(source, problem);
       }
     }
     if (!this.#isStopped) this.#timer = setTimeout(() => void this.#look(), every);

@@ -135,7 +135,7 @@ export class Requests {
     try {
       return await this.#inboxes.change(this.#source, push, async (inbox) => {
         const result = await work(inbox);
-        if (this.#settings.refuse) await refuseLosses(inbox, this.#settings, push.at);
+        if (this.#settings.refuse && inbox.takes) await refuseLosses(inbox, this.#settings, push.at);
         return result;
       });
     } catch (error) {

@@ -346,6 +346,7 @@ export class InboxReader {
 export class InboxWriter extends InboxReader {
   readonly #push: Push;
   readonly #revision: number;
+  #takes = false;
 
   private constructor(source: string, database: Database, push: Push, revision: number) {
     super(source, database);
@@ -402,9 +403,9 @@ export class InboxWriter extends InboxReader {
       await this.#unaddress(id);
       await this.#address(id, document);
     }
-    const [before, after] = [stored.document["active"], document["active"]];
-    const switched = after === false ? "deactivated" : "reactivated";
-    await this.#note(kind === "user" && before !== after ? switched : "changed", kind, id);
+    const [wasOff, isOff] = [stored.document["active"] === false, document["active"] === false];
+    const switched = isOff ? "deactivated" : "reactivated";
+    await this.#note(kind === "user" && wasOff !== isOff ? switched : "changed", kind, id);
     return storedOf(row as Row);
   }
 
@@ -462,6 +463,11 @@ export class InboxWriter extends InboxReader {
     await this.addMembers(group, members);
   }
 
+  /** Whether this change takes something away. */
+  get takes(): boolean {
+    return this.#takes;
+  }
+
   async #membersChanged(event: EventKind, group: string, amount: number): Promise<number> {
     if (amount === 0) return 0;
     await this.#touch(group);
@@ -496,6 +502,7 @@ export class InboxWriter extends InboxReader {
   }
 
   async #note(event: EventKind, kind: InboxKind, id: string, amount = 1): Promise<void> {
+    this.#takes ||= event === "deleted" || event === "deactivated" || event === "left";
     await this.database.rows(
       `INSERT INTO rollcall.inbox_events (source, revision, kind, resource, resource_kind, at, amount, token)
        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)

@@ -5,6 +5,7 @@ import pino from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { inbox } from "#connectors/scim/inbox/options.ts";
 import { addInboxRoutes } from "#connectors/scim/inbox/routes.ts";
+import { beginExchange } from "#http/exchange.ts";
 import { startControlListener } from "#control/listener.ts";
 import type { ControlListener } from "#control/listener.ts";
 import { FolderInboxes } from "#state/folder/inbox.ts";
@@ -367,6 +368,33 @@ describe("RFC 7644", () => {
     }
     expect((await rfc("GET", "/Users")).body).toEqual(before.body);
     expect(warnings).toEqual([]);
+  });
+
+  test("from other machines only over TLS, unless that is allowed", async () => {
+    const { fastify } = await import("fastify");
+    const app = fastify();
+    app.addHook("onRequest", (request, _, done) => {
+      beginExchange(request, () => "192.0.2.7");
+      done();
+    });
+    addInboxRoutes(app, {
+      settingsOf: (source) => ({ ...settings, allowPlainHttp: source === "open" }),
+      inboxes,
+      admit: async () => ({ token: "t1" }),
+      url: () => "https://rollcall.example.com/behind",
+      now: () => Date.now(),
+      warn: () => undefined,
+    });
+    const statusOf = async (source: string, remoteAddress: string): Promise<number> =>
+      (await app.inject({ url: `/scim/v2/${source}/Users`, remoteAddress })).statusCode;
+    expect(await statusOf("strict", "192.0.2.7")).toBe(403);
+    for (const local of ["127.0.0.1", "::1", "::ffff:127.0.0.1"]) expect(await statusOf("strict", local)).toBe(200);
+    expect(await statusOf("open", "192.0.2.7")).toBe(200);
+    const config = await app.inject({ url: "/scim/v2/strict/ServiceProviderConfig" });
+    expect(config.json()).toMatchObject({
+      meta: { location: "https://rollcall.example.com/behind/scim/v2/strict/ServiceProviderConfig" },
+    });
+    await app.close();
   });
 
   test("a token is of one inbox", async () => {

@@ -60,6 +60,66 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
     });
   });
 
+  test("what is lost counts with whose token took it, until it comes back; after a pause it has settled", async () => {
+    const { inboxes } = await stores.open();
+    const change = (when: number, token: string, work: (inbox: InboxWriter) => Promise<unknown>): Promise<unknown> =>
+      inboxes.change("okta", { at: when, token }, work);
+    const switched = async (inbox: InboxWriter, id: string, active: boolean): Promise<void> => {
+      const stored = await inbox.find("user", id);
+      if (stored !== undefined) await inbox.replace(stored, { ...stored.document, active });
+    };
+    const ids = ["1", "2", "3", "4"];
+    await change(1_000, "t1", async (inbox) => {
+      for (const id of ids) await inbox.create("user", id, user(`user ${id}`));
+      await inbox.create("group", "g", { displayName: "g" });
+      await inbox.addMembers(
+        "g",
+        [...ids, "nobody"].map((id) => ({ id })),
+      );
+    });
+    await change(2_000, "t1", async (inbox) => {
+      await switched(inbox, "1", false);
+      await switched(inbox, "2", false);
+      expect(inbox.takes).toBe(true);
+    });
+    await change(2_500, "t2", (inbox) => switched(inbox, "3", false));
+    await change(3_000, "t2", async (inbox) => {
+      await switched(inbox, "2", true);
+      expect(inbox.takes).toBe(false);
+      await inbox.removeMembers("g", ["1", "2"]);
+      await inbox.addMembers("g", [{ id: "2" }]);
+    });
+    await change(4_000, "t1", (inbox) => inbox.remove("user", "4"));
+    await inboxes.read("okta", async (inbox) => {
+      expect(await inbox.lost(1_000)).toEqual([
+        { loss: "deletions", of: "users", by: [{ token: "t1", amount: 1 }], base: 4 },
+        {
+          loss: "deactivations",
+          of: "users",
+          by: [
+            { token: "t1", amount: 1 },
+            { token: "t2", amount: 1 },
+          ],
+          base: 3,
+        },
+        { loss: "membershipsLost", of: "memberships", by: [{ token: "t2", amount: 1 }], base: 4 },
+      ]);
+      expect(await inbox.lost(4_000)).toEqual([]);
+      expect([await inbox.restored(2_500), await inbox.restored(1_000)]).toEqual([1, 0]);
+      expect(await inbox.strayMembers()).toBe(1);
+      // Since 2,000 no pause was longer than 999; before that there was one.
+      expect(await inbox.restlessSince(1_001, 4_500)).toBe(1_000);
+      expect(await inbox.restlessSince(1_000, 4_500)).toBe(4_000);
+      expect(await inbox.restlessSince(501, 4_501)).toBeUndefined();
+    });
+    await change(9_000, "t1", (inbox) => inbox.create("user", "5", user("late")));
+    await inboxes.read("okta", async (inbox) => {
+      expect(await inbox.firstCycleEnd(5_000)).toBe(6_000);
+      expect(await inbox.firstCycleEnd(8_001)).toBe(17_001);
+    });
+    expect(await inboxes.read("other", (inbox) => inbox.firstCycleEnd(1))).toBeUndefined();
+  });
+
   test("users are found by each of their addresses", async () => {
     const { inboxes } = await stores.open();
     const idsBy = (address: string): Promise<string[]> =>
