@@ -174,11 +174,19 @@ export class Daemon {
 
   async #lead(seed: string, options: Parameters<typeof Notifications.open>[2] = {}): Promise<Leading> {
     const log = this.#log;
+    const pushes = new Pushes({
+      coordinator: this.coordinator,
+      inboxes: this.#store.inboxes,
+      configuration: () => this.#configuration,
+      now: () => this.#now(),
+      log: { info: (message) => log.info(message), error: (message) => log.error(message) },
+    });
     const scheduler = new Scheduler({
       coordinator: this.coordinator,
       memory: this.#memory,
       seed,
       now: () => this.#now(),
+      waits: (sync) => pushes.waits(sync),
       log: {
         debug: (message) => log.debug(message),
         info: (message) => log.info(message),
@@ -190,13 +198,6 @@ export class Daemon {
       isStopping: () => this.#stop.signal.aborted,
       ended: this.#metrics.notified,
       ...options,
-    });
-    const pushes = new Pushes({
-      coordinator: this.coordinator,
-      inboxes: this.#store.inboxes,
-      configuration: () => this.#configuration,
-      now: () => this.#now(),
-      log: { info: (message) => log.info(message), error: (message) => log.error(message) },
     });
     this.#leading = { scheduler, pushes, notifications };
     return this.#leading;

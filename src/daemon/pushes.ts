@@ -31,6 +31,8 @@ export class Pushes {
   readonly #begun = new Map<string, number>();
   /** By source: what was wrong at the last look. */
   readonly #problems = new Map<string, string>();
+  /** The sources that more may be on its way to. */
+  #restless = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
@@ -44,12 +46,19 @@ export class Pushes {
     clearTimeout(this.#timer);
   }
 
+  /** Whether a run of a sync begins once its sources have settled, and would wait for that now. */
+  waits(sync: string): boolean {
+    return this.#options.configuration().syncs[sync]?.from.some((source) => this.#restless.has(source)) === true;
+  }
+
   async #look(): Promise<void> {
     const { configuration, log } = this.#options;
+    const restless = new Set<string>();
     for (const [source, settings] of Object.entries(inboxesOf(configuration()))) {
       try {
-        const settled = await this.#settled(source, settings);
-        if (settled !== undefined && !this.#isStopped) this.#beginFor(source, settled);
+        const { last, ready } = await this.#activity(source, settings);
+        if (!ready) restless.add(source);
+        else if (last !== undefined && !this.#isStopped) this.#beginFor(source, last);
         this.#problems.delete(source);
       } catch (error) {
         const problem = messageOf(error);
@@ -57,15 +66,19 @@ export class Pushes {
         this.#problems.set(source, problem);
       }
     }
+    this.#restless = restless;
     if (!this.#isStopped) this.#timer = setTimeout(() => void this.#look(), every);
   }
 
-  /** @returns when the last push came, in epoch milliseconds; undefined: there was none, or more may come */
-  #settled(source: string, settings: Parameters<typeof readyAt>[1]): Promise<number | undefined> {
+  /** When the last push came, in epoch milliseconds, and whether it may be read. */
+  #activity(
+    source: string,
+    settings: Parameters<typeof readyAt>[1],
+  ): Promise<{ readonly last: number | undefined; readonly ready: boolean }> {
     const now = this.#options.now();
     return this.#options.inboxes.read(source, async (inbox) => {
       const { last } = await inbox.activity();
-      return last === undefined || (await readyAt(inbox, settings, now)) > now ? undefined : last;
+      return { last, ready: (await readyAt(inbox, settings, now)) <= now };
     });
   }
 

@@ -36,6 +36,8 @@ export interface SchedulerOptions {
   readonly seed: string;
   /** In epoch milliseconds; default: the clock. */
   readonly now?: (() => number) | undefined;
+  /** Whether a run of a sync would have to wait, and begins by itself when it need not any more. Absent: none would. */
+  readonly waits?: ((sync: string) => boolean) | undefined;
   readonly log: {
     debug(message: string): void;
     info(message: string): void;
@@ -219,7 +221,7 @@ export class Scheduler {
   }
 
   #checkEntry(entry: Entry, now: number): void {
-    const { memory, log } = this.#options;
+    const { memory, log, waits } = this.#options;
     const { name, slots } = entry.sync;
     reportOverdue(entry.sync, memory, now);
     // The last time it could not be computed.
@@ -229,7 +231,10 @@ export class Scheduler {
       this.#setDone(entry, now);
     }
     if (slots !== undefined && entry.next !== undefined && entry.next.due <= now) {
-      if (now - entry.next.due > tolerance) this.#catchUp(entry, slots, now);
+      if (waits?.(name) === true) {
+        log.debug(`sync ${name}: providers are pushing; its run begins once they pause`);
+        this.#setDone(entry, entry.next.slot);
+      } else if (now - entry.next.due > tolerance) this.#catchUp(entry, slots, now);
       else this.#runSlot(entry, entry.next.slot, "schedule");
     } else if (entry.retryAt !== undefined && entry.retryAt <= now) {
       // A run that somebody else has begun meanwhile is the new attempt.

@@ -53,7 +53,7 @@ sources: { pushed: { connector: scim, inbox: { settle: 1s } } }
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]));
   // Both accept the same one at the same time: one of them is told that it is there.
   const twice = await Promise.all([one, two].map((url) => send(url, "/Users", { userName: "Twice" })));
-  expect(twice.map(({ status }) => status).sort()).toEqual([201, 409]);
+  expect(new Set(twice.map(({ status }) => status))).toEqual(new Set([201, 409]));
   for (const url of urls) expect(await (await send(url, "/Users?count=0")).json()).toMatchObject({ totalResults: 61 });
   const status = await rollcall(["inbox", "--json", "--config", files[1]]);
   expect(JSON.parse(status.stdout)).toMatchObject({ inboxes: [{ source: "pushed", users: 61 }] });

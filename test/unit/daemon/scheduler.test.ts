@@ -61,12 +61,16 @@ function openMemory() {
       end(began.at(-1)!, outcome, advice);
       await vi.advanceTimersByTimeAsync(0);
     },
+    /** The syncs whose sources providers are pushing to. */
+    pushed: new Set<string>(),
     open(): Scheduler {
+      const { pushed } = this;
       const push = logged.push.bind(logged);
       const log = { debug: push, info: push, warn: push, error: push };
       return new Scheduler({
         seed: "this daemon",
         log,
+        waits: (sync) => pushed.has(sync),
         memory: { state, note, emit },
         coordinator: {
           begin: async ({ sync, cause, by, slot }) => {
@@ -229,6 +233,17 @@ test("a slot that comes while a run is under way is skipped and recorded", async
   await memory.ended("no change");
   await pass(hour);
   expect(memory.began).toHaveLength(2);
+});
+
+test("a slot that comes while providers are pushing is left to the run that follows", async () => {
+  await ranBefore();
+  memory.pushed.add("staff");
+  scheduler.update([staff]);
+  await pass(2 * hour);
+  expect([began(), memory.state("staff").skipped]).toEqual([[], []]);
+  memory.pushed.clear();
+  await pass(hour);
+  expect(began()).toEqual(["schedule 13:00:00"]);
 });
 
 test("the slots of one sync do not wait for another", async () => {
