@@ -204,11 +204,18 @@ export function mayBeBlank({ required }: Attribute): boolean {
  * Measures the plan: users and groups separately; memberships and attributes of those that stay. The base is what the
  * sync manages in the target, that is everything except what is protected or unmanaged. Makes `group_loss`. Runs after
  * `createPlan`.
+ * @param unfinished SQL of `(kind, name)` whose updates do not count: the rest of their creation. Absent: all count
  */
-export async function measure(connection: Connection, attributes: Attributes, limits: Limits): Promise<Measured> {
+export async function measure(
+  connection: Connection,
+  attributes: Attributes,
+  limits: Limits,
+  unfinished?: string,
+): Promise<Measured> {
   const { all, state } = attributes;
   const blankable = all.filter(mayBeBlank).map(columnOf);
   const isActive = state === undefined ? "true" : `coalesce(${columnOf(state)}, true)`;
+  const isFinished = unfinished === undefined ? "" : ` AND (kind, name) NOT IN (${unfinished})`;
   const sum = (condition: (column: string) => string): string =>
     ["0", ...blankable.map((column) => `(${condition(column)})::INT`)].join(" + ");
   const rows = await connection.rows<KindRow>(`
@@ -222,7 +229,7 @@ export async function measure(connection: Connection, attributes: Attributes, li
         FROM actual a LEFT JOIN frozen f USING (kind, name))
       GROUP BY kind),
     changed AS (
-      SELECT kind, ${actions.map((action) => `count(*) FILTER (action = '${action}') AS "${action}"`).join(", ")},
+      SELECT kind, ${actions.map((action) => `count(*) FILTER (action = '${action}'${action === "update" ? isFinished : ""}) AS "${action}"`).join(", ")},
         sum(len(before.group_names) - len(list_intersect(before.group_names, after.group_names))) FILTER (${isUpdateInSql}) AS memberships_lost,
         sum(${sum((column) => `before.${column} IS NOT NULL AND after.${column} IS NULL`)})
           FILTER (${isUpdateInSql}) AS blanked

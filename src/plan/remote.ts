@@ -20,12 +20,18 @@ export const remoteTables = {
   remote_member: "grp VARCHAR, kind VARCHAR, member VARCHAR",
 } as const;
 
-/** What the ledger knows of them. `sent` and `stored`: JSON of the attributes that the target holds otherwise than it was sent. */
+/**
+ * What the ledger knows of them. `sent` and `stored`: JSON of the attributes that the target holds otherwise than it was sent.
+ * `is_new`: a run that did not finish has created it, and what else it was to get may be missing.
+ */
 export const knownTables = {
-  remote_known: "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR",
+  remote_known: "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR, is_new BOOLEAN",
   /** Who is in which group, as the sync has written it: for targets that do not say. */
   remote_member_known: "grp VARCHAR, kind VARCHAR, member VARCHAR",
 } as const;
+
+/** SQL of those that a run which did not finish has created. Their updates are the rest of that, and no limit's business. */
+export const unfinished = "SELECT (kind, name) FROM remote_known WHERE is_new";
 
 /** SQL: makes the tables that no ledger has filled. */
 export const missingRemote = Object.entries(knownTables)
@@ -140,8 +146,9 @@ const page = 1_000;
 export async function findHeld(connection: Connection, sent: string): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TABLE remote_known AS
-    SELECT n.kind, n.id, n.name, k.sent, k.stored FROM remote_name n
-    LEFT JOIN remote_known k ON k.kind = n.kind AND k.id = n.id WHERE n.is_meant`);
+    SELECT n.kind, n.id, n.name, k.sent, k.stored,
+      coalesce(k.is_new, false) OR (n.kind, n.id) IN (SELECT (kind, id) FROM ${sent} WHERE before IS NULL) AS is_new
+    FROM remote_name n LEFT JOIN remote_known k ON k.kind = n.kind AND k.id = n.id WHERE n.is_meant`);
   for (let from = 0; ; from += page) {
     const found = await connection.rows<SentRow>(`
       SELECT s.kind, s.id, s.sent, s.answered, s.before, o.attributes AS stored, k.sent AS known_sent, k.stored AS known_stored

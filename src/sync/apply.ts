@@ -90,6 +90,9 @@ async function verifyWritten(
   const missing = await connection.rows<{ action: string; kind: string; name: string }>(
     `SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT ${mostMissing}`,
   );
+  await connection.run(
+    "UPDATE remote_known SET is_new = false WHERE is_new AND (kind, name) NOT IN (SELECT (kind, name) FROM missing)",
+  );
   if (missing.length === 0 && left === 0 && stopped === undefined) return {};
   await connection.run(`
     INSERT INTO left_out SELECT kind, name FROM missing;

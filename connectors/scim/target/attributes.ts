@@ -38,8 +38,9 @@ function pathOf(name: string): Path {
 
 /** The attributes of RFC 7643, 4.1 to 4.3, that a sync may set. A password is none of them. */
 const standard: readonly Field[] = [
-  at(ofUsers("userName", { isName: "user", ignoresCase: true })),
+  // The first one is what a plan calls somebody by, beside the name.
   at({ name: "displayName", type: "text", isName: "group", identifies: true, usual: "cn" }),
+  at(ofUsers("userName", { isName: "user", ignoresCase: true })),
   at({ name: "externalId", type: "text" }),
   at(ofUsers("active", { type: "boolean" })),
   at(ofUsers("name.formatted")),

@@ -9,7 +9,9 @@ import type { Kind } from "#principals/principal.ts";
 /** What is written down as soon as a target has taken a change. */
 export interface Remembered {
   /** Which of its objects a principal is. */
-  readonly known?: { readonly kind: Kind; readonly id: string; readonly name: string } | undefined;
+  readonly known?:
+    | { readonly kind: Kind; readonly id: string; readonly name: string; readonly isNew: boolean }
+    | undefined;
   readonly gone?: { readonly kind: Kind; readonly id: string } | undefined;
   /** Who was added to a group, and removed from it, by ids. */
   readonly members?:
@@ -59,7 +61,7 @@ export function sqlOf(sync: string, { known, gone, members }: Remembered): strin
     );
   if (known !== undefined) {
     const values = [known.kind, known.id, known.name].map(literal).join(", ");
-    statements.push(`INSERT INTO owned.remote VALUES (${sync}, ${values}, NULL, NULL)`);
+    statements.push(`INSERT INTO owned.remote VALUES (${sync}, ${values}, NULL, NULL, ${known.isNew})`);
   }
   if (members === undefined) return statements.join("; ");
   const { group, add, remove } = members;

@@ -12,6 +12,7 @@ import type { DriftLeft } from "#plan/drift.ts";
 import type { Note } from "#plan/note.ts";
 import type { Amount, Facts, LimitCheck, Measure, Overridable, Scope, SourceCounts } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
+import { unfinished } from "#plan/remote.ts";
 import { adoptNames } from "#plan/renames.ts";
 import { describeCheck, nameLimits } from "#plan/render/shared.ts";
 import { tablesOf } from "#plan/tables.ts";
@@ -39,12 +40,12 @@ export interface LimitedPlan {
  */
 export async function planWithinLimits(
   connection: Connection,
-  { limits, rules: { declared } }: Pick<Sync, "limits"> & Declaring,
+  { limits, target, rules: { declared } }: Pick<Sync, "limits"> & Partial<Pick<Sync, "target">> & Declaring,
   options: Pick<Facts, "history" | "overrides" | "drift" | "pushed"> & { readonly scope: Scope },
 ): Promise<LimitedPlan> {
   const { scope, ...facts } = options;
   const judge = async (): Promise<Pick<LimitedPlan, "amounts" | "checks">> => {
-    const measured = await measure(connection, declared, limits);
+    const measured = await measure(connection, declared, limits, target?.takes === "changes" ? unfinished : undefined);
     const checks = checkLimits(limits, { ...measured, ...scope, ...facts });
     return { amounts: measured.amounts, checks };
   };

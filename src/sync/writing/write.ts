@@ -195,7 +195,8 @@ class Writer {
     const sent = change.action === "create" ? this.#text(change) : this.#wholeText(change);
     const answered = stored === undefined ? null : this.#text(stored);
     const before = write.was?.attributes ?? null;
-    return this.#record({ known: { kind, id, name } }, { sent, answered, before, isNew: change.action === "create" });
+    const isNew = change.action === "create" || write.was?.isNew === true;
+    return this.#record({ known: { kind, id, name, isNew } }, { sent, answered, before });
   }
 
   /** Resolves once it is written down: what comes meanwhile is written with the next. */
@@ -235,8 +236,8 @@ interface Unrecorded {
 interface Sent {
   readonly sent: string;
   readonly answered: string | null;
+  /** NULL: it is created. */
   readonly before: string | null;
-  readonly isNew: boolean;
 }
 
 /** SQL of what later phases and the verification read of it. */
@@ -244,7 +245,8 @@ function workbenchSql({ remembered: { known, members }, sent }: Unrecorded): str
   const statements = ["SELECT 1"];
   if (known !== undefined && sent !== undefined) {
     const { kind, id, name } = known;
-    if (sent.isNew) statements.push(`INSERT INTO remote_name SELECT *, true FROM (VALUES ${row(kind, id, name)})`);
+    if (sent.before === null)
+      statements.push(`INSERT INTO remote_name SELECT *, true FROM (VALUES ${row(kind, id, name)})`);
     statements.push(`INSERT INTO sent_value VALUES ${row(kind, id, sent.sent, sent.answered, sent.before)}`);
   }
   if (members === undefined) return statements;

@@ -237,6 +237,22 @@ describe("what cannot be written", () => {
     expect(await runIt()).toMatchObject({ outcome: "applied" });
     expect(Object.keys(store().people())).toHaveLength(20);
   });
+
+  test("of people who were just created is no limit's business: the rest of their creation", async () => {
+    await people(...Array.from({ length: 30 }, (_, at) => `u${at},title,,team`));
+    const limits = { sources: {}, floor: 10, action: "hold", updates: { percent: 50, per: "day" } } as const;
+    const stop = new AbortController();
+    const sync = syncOf({ concurrency: 1 }, { limits });
+    const interruption = { stop: stop.signal, abandon: new AbortController().signal };
+    const progress = (stage: string, written?: number): void => {
+      if (stage === "apply" && written === 30) stop.abort();
+    };
+    await refused(runIt(sync, { interruption, progress }));
+    expect(Object.keys(store().people())).toHaveLength(30);
+    expect(await runIt(syncOf({}, { limits }))).toMatchObject({ outcome: "applied" });
+    await people(...Array.from({ length: 30 }, (_, at) => `u${at},other,,team`));
+    await expect(runIt(syncOf({}, { limits }))).rejects.toThrow("held by the limit on updates");
+  });
 });
 
 test("a target that does not say who is in a group gets what it was not given yet", async () => {
