@@ -25,7 +25,7 @@ export type Fault = "before" | "after" | undefined;
 /** A SCIM server in memory that refuses what an application would refuse. */
 export class ScimApplication {
   limits: Limits;
-  readonly token: string = "t0ken-of-the-application";
+  token = "t0ken-of-the-application";
   readonly users = new Map<string, Json>();
   readonly groups = new Map<string, Json>();
   readonly members = new Map<string, ReadonlySet<string>>();
