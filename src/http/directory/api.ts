@@ -93,6 +93,7 @@ export class DirectoryApi implements Requester {
   readonly #pace: Pace;
   readonly #queue: ReturnType<typeof createQueue>;
   readonly #closing = new AbortController();
+  readonly #signals = new WeakMap<AbortSignal, AbortSignal>();
   #socket: Socket | undefined;
 
   /** @throws {InputError} an origin would be reached over plain HTTP */
@@ -206,7 +207,11 @@ export class DirectoryApi implements Requester {
   }
 
   #signalOf({ signal }: Pick<Exchange<never>, "signal">): AbortSignal {
-    return signal === undefined ? this.signal : AbortSignal.any([this.signal, signal]);
+    if (signal === undefined) return this.signal;
+    // Thousands of requests have the same one.
+    const known = this.#signals.get(signal) ?? AbortSignal.any([this.signal, signal]);
+    this.#signals.set(signal, known);
+    return known;
   }
 
   /** The JSON of an answer (up to 64 MiB), and its headers. @throws what `get` throws */
