@@ -33,13 +33,17 @@ const step = fc.record({
 });
 
 it("whatever happens, every profile's application ends as planned, and nothing is created twice", async () => {
-  const histories = fc.tuple(fc.constantFrom(...Object.keys(profiles)), fc.array(step, { minLength: 1, maxLength: 4 }));
+  const histories = fc.tuple(
+    fc.constantFrom(...Object.keys(profiles)),
+    fc.boolean(),
+    fc.array(step, { minLength: 1, maxLength: 4 }),
+  );
   await fc.assert(
-    fc.asyncProperty(histories, async ([profile, steps]) => {
+    fc.asyncProperty(histories, async ([profile, suspends, steps]) => {
       const limits = servers[profile];
       if (limits === undefined) throw new Error(`no server for ${profile}`);
       const application = await ScimApplication.start({ ...limits, burst: 0 });
-      const synced = await Synced.in(application, { profile });
+      const synced = await Synced.in(application, { profile }, suspends || limits.deactivates);
       try {
         for (const { company, ends, hand } of steps) {
           await synced.people(company);

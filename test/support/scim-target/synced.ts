@@ -25,14 +25,25 @@ export class Synced {
   readonly folder: string;
   readonly application: ScimApplication;
   readonly #options: Readonly<Record<string, unknown>>;
+  readonly #suspends: boolean;
 
-  /** @param options of the target, beside its URL and token */
-  static async in(application: ScimApplication, options: Readonly<Record<string, unknown>>): Promise<Synced> {
-    return new Synced(await mkdtemp(join(tmpdir(), "rollcall-scim-")), application, options);
+  /** @param options of the target, beside its URL and token; suspends: who leaves is suspended, and not deleted */
+  static async in(
+    application: ScimApplication,
+    options: Readonly<Record<string, unknown>>,
+    suspends: boolean,
+  ): Promise<Synced> {
+    return new Synced(await mkdtemp(join(tmpdir(), "rollcall-scim-")), application, options, suspends);
   }
 
-  private constructor(folder: string, application: ScimApplication, options: Readonly<Record<string, unknown>>) {
+  private constructor(
+    folder: string,
+    application: ScimApplication,
+    options: Readonly<Record<string, unknown>>,
+    suspends: boolean,
+  ) {
     this.folder = folder;
+    this.#suspends = suspends;
     this.application = application;
     this.#options = options;
   }
@@ -82,7 +93,13 @@ export class Synced {
       rules: compileRules({ users, groupsFromRules: {} }, undefined, undefined, undefined, undefined, declared),
       place: "app",
       protection: { manage: "owned", makesGroups: true, users: [], groups: [] },
-      departures: { after: 0, renames: "apply", reusedNames: "hold", administrators: [] },
+      departures: {
+        after: 0,
+        ...(this.#suspends && { suspend: 0, never: ["user"] }),
+        renames: "inPlace",
+        reusedNames: "hold",
+        administrators: [],
+      },
       causes: false,
       drift: { policy: "revert", ignore: [] },
       keepManual: [],
@@ -101,16 +118,17 @@ export type Wanted = Readonly<
   Record<string, { readonly title: string | undefined; readonly teams: readonly string[] }>
 >;
 
-/** What an application holds of the users and groups. */
+/** What an application holds of the users who may sign in. */
 export function heldBy(application: ScimApplication): Wanted {
   const teams = new Map<string, string[]>();
   for (const [id, members] of application.members)
     for (const member of members)
       teams.set(member, [...(teams.get(member) ?? []), String(application.groups.get(id)?.["displayName"])]);
   return Object.fromEntries(
-    [...application.users].map(([id, { userName, title }]) => [
-      String(userName),
-      { title: title as string | undefined, teams: (teams.get(id) ?? []).sort() },
-    ]),
+    [...application.users].flatMap(([id, { userName, title, active }]) =>
+      active === false
+        ? []
+        : [[String(userName), { title: title as string | undefined, teams: (teams.get(id) ?? []).sort() }]],
+    ),
   );
 }
