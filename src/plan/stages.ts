@@ -41,11 +41,11 @@ function dateOf(time: number): string {
   return new Date(time).toISOString();
 }
 
-/** What becomes of somebody who is gone: `it is suspended since 2026-06-01T00:00:00.000Z and leaves on …`. */
-export function stageWords({ suspendedAt: suspension, deletedAt: deletion }: StageTimes, now: number): string {
-  const deleted = deletion === undefined ? "it is never deleted" : `it leaves on ${dateOf(deletion)}`;
+/** What becomes of somebody who is gone: `it was suspended on 2026-06-01T00:00:00.000Z, and leaves on …`. */
+export function stageWords({ suspendedAt: suspension, deletedAt: deletion }: StageTimes, isSuspended: boolean): string {
+  const deleted = deletion === undefined ? "is never deleted" : `leaves on ${dateOf(deletion)}`;
   if (suspension === undefined)
-    return deletion === undefined ? `${deleted} (deletions.delete: never)` : `${deleted} (deletions.after)`;
-  const suspended = suspension <= now ? "it is suspended since" : "it is suspended from";
-  return `${suspended} ${dateOf(suspension)}, and ${deleted} (deletions)`;
+    return deletion === undefined ? `it ${deleted} (deletions.delete: never)` : `it ${deleted} (deletions.after)`;
+  const suspended = isSuspended ? "it has been suspended since" : "it is suspended from";
+  return `${suspended} ${dateOf(suspension)}${isSuspended ? "" : " on"}, and ${deleted} (deletions)`;
 }

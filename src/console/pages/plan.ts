@@ -157,41 +157,66 @@ function approvals(run: RunRecord, now: number | undefined): Html | false {
   );
 }
 
-/** What a plan comes to, by kind and action. */
+/** What a plan comes to, by kind and action. With more actions than the usual ones, they are the rows: a phone has no room beside. */
 export function totals(counts: Counts): Html {
   const { users, groups, membershipsAdded, membershipsRemoved } = counts;
   const known = actionsOf(counts);
-  const row = (label: string, kind: KindCounts): Html =>
-    html`<tr>
-      <th scope="row">${label}</th>
-      <td class="number">${formatNumber(kind.before)}</td>
-      ${known.map(
-        (action) =>
-          html`<td class="number">
-            ${amountOrNone(action, kind[action] ?? 0)}${action === "delete" && html`<small>${share(kind)}</small>`}
-          </td>`,
-      )}
-      <td class="number">${formatNumber(kind.after)}</td>
-    </tr>`;
+  const memberships = { create: membershipsAdded, delete: membershipsRemoved } as const;
+  const ofMemberships = (action: Action): Html | false =>
+    (action === "create" || action === "delete") && amountOrNone(action, memberships[action]);
+  const size = (side: "before" | "after"): Html[] => [users, groups].map((kind) => html`${formatNumber(kind[side])}`);
+  if (known.length > usual)
+    return totalsTable(
+      ["users", "groups", "memberships"],
+      [
+        totalsRow("before", [...size("before"), false]),
+        ...known.map((action) =>
+          totalsRow(usualWords[action], [amountCell(users, action), amountCell(groups, action), ofMemberships(action)]),
+        ),
+        totalsRow("after", [...size("after"), false]),
+      ],
+    );
+  const ofKind = (label: string, kind: KindCounts): Html =>
+    totalsRow(label, [
+      html`${formatNumber(kind.before)}`,
+      ...known.map((action) => amountCell(kind, action)),
+      html`${formatNumber(kind.after)}`,
+    ]);
+  return totalsTable(
+    ["before", ...known.map((action) => usualWords[action]), "after"],
+    [
+      ofKind("users", users),
+      ofKind("groups", groups),
+      totalsRow("memberships", [false, ...known.map(ofMemberships), false]),
+    ],
+  );
+}
+
+/** As many actions as every plan has. */
+const usual = 3;
+
+function amountCell(kind: KindCounts, action: Action): Html {
+  const count = amountOrNone(action, kind[action] ?? 0);
+  return action === "delete" ? html`${count}<small>${share(kind)}</small>` : count;
+}
+
+function totalsRow(label: string, cells: readonly (Html | false)[]): Html {
+  return html`<tr>
+    <th scope="row">${label}</th>
+    ${cells.map((each) => html`<td class="number">${each}</td>`)}
+  </tr>`;
+}
+
+function totalsTable(columns: readonly string[], rows: readonly Html[]): Html {
   return html`<table class="totals">
     <thead>
       <tr>
         <td></td>
-        <th scope="col" class="number">before</th>
-        ${known.map((action) => html`<th scope="col" class="number">${usualWords[action]}</th>`)}
-        <th scope="col" class="number">after</th>
+        ${columns.map((label) => html`<th scope="col" class="number">${label}</th>`)}
       </tr>
     </thead>
     <tbody>
-      ${row("users", users)} ${row("groups", groups)}
-      <tr>
-        <th scope="row">memberships</th>
-        <td></td>
-        <td class="number">${amountOrNone("create", membershipsAdded)}</td>
-        ${known.slice(2).map(() => html`<td></td>`)}
-        <td class="number">${amountOrNone("delete", membershipsRemoved)}</td>
-        <td></td>
-      </tr>
+      ${rows}
     </tbody>
   </table>`;
 }

@@ -366,22 +366,24 @@ function nextRun(before: Counts, after: Counts): Html {
   return section(
     "next-run",
     html`The next run <small>now → changed</small>`,
-    html`<table class="totals">
-        <thead>
-          <tr>
-            <td></td>
-            ${known.map((action) => html`<th scope="col" class="number">${usualWords[action]}</th>`)}
-          </tr>
-        </thead>
-        <tbody>
-          ${row("users")} ${row("groups")}
-          <tr>
-            <th scope="row">memberships</th>
-            ${cell((counts) => counts.membershipsAdded)} ${known.slice(2).map(() => html`<td></td>`)}
-            ${cell((counts) => counts.membershipsRemoved)}
-          </tr>
-        </tbody>
-      </table>
+    html`<div class="scroll" tabindex="0" role="region" aria-label="The next run">
+        <table class="totals">
+          <thead>
+            <tr>
+              <td></td>
+              ${known.map((action) => html`<th scope="col" class="number">${usualWords[action]}</th>`)}
+            </tr>
+          </thead>
+          <tbody>
+            ${row("users")} ${row("groups")}
+            <tr>
+              <th scope="row">memberships</th>
+              ${cell((counts) => counts.membershipsAdded)} ${known.slice(2).map(() => html`<td></td>`)}
+              ${cell((counts) => counts.membershipsRemoved)}
+            </tr>
+          </tbody>
+        </table>
+      </div>
       <p class="quiet"><small>What follows is about the run with the changed rules.</small></p>`,
   );
 }

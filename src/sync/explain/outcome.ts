@@ -92,6 +92,7 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     inTarget: actual !== undefined,
     isHeldBack: heldBack !== undefined,
     takenAs: taken?.type,
+    isSuspended: actual?.["active"] === false,
     stage: gone && stageTimes(sync.departures, kind, Number(gone.since)),
   });
   return {
@@ -144,6 +145,8 @@ interface Circumstances {
   readonly isHeldBack: boolean;
   /** The other type that the target has its name as. */
   readonly takenAs: string | undefined;
+  /** In the target, it is not active. */
+  readonly isSuspended: boolean;
   /** What becomes of it, if it is leaving. */
   readonly stage: StageTimes | undefined;
 }
@@ -171,7 +174,7 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
     return "it stays unchanged: no record makes it yet, and providers are still pushing everybody for the first time";
   const staying = frozen === undefined ? undefined : stays[frozen];
   if (frozen === "leaving")
-    return `it has no record any more; ${circumstances.stage === undefined ? "it leaves on the day that deletions.after says" : stageWords(circumstances.stage, Date.now())}`;
+    return `it has no record any more; ${circumstances.stage === undefined ? "it leaves on the day that deletions.after says" : stageWords(circumstances.stage, circumstances.isSuspended)}`;
   if (staying !== undefined) return staying;
   if (circumstances.takenAs !== undefined)
     return `it is not created: the target has that name as ${circumstances.takenAs}, which this sync does not manage`;

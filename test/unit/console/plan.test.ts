@@ -18,6 +18,9 @@ const counts = {
 const nothing: PlanFilter = { action: [], attribute: [], source: [], cause: [] };
 const token = html``;
 
+/** A plan of a target that can suspend users. */
+const suspending = { ...counts, users: { ...counts.users, suspend: 4, reactivate: 1 } };
+
 /** Text as a reader sees it. */
 function textOf(page: { toString(): string }): string {
   return page
@@ -215,4 +218,18 @@ test("an approval is asked once, with numbers; a limit is only overridden by a t
     expect(shown).not.toContain('type="submit"');
   }
   expect(approve({ now, run: waiting, token, selection: {}, counts }).toString()).toContain('type="submit"');
+});
+
+test("suspensions have their own row, filter and button, where the target can suspend", () => {
+  const run = pendingRun("20261121-100000-000001", { counts: suspending });
+  const page = plan(pageOf({ run })).toString();
+  const text = textOf(page);
+  expect(text).toContain("users groups memberships before 100 10 created");
+  expect(text).toMatch(/suspended ‖4 4 suspended 0 reactivated ↺1 1 reactivated 0 deleted/);
+  expect(text).toContain("‖ suspended + created ~ updated ↺ reactivated");
+  expect(text).toContain("Approve, delete 2 users, suspend 4 users…");
+  const asked = textOf(approve({ now, run, token, selection: {}, counts: suspending }));
+  expect(asked).toContain("Delete 2 users, suspend 4 users, apply 252 other changes");
+  expect(textOf(part({ now, run }))).toContain("‖4 4 suspended");
+  expect(textOf(plan(pageOf()))).not.toMatch(/suspend|reactivat/);
 });

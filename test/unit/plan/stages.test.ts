@@ -115,16 +115,16 @@ describe("who is gone from the sources", () => {
   });
 
   test("is described by the stage", () => {
-    const words = (stages: Stages, kind: "user" | "group" = "user") =>
-      stageWords(stageTimes(stages, kind, now - day), now);
+    const words = (stages: Stages, isSuspended = false, kind: "user" | "group" = "user") =>
+      stageWords(stageTimes(stages, kind, now - day), isSuspended);
     expect(words({ after: 7 * day })).toBe("it leaves on 2026-06-07T00:00:00.000Z (deletions.after)");
-    expect(words({ after: 7 * day, suspend: 0 })).toBe(
-      "it is suspended since 2026-05-31T00:00:00.000Z, and it leaves on 2026-06-07T00:00:00.000Z (deletions)",
+    expect(words({ after: 7 * day, suspend: 0 }, true)).toBe(
+      "it has been suspended since 2026-05-31T00:00:00.000Z, and leaves on 2026-06-07T00:00:00.000Z (deletions)",
     );
     expect(words({ after: 0, never: ["user"], suspend: 7 * day })).toBe(
-      "it is suspended from 2026-06-07T00:00:00.000Z, and it is never deleted (deletions)",
+      "it is suspended from 2026-06-07T00:00:00.000Z on, and is never deleted (deletions)",
     );
-    expect(words({ after: 0, never: ["user", "group"], suspend: 0 }, "group")).toBe(
+    expect(words({ after: 0, never: ["user", "group"], suspend: 0 }, false, "group")).toBe(
       "it is never deleted (deletions.delete: never)",
     );
   });
