@@ -8,7 +8,7 @@ const longest = 8_192;
 
 /**
  * A filter (RFC 7644, 3.4.2.2). Texts are JSON's, with its escapes; a single backslash that is no escape, as some providers send
- * for `DOMAIN\user`, stands for itself. `True` is `true`.
+ * for `DOMAIN\user`, stands for itself. `True` is `true`, and a word without quotes is a text.
  * @throws {ScimError} invalidFilter
  */
 export function readFilter(text: string): Filter {
@@ -16,15 +16,21 @@ export function readFilter(text: string): Filter {
   if (text.length > longest) throw unreadable;
   const texts: string[] = [];
   // The parser takes every backslash and bracket for itself, so texts are numbers to it.
-  const replaced = text.replaceAll(/"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/gis, (word) =>
-    word.startsWith('"') ? `"${texts.push(unescaped(word)) - 1}"` : word.toLowerCase(),
-  );
+  const asText = (value: string): string => `"${texts.push(value) - 1}"`;
+  const replaced = text.replaceAll(comparedValue, (found, operator?: string, word = "") => {
+    if (operator === undefined) return asText(unescaped(found));
+    const isLiteral = /^(?:true|false|null|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)$/i.test(word);
+    return `${operator} ${isLiteral ? word.toLowerCase() : asText(word)}`;
+  });
   try {
     return withTexts(parse(replaced.replaceAll(ofOneValue, "[($1) and $2]")), texts);
   } catch {
     throw unreadable;
   }
 }
+
+/** A text in quotes, or an operator with the word after it. */
+const comparedValue = /"(?:[^"\\]|\\.)*"|(?<=\s)(eq|ne|co|sw|ew|gt|lt|ge|le)\s+([^\s"()[\]]+)/gis;
 
 /** `[type eq "work"].value eq "x"` means one value for both, which the parser forgets. */
 const ofOneValue = /\[([^[\]]*)\]\.(\w+\s+(?:pr\b|\w\w\s+(?:"[^"]*"|[^\s()[\]]+)))/g;
@@ -87,12 +93,18 @@ function compares(path: string, holder: unknown, comparison: Comparison, compare
   const found = valuesAt(holder, path).map((value) => (isObject(value) ? value["value"] : value));
   if (compared === null) return comparison === "eq" && !found.some(isPresent);
   const isExact = caseExact.has(name);
-  const asked = comparable(compared, name, isExact);
+  // Of a moment, later is greater, in whichever time zone it is written (RFC 7643, 2.3.5).
+  const isMoment = moments.has(name) && /^(?:eq|[gl][te])$/.test(comparison);
+  const read = (value: unknown): Present | undefined =>
+    isMoment ? Date.parse(String(value)) : comparable(value, name, isExact);
+  const asked = read(compared);
   return found.some((value) => {
-    const present = comparable(value, name, isExact);
+    const present = read(value);
     return present !== undefined && asked !== undefined && comparisons[comparison](present, asked);
   });
 }
+
+const moments = new Set(["created", "lastmodified"]);
 
 type Present = string | number | boolean;
 
