@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Entry, InboxSettings, MemberReference, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { InboxKind, InboxReader, Member, StoredResource } from "#state/inbox/inbox.ts";
-import { firstCycleUntil, pushedSince, readyAt } from "#state/inbox/status.ts";
+import { firstCycleUntil, inboxStatus, pushedSince, readyAt } from "#state/inbox/status.ts";
 import type { Pushed, SeenPushes } from "#state/inbox/status.ts";
 import { pluralize } from "#text.ts";
 import { durationAsWritten } from "#values.ts";
@@ -80,21 +80,23 @@ export class Pushing {
   describe(now = Date.now()): Promise<readonly string[]> {
     const { settle, firstCycle } = this.#settings;
     return this.#read(async (inbox) => {
-      const { last } = await inbox.activity();
+      const status = await inboxStatus(inbox, this.#source, this.#settings, now);
+      const { last, tokens, losses, waitsUntil: ready, firstCycleUntil: end } = status;
       if (last === undefined) throw this.#never();
-      const ready = await readyAt(inbox, this.#settings, now);
-      const end = await firstCycleUntil(inbox, this.#settings, now);
       return [
-        `an inbox, pushed to last at ${iso(last)}`,
-        ...(ready <= now
+        `an inbox, pushed to last at ${last}`,
+        ...tokens.flatMap(({ name, used }) => (used === undefined ? [] : [`token ${name}: last used at ${used}`])),
+        ...losses.map(
+          ({ of, loss, lost, most, pushers }) =>
+            `brake ${loss}: ${lost} ${of}, at most ${most}; pushed with ${pushers}`,
+        ),
+        ...(ready === undefined
           ? []
-          : [
-              `a run waits until ${iso(ready)}: it reads the inbox once no push has come for ${durationAsWritten(settle)}`,
-            ]),
+          : [`a run waits until ${ready}: it reads the inbox once no push has come for ${durationAsWritten(settle)}`]),
         ...(end === undefined
           ? []
           : [
-              `first cycle: nobody is deleted for being absent before ${iso(end)}; it ends when no new user has come for ${durationAsWritten(firstCycle)}`,
+              `first cycle: nobody is deleted for being absent before ${end}; it ends when no new user has come for ${durationAsWritten(firstCycle)}`,
             ]),
       ];
     });

@@ -2,8 +2,8 @@ import { columnOf } from "#principals/attributes.ts";
 import type { Attribute, Attributes } from "#principals/attributes.ts";
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { actions, isUpdateInSql } from "./change.ts";
-import type { Action } from "./change.ts";
+import { actions, isUpdateInSql } from "./actions.ts";
+import type { Action } from "./actions.ts";
 import { formatNumber } from "#text.ts";
 
 /** The limits on what a plan does; they are added up over 24 hours. */
