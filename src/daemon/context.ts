@@ -1,5 +1,5 @@
 import type { Stage, Actor } from "#state/record.ts";
-import { formatNumber } from "#text.ts";
+import { pluralize } from "#text.ts";
 import { userInfo } from "node:os";
 import type { Logger } from "pino";
 import type { ClientOptions } from "#client/client.ts";
@@ -221,6 +221,7 @@ export function progressOf(
 ): (stage: Stage, records?: number) => void {
   return (stage, records) => {
     if (records === undefined) log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
-    output.progress(`${name}: ${doing[stage]}${records === undefined ? "" : ` (${formatNumber(records)} records)`} …`);
+    const count = records === undefined ? "" : ` (${pluralize(records, stage === "apply" ? "change" : "record")})`;
+    output.progress(`${name}: ${doing[stage]}${count} …`);
   };
 }

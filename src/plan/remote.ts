@@ -1,5 +1,6 @@
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { Rows } from "#duckdb/insert.ts";
 import { columnOf } from "#principals/attributes.ts";
 import type { Attribute, Attributes } from "#principals/attributes.ts";
 import type { Kind, PrincipalValue } from "#principals/principal.ts";
@@ -26,8 +27,8 @@ export const remoteTables = {
  */
 export const knownTables = {
   remote_known: "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR, is_new BOOLEAN",
-  /** Who is in which group, as the sync has written it: for targets that do not say. */
-  remote_member_known: "grp VARCHAR, kind VARCHAR, member VARCHAR",
+  /** Who is in which group, as the sync has written it: for targets that do not say. `pending`: the outcome is not known. */
+  remote_member_known: "grp VARCHAR, kind VARCHAR, member VARCHAR, pending BOOLEAN",
 } as const;
 
 /** SQL of those that a run which did not finish has created. Their updates are the rest of that, and no limit's business. */
@@ -133,6 +134,8 @@ function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+const heldColumns = "kind VARCHAR, id VARCHAR, sent VARCHAR, stored VARCHAR";
+
 /** How many objects are looked at at a time. */
 const page = 1_000;
 
@@ -149,6 +152,8 @@ export async function findHeld(connection: Connection, sent: string): Promise<vo
     SELECT n.kind, n.id, n.name, k.sent, k.stored,
       coalesce(k.is_new, false) OR (n.kind, n.id) IN (SELECT (kind, id) FROM ${sent} WHERE before IS NULL) AS is_new
     FROM remote_name n LEFT JOIN remote_known k ON k.kind = n.kind AND k.id = n.id WHERE n.is_meant`);
+  await connection.run(`CREATE OR REPLACE TEMP TABLE remote_held (${heldColumns})`);
+  const rows = new Rows(connection.raw, { remote_held: heldColumns });
   for (let from = 0; ; from += page) {
     const found = await connection.rows<SentRow>(`
       SELECT s.kind, s.id, s.sent, s.answered, s.before, o.attributes AS stored, k.sent AS known_sent, k.stored AS known_stored
@@ -158,15 +163,17 @@ export async function findHeld(connection: Connection, sent: string): Promise<vo
       ORDER BY s.kind, s.id LIMIT ${page} OFFSET ${from}`);
     for (const row of found) {
       const held = heldOf(row);
-      await connection.run("UPDATE remote_known SET sent = ?, stored = ? WHERE kind = ? AND id = ?", [
-        held === undefined ? null : JSON.stringify(held.sent),
-        held === undefined ? null : JSON.stringify(held.stored),
-        row.kind,
-        row.id,
-      ]);
+      const [sent, stored] =
+        held === undefined ? [null, null] : [JSON.stringify(held.sent), JSON.stringify(held.stored)];
+      rows.append("remote_held", row.kind, row.id, sent, stored);
     }
-    if (found.length < page) return;
+    await rows.flush();
+    if (found.length < page) break;
   }
+  await rows.close();
+  await connection.run(`
+    UPDATE remote_known SET sent = h.sent, stored = h.stored FROM remote_held h
+    WHERE h.kind = remote_known.kind AND h.id = remote_known.id`);
 }
 
 type Values = Readonly<Record<string, PrincipalValue>>;
@@ -236,6 +243,22 @@ export async function heldOtherwise(
     const count = row[`c${index}`] ?? 0;
     return count === 0 ? [] : [{ attribute, count }];
   });
+}
+
+/**
+ * A membership that may or may not have arrived is there where nobody wants it, and is not where somebody does: to write it
+ * again changes nothing then. For targets that do not say who is in a group.
+ */
+export async function forgetPending(connection: Connection): Promise<void> {
+  await connection.run(`
+    UPDATE actual SET group_names = list_filter(actual.group_names, lambda g: NOT list_contains(p.names, g)) FROM (
+      SELECT s.kind, s.name, list(g.name) AS names
+      FROM remote_member_known k
+      JOIN remote_name g ON g.kind = 'group' AND g.id = k.grp
+      JOIN remote_name m ON m.kind = k.kind AND m.id = k.member
+      JOIN assembled s ON s.kind = m.kind AND s.name = m.name AND list_contains(s.group_names, g.name)
+      WHERE k.pending GROUP BY s.kind, s.name) p
+    WHERE p.kind = actual.kind AND p.name = actual.name`);
 }
 
 /**

@@ -201,7 +201,7 @@ export async function settle(
   const gains = !changed && sync.causes && options.for === undefined && (await givesMore(connection, sync));
   const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
   const keep = !changed && !gains && isKnown ? unchanged.fingerprint(planned, warnings) : undefined;
-  if (sync.target.takes === "changes" && changed) await ledger.settleRemote();
+  if (sync.target.takes === "changes") await ledger.settleRemote();
   const { declared } = sync.rules;
   await ledger.settle({ now, declared, ...planned, run: applied?.partly === undefined ? options.id : undefined, keep });
   await keepBaseline(run, baseline, { changed: changed || gains, isOlder: planned.quarantined === undefined });

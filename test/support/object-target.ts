@@ -41,6 +41,8 @@ export interface Faults {
   unavailable?: { of: (change: ObjectChange) => boolean; after: boolean };
   /** It refuses every write. */
   forbidden?: boolean;
+  /** Called once a change was taken: what it throws ends the run. */
+  taken?: (change: ObjectChange) => void;
   /** Somebody changes something right before it is written. */
   meanwhile?: (change: ObjectChange) => void;
 }
@@ -54,6 +56,12 @@ interface Stored {
   members: { id: string; kind?: Kind | undefined }[];
 }
 
+interface Saved {
+  readonly next: number;
+  readonly objects: Stored[];
+  readonly twice: string[];
+}
+
 export interface Written {
   readonly action: ObjectChange["action"];
   readonly name: string;
@@ -65,6 +73,8 @@ export class ObjectStore {
   #objects = new Map<string, Stored>();
   /** Everything that was accepted, in order. */
   readonly written: Written[] = [];
+  /** Who was to be created although there was somebody of that name, whatever its case. */
+  twice: string[] = [];
   faults: Faults = {};
 
   constructor(file?: string) {
@@ -74,14 +84,18 @@ export class ObjectStore {
 
   load(): void {
     if (this.#file === undefined || !existsSync(this.#file)) return;
-    const { next, objects } = JSON.parse(readFileSync(this.#file, "utf8")) as { next: number; objects: Stored[] };
+    const { next, objects, twice } = JSON.parse(readFileSync(this.#file, "utf8")) as Saved;
     this.#next = next;
+    this.twice = twice;
     this.#objects = new Map(objects.map((each) => [each.id, each]));
   }
 
   save(): void {
     if (this.#file === undefined) return;
-    writeFileSync(`${this.#file}.new`, JSON.stringify({ next: this.#next, objects: this.all() }));
+    writeFileSync(
+      `${this.#file}.new`,
+      JSON.stringify({ next: this.#next, objects: this.all(), twice: this.twice } satisfies Saved),
+    );
     renameSync(`${this.#file}.new`, this.#file);
   }
 
@@ -161,6 +175,7 @@ export class ObjectStore {
     const stored = this.#write(change);
     this.written.push({ action: change.action, name: change.name });
     this.save();
+    faults.taken?.(change);
     if (isLost) throw new UnavailableError("the connection ended");
     return stored;
   }
@@ -169,8 +184,11 @@ export class ObjectStore {
     if (change.action === "create") {
       const attributes = this.#stored(change.attributes);
       const name = nameIn({ kind: change.kind, name: change.name, attributes });
-      if (this.all().some((each) => each.kind === change.kind && each.name.toLowerCase() === name.toLowerCase()))
-        throw new ObjectRefusedError(`${name} exists already`, { status: 409 });
+      if (this.all().some((each) => each.kind === change.kind && each.name.toLowerCase() === name.toLowerCase())) {
+        this.twice.push(name);
+        // Groups may well have one name.
+        if (change.kind === "user") throw new ObjectRefusedError(`${name} exists already`, { status: 409 });
+      }
       const id = `${change.kind}-${this.#next++}`;
       const object: Stored = { kind: change.kind, id, name, version: 1, attributes, members: [] };
       this.#objects.set(id, object);
@@ -262,6 +280,17 @@ export function objectTarget(store: ObjectStore, abilities: Partial<TargetAbilit
   };
 }
 
+/** Kills the process at a write: `3 before`, `3 after`. */
+function killing(point: string | undefined): Faults {
+  if (point === undefined) return {};
+  const [at, when] = point.split(" ");
+  let count = 0;
+  const kill = (): void => {
+    if (count++ === Number(at)) process.kill(process.pid, "SIGKILL");
+  };
+  return when === "before" ? { meanwhile: kill } : { taken: kill };
+}
+
 const options = z.strictObject({
   file: z.string().describe("The file with the objects."),
   readsMembers: z.boolean().default(true).describe("Whether it says who is in a group."),
@@ -273,7 +302,11 @@ const connector: TargetConnector<z.infer<typeof options>> = {
   options,
   declare: () => attributesOfObjects,
   place: ({ file }) => `objects ${file}`,
-  open: ({ file, readsMembers }, { name }) => objectTarget(new ObjectStore(file), { readsMembers }, name),
+  open: ({ file, readsMembers }, { name }) => {
+    const store = new ObjectStore(file);
+    store.faults = killing(process.env["ROLLCALL_TEST_KILL"]);
+    return objectTarget(store, { readsMembers }, name);
+  },
 };
 
 export default connector;

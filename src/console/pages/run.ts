@@ -189,7 +189,7 @@ function stepOf(
   underWay: { readonly now: number; readonly progress: number | undefined } | undefined,
 ): Step {
   const count = underWay?.progress ?? records;
-  const label = html`${stageWords[stage]}${count !== undefined && html` <small>${pluralize(count, "record")}</small>`}`;
+  const label = html`${stageWords[stage]}${count !== undefined && html` <small>${pluralize(count, stage === "apply" ? "change" : "record")}</small>`}`;
   if (underWay !== undefined)
     return { tone: "running", label, end: html`${lasting(Math.max(0, underWay.now - Date.parse(startedAt)))} so far` };
   if (milliseconds === undefined) return { tone: "failed", label, end: html`<span class="bad">not finished</span>` };

@@ -184,8 +184,8 @@ export class Ledger {
   }
 
   /**
-   * Writes down which objects of the target the principals of the sync are, and of which attributes it holds something else than it
-   * was sent: `remote_known`, once the target was read again. Runs before `settle`.
+   * Writes down which objects of the target the principals of the sync are (`remote_name`), and of which attributes it holds
+   * something else than it was sent (`remote_known`). Runs before `settle`.
    */
   async settleRemote(): Promise<void> {
     await this.#writeTransaction(() => this.#connection.run(`${createRemote}; ${replaceRemote(this.#sync)}`));

@@ -13,9 +13,14 @@ export interface Remembered {
     | { readonly kind: Kind; readonly id: string; readonly name: string; readonly isNew: boolean }
     | undefined;
   readonly gone?: { readonly kind: Kind; readonly id: string } | undefined;
-  /** Who was added to a group, and removed from it, by ids. */
+  /** Who was added to a group, and removed from it, by ids. `isPending`: is about to be. */
   readonly members?:
-    | { readonly group: string; readonly add: readonly Member[]; readonly remove: readonly Member[] }
+    | {
+        readonly group: string;
+        readonly add: readonly Member[];
+        readonly remove: readonly Member[];
+        readonly isPending: boolean;
+      }
     | undefined;
 }
 
@@ -41,12 +46,17 @@ export function readRemote(sync: string): string {
     INSERT INTO remote_member_known SELECT * EXCLUDE (sync) FROM owned.remote_member WHERE sync = ${sync}`;
 }
 
-/** Writes what `remote_known` has of the principals of the sync now, and forgets members that are gone from the target. */
+/** Writes which objects the principals of the sync are now, and forgets members that are gone from the target. */
 export function replaceRemote(sync: string): string {
+  const written = `SELECT * EXCLUDE (sync) FROM owned.remote WHERE sync = ${sync}`;
+  // Rows that stay are not written again: most runs change little or nothing.
   return `
-    DELETE FROM owned.remote WHERE sync = ${sync};
-    INSERT INTO owned.remote SELECT ${sync}, k.* FROM remote_known k
-    WHERE (kind, name) IN (SELECT (kind, name) FROM managed UNION SELECT (kind, name) FROM ledger);
+    CREATE OR REPLACE TEMP TABLE remote_now AS
+    SELECT n.kind, n.id, n.name, k.sent, k.stored, coalesce(k.is_new, false) AS is_new FROM remote_name n
+    LEFT JOIN remote_known k ON k.kind = n.kind AND k.id = n.id
+    WHERE n.is_meant AND (n.kind, n.name) IN (SELECT (kind, name) FROM managed UNION SELECT (kind, name) FROM ledger);
+    DELETE FROM owned.remote WHERE sync = ${sync} AND (kind, id) IN (SELECT (kind, id) FROM (${written} EXCEPT FROM remote_now));
+    INSERT INTO owned.remote SELECT ${sync}, * FROM (FROM remote_now EXCEPT ${written});
     DELETE FROM owned.remote_member WHERE sync = ${sync} AND (
       grp NOT IN (SELECT id FROM remote_name WHERE kind = 'group') OR (kind, member) NOT IN (SELECT (kind, id) FROM remote_name))`;
 }
@@ -64,14 +74,16 @@ export function sqlOf(sync: string, { known, gone, members }: Remembered): strin
     statements.push(`INSERT INTO owned.remote VALUES (${sync}, ${values}, NULL, NULL, ${known.isNew})`);
   }
   if (members === undefined) return statements.join("; ");
-  const { group, add, remove } = members;
+  const { group, add, isPending } = members;
+  // Who is about to be removed is still there.
+  const remove = isPending ? [] : members.remove;
   const all = [...add, ...remove].map(({ id }) => literal(id));
   if (all.length > 0)
     statements.push(
       `DELETE FROM owned.remote_member WHERE ${ofSync} AND grp = ${literal(group)} AND member IN (${all.join(", ")})`,
     );
   const added = add.map(
-    ({ id, kind = "user" }) => `(${[sync, literal(group), literal(kind), literal(id)].join(", ")})`,
+    ({ id, kind = "user" }) => `(${[sync, literal(group), literal(kind), literal(id), String(isPending)].join(", ")})`,
   );
   if (added.length > 0) statements.push(`INSERT INTO owned.remote_member VALUES ${added.join(", ")}`);
   return statements.join("; ");

@@ -4,7 +4,7 @@ import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import type { ReadContext } from "#connector.ts";
-import { heldOtherwise, matchCase } from "#plan/remote.ts";
+import { forgetPending, heldOtherwise, matchCase } from "#plan/remote.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Frozen } from "#plan/protect.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
@@ -216,6 +216,7 @@ async function fitToTarget(
   if (target.takes === "list") return undefined;
   const { nestsGroups, readsMembers } = target.abilities;
   await matchCase(connection, "actual", "assembled");
+  if (!readsMembers) await forgetPending(connection);
   const held = await heldOtherwise(connection, declared);
   if (nestsGroups) return { flattened: 0, readsMembers, held };
   const [row] = await connection.rows<{ count: number }>(

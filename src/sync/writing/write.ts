@@ -43,8 +43,8 @@ const told = 20;
 /** How often in a row a target may not answer, before the rest is left to the next run. */
 const patience = 5;
 
-/** The pauses before a change is tried again whose outcome is not known, in milliseconds. */
-const pauses = [1_000, 4_000];
+/** How long to wait before a change is tried again whose outcome is not known, in milliseconds. The target has tried itself. */
+const pause = 500;
 
 /** Writes the changes of a plan to a target one by one (decision 6), in phases, several at a time. */
 export async function writeChanges(options: WritingOptions): Promise<Written> {
@@ -144,20 +144,20 @@ class Writer {
 
   /** Tries again what may have arrived: it is the same the second time, except that a create could be two. */
   async #attempt(write: PlannedWrite): Promise<void> {
-    for (const pause of [...pauses, undefined]) {
-      try {
-        return await this.#send(write);
-      } catch (error) {
-        const isFinal = pause === undefined || write.change.action === "create" || this.#unanswered > 0;
-        if (!(error instanceof UnavailableError) || isFinal || this.#options.stop.aborted) throw error;
-        await delay(pause, undefined, { signal: this.#options.signal });
-      }
+    try {
+      await this.#send(write);
+    } catch (error) {
+      const isFinal = write.change.action === "create" || this.#unanswered > 0 || this.#options.stop.aborted;
+      if (!(error instanceof UnavailableError) || isFinal) throw error;
+      await delay(pause, undefined, { signal: this.#options.signal });
+      await this.#send(write);
     }
   }
 
   async #send(write: PlannedWrite): Promise<void> {
     const { target, signal } = this.#options;
     const { change } = write;
+    if (change.action === "members") await this.#rememberMembers(change, true);
     if (change.action === "create" || change.action === "members") {
       const stored = await target.write(change, signal);
       return this.#remember(write, stored);
@@ -185,8 +185,7 @@ class Writer {
   /** Writes down what the target has now: what comes later finds it by its id. */
   #remember(write: PlannedWrite, stored: RemoteObject | undefined): Promise<void> {
     const { change, name } = write;
-    if (change.action === "members")
-      return this.#options.target.abilities.readsMembers ? Promise.resolve() : this.#record({ members: change });
+    if (change.action === "members") return this.#rememberMembers(change, false);
     if (change.action === "delete") return this.#record({ gone: { kind: change.kind, id: change.id } });
     const id = change.action === "create" ? stored?.id : change.id;
     if (id === undefined || id === "")
@@ -197,6 +196,12 @@ class Writer {
     const before = write.was?.attributes ?? null;
     const isNew = change.action === "create" || write.was?.isNew === true;
     return this.#record({ known: { kind, id, name, isNew } }, { sent, answered, before });
+  }
+
+  /** Where the target does not say who is in a group. */
+  async #rememberMembers(change: ObjectChange & { readonly action: "members" }, isPending: boolean): Promise<void> {
+    if (this.#options.target.abilities.readsMembers) return;
+    await this.#record({ members: { ...change, isPending } });
   }
 
   /** Resolves once it is written down: what comes meanwhile is written with the next. */
@@ -250,11 +255,13 @@ function workbenchSql({ remembered: { known, members }, sent }: Unrecorded): str
     statements.push(`INSERT INTO sent_value VALUES ${row(kind, id, sent.sent, sent.answered, sent.before)}`);
   }
   if (members === undefined) return statements;
-  const { group, add, remove } = members;
-  const all = [...remove, ...add].map(({ id }) => literal(id)).join(", ");
+  const { group, add, remove, isPending } = members;
+  const all = [...(isPending ? [] : remove), ...add].map(({ id }) => literal(id)).join(", ");
+  if (all === "") return statements;
   statements.push(`DELETE FROM remote_member_known WHERE grp = ${literal(group)} AND member IN (${all})`);
   const added = add.map(({ id, kind = "user" }) => row(group, kind, id));
-  if (added.length > 0) statements.push(`INSERT INTO remote_member_known VALUES ${added.join(", ")}`);
+  if (added.length > 0)
+    statements.push(`INSERT INTO remote_member_known SELECT *, ${isPending} FROM (VALUES ${added.join(", ")})`);
   return statements;
 }
 

@@ -30,7 +30,7 @@ export interface Coordinated {
 
 /** Opens a coordinator for one test: `change` replaces parts of the settings, `rest` of the sync. */
 export async function coordinated(
-  staff: Staff,
+  staff: Pick<Staff, "folder"> & { readonly syncOf: (change: object, rest: Partial<Sync>) => Sync },
   change: Partial<SyncSettings> = {},
   rest: () => Partial<Sync> = () => ({}),
   options: Partial<CoordinatorOptions> & { lists?: number } = {},

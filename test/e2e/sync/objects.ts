@@ -22,16 +22,20 @@ export interface Objects {
   people(...lines: readonly string[]): Promise<void>;
   syncOf(abilities?: Partial<TargetAbilities>, rest?: Partial<Sync>): Sync;
   runIt(sync?: Sync, options?: Partial<RunOptions>): Promise<RunResult>;
+  /** Empties both. */
+  renew(): Promise<void>;
 }
 
 export function useObjects(): Objects {
   let folder: string;
   let store: ObjectStore;
-  beforeEach(async () => {
+  const begin = async (): Promise<void> => {
     folder = await mkdtemp(join(tmpdir(), "rollcall-objects-"));
     store = new ObjectStore();
-  });
-  afterEach(() => rm(folder, { recursive: true, force: true }));
+  };
+  const end = (): Promise<void> => rm(folder, { recursive: true, force: true });
+  beforeEach(begin);
+  afterEach(end);
   const syncOf: Objects["syncOf"] = (abilities, rest = {}) => {
     const options = csv.options.parse({ users: { file: "people.csv", id: "login" } });
     return {
@@ -73,6 +77,10 @@ export function useObjects(): Objects {
     store: () => store,
     people: (...lines) => writeFile(join(folder, "people.csv"), ["login,title,phone,teams", ...lines, ""].join("\n")),
     syncOf,
+    renew: async () => {
+      await end();
+      await begin();
+    },
     runIt: (sync = syncOf(), options = {}) =>
       run(sync, {
         apply: true,
