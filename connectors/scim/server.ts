@@ -175,7 +175,7 @@ export interface ServiceProvider {
   readonly largestPage: number | undefined;
   /** Whether it takes PATCH; undefined: it does not say. */
   readonly patches: boolean | undefined;
-  /** Resources have a version, and `If-Match` is understood. */
+  /** `If-Match` may be understood: the server does not say that it is not. */
   readonly hasVersions: boolean;
 }
 
@@ -184,7 +184,7 @@ const unknown: ServiceProvider = {
   opensByCursor: false,
   largestPage: undefined,
   patches: undefined,
-  hasVersions: false,
+  hasVersions: true,
 };
 
 /** The server's ServiceProviderConfig; where there is none, nothing is supported. */
@@ -213,7 +213,7 @@ export async function serviceProviderConfig(server: Server): Promise<ServiceProv
     opensByCursor: hasCursors && (isDefault || flagOf(pagination?.["index"]) === false),
     largestPage: known.length === 0 ? undefined : Math.min(...known),
     patches: flagOf(objectOf(config["patch"])?.["supported"]),
-    hasVersions: flagOf(objectOf(config["etag"])?.["supported"]) === true,
+    hasVersions: flagOf(objectOf(config["etag"])?.["supported"]) !== false,
   };
 }
 

@@ -43,7 +43,7 @@ export interface Profile {
   readonly trustsSchemas: boolean;
 }
 
-/** A server that follows the standard. */
+/** A server that follows the standard. As many members at a time as any server with a known limit but Entra ID's takes. */
 const generic: Profile = {
   paging: "auto",
   pageSize: 200,
@@ -51,8 +51,8 @@ const generic: Profile = {
   update: "auto",
   paths: true,
   operations: "Operations",
-  membersPerPatch: 500,
-  removalsPerPatch: 500,
+  membersPerPatch: 100,
+  removalsPerPatch: 100,
   removal: "filter",
   mixes: true,
   multiValued: true,
@@ -82,8 +82,6 @@ export const profiles = {
     paging: "cursor",
     pageSize: 100,
     members: "hidden",
-    membersPerPatch: 100,
-    removalsPerPatch: 100,
     removal: "list",
     mixes: false,
     multiValued: false,
@@ -115,16 +113,16 @@ export const profiles = {
    * `emails[type eq "work"]`, are refused. Assumed: those of members are taken; at most 100 resources in a list; about 100
    * requests in a minute.
    */
-  github: { ...generic, pageSize: 100, membersPerPatch: 100, removalsPerPatch: 100, concurrency: 1, perMinute: 90 },
+  github: { ...generic, pageSize: 100, concurrency: 1, perMinute: 90 },
   /**
    * Snowflake. Documented: groups are roles; one e-mail address and telephone number; only objects of the provisioner's
    * role change. Assumed: members are shown with each group.
    */
   snowflake: { ...generic, pageSize: 100, members: "each", multiValued: false },
-  /** Databricks. Documented: groups may be in groups. Assumed: 100 members at a time. */
-  databricks: { ...generic, pageSize: 100, membersPerPatch: 100, removalsPerPatch: 100, nestsGroups: true },
+  /** Databricks. Documented: groups may be in groups. */
+  databricks: { ...generic, pageSize: 100, nestsGroups: true },
   /** Grafana. Documented: externalId must be the user's id in the SAML assertion. Assumed: groups are teams. */
-  grafana: { ...generic, pageSize: 100, membersPerPatch: 100, removalsPerPatch: 100 },
+  grafana: { ...generic, pageSize: 100 },
   /** Keycloak, whose SCIM is a preview. Assumed: it follows the standard. */
   keycloak: { ...generic, pageSize: 100 },
 } as const satisfies Readonly<Record<string, Profile>>;

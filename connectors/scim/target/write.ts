@@ -181,8 +181,9 @@ export class Writer {
     const attribute = kind === "user" ? "userName" : "displayName";
     const found: Resource[] = [];
     const filter = `${attribute} eq ${JSON.stringify(name)}`;
-    // What finds nothing is a 404 at some servers.
-    for await (const some of pageOf(server, { path: this.#list(kind), parameters: { filter } }, { empty: [404] }))
+    // What finds nothing is a 404 at some servers, and others have no filters.
+    const empty = { empty: [400, 404, 501] };
+    for await (const some of pageOf(server, { path: this.#list(kind), parameters: { filter } }, empty))
       found.push(...some.filter((each) => mapping.remote(kind, each)?.name.toLowerCase() === name.toLowerCase()));
     return found;
   }

@@ -269,10 +269,11 @@ export class DirectoryApi implements Requester {
     const { status, said, headers } = refusal;
     const problem = `${subject} answered ${status}${said === undefined ? "" : ` (${said})`}`;
     if (this.#options.isTemporary?.(refusal) ?? isTemporary(status)) {
+      const after = retryAfter(headers["retry-after"], Date.now());
       // Any other server error leaves open whether the request was carried out.
-      if (exchange.once === true && status !== 429 && status !== 425)
-        throw new UnavailableError(`${problem}; it may have been done`);
-      return { problem, after: retryAfter(headers["retry-after"], Date.now()) };
+      const isUndone = status === 429 || status === 425 || (status === 503 && after !== undefined);
+      if (exchange.once === true && !isUndone) throw new UnavailableError(`${problem}; it may have been done`);
+      return { problem, after };
     }
     throw new RefusedError(`${problem}: ${this.#options.advice?.(refusal) ?? adviceOn(refusal, exchange.isForToken)}`, {
       status,

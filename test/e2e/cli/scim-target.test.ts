@@ -1,0 +1,123 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { rollcall } from "../../support/rollcall/command.ts";
+import { servers } from "../../support/scim-target/limits.ts";
+import { ScimApplication } from "../../support/scim-target/server.ts";
+
+/** An application with SCIM as a target of the commands: one story, told in order. */
+let folder: string;
+let application: ScimApplication;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-scim-target-"));
+  const limits = servers["generic"];
+  if (limits === undefined) throw new Error("no server");
+  application = await ScimApplication.start(limits);
+  await configure();
+  await people("1,ada,Countess,maths", "2,grace,Admiral,navy");
+});
+afterAll(async () => {
+  await application.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const people = (...lines: string[]): Promise<void> =>
+  writeFile(join(folder, "people.csv"), ["number,login,title,team", ...lines, ""].join("\n"));
+
+const configure = (rules = ""): Promise<void> =>
+  writeFile(
+    join(folder, "rollcall.yaml"),
+    `
+daemon: { data: data }
+targets:
+  app: { connector: scim, url: "${application.url}", token: "\${env:APP_TOKEN}" }
+sources:
+  company: { connector: csv, users: { file: people.csv, id: number } }
+syncs:
+  staff:
+    from: [company]
+    to: app
+    users:
+      name: entry.login
+      displayName: entry.login
+      title: entry.title
+      groups: entry.team
+${rules}
+    groupsFromRules: create
+    limits: { floor: 100 }
+`,
+  );
+
+const run = async (...args: string[]) => {
+  const result = await rollcall(args, { cwd: folder, env: { APP_TOKEN: application.token } });
+  expect(result.stdout + result.stderr).not.toContain(application.token);
+  return { ...result, text: result.stdout + result.stderr };
+};
+const writes = (): string[] => application.writes().map(({ method, path }) => `${method} ${path.replace(/-\w+$/, "")}`);
+
+test("check reaches it, and plan changes nothing", async () => {
+  const checked = await run("check");
+  expect(checked.text).toContain("a SCIM server with 0 users and 0 groups");
+  expect(await run("plan")).toMatchObject({ code: 2, stdout: expect.stringContaining("Created users (2)") });
+  expect(writes()).toEqual([]);
+});
+
+test("apply writes it, and the next plan is empty", async () => {
+  const applied = await run("apply", "--yes");
+  expect(applied.text).toContain("applied and verified");
+  expect(writes().toSorted()).toEqual([
+    "PATCH Groups/g3",
+    "PATCH Groups/g4",
+    "POST Groups",
+    "POST Groups",
+    "POST Users",
+    "POST Users",
+  ]);
+  expect(await run("plan")).toMatchObject({ code: 0 });
+});
+
+test("what somebody changes there is drift, and what no rule gives is left alone", async () => {
+  const [id, ada] = [...application.users].find(([, { userName }]) => userName === "ada") ?? ["", {}];
+  application.users.set(id, { ...ada, title: "By hand", nickName: "Countess" });
+  const { text } = await run("plan");
+  expect(text).toContain("somebody changed the target: title: ada");
+  await run("apply", "--yes");
+  expect(application.users.get(id)).toMatchObject({ title: "Countess", nickName: "Countess" });
+});
+
+test("an object that it refuses does not stop the others, and is told", async () => {
+  await people("1,ada,Countess,maths", "2,grace,Admiral,navy", "3,joan,Banburist,navy");
+  application.fault = ({ method, body }) => {
+    // The server finds something wrong with one of them.
+    if (method === "POST" && (body as { userName?: string }).userName === "joan")
+      application.limits = { ...application.limits, required: ["photos"] };
+    return undefined;
+  };
+  const { code, text } = await run("apply", "--yes");
+  application.fault = () => undefined;
+  application.limits = { ...application.limits, required: [] };
+  expect(code).not.toBe(0);
+  expect(text).toMatch(/user joan: not created: target app: POST \S+ answered 400 \(invalidValue: no photos\)/);
+  expect((await run("apply", "--yes")).text).toContain("applied and verified");
+});
+
+test("a rule for an attribute that it does not have is an error that names it", async () => {
+  application.says.set("Schemas", {
+    Resources: [
+      {
+        id: "urn:ietf:params:scim:schemas:core:2.0:User",
+        attributes: ["userName", "displayName", "title", "active"].map((name) => ({ name })),
+      },
+    ],
+  });
+  expect(await run("plan")).toMatchObject({ code: 0 });
+  await configure("      nickName: entry.login");
+  const { code, text } = await run("plan");
+  expect(code).toBe(1);
+  expect(text).toContain(
+    "rules set attributes that the server does not take: users: nickName: the server does not have it",
+  );
+  await configure("      nickname: entry.login");
+  expect((await run("validate")).text).toMatch(/nickname.*nickName/s);
+});
