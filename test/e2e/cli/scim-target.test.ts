@@ -102,6 +102,20 @@ test("an object that it refuses does not stop the others, and is told", async ()
   expect((await run("apply", "--yes")).text).toContain("applied and verified");
 });
 
+test("undo takes back what was written: who was created is suspended, and keeps the account", async () => {
+  await people("1,ada,Queen,navy", "2,grace,Admiral,navy", "3,joan,Banburist,navy", "4,edith,Clarke,maths");
+  await run("apply", "--yes");
+  const last = async (): Promise<string> => {
+    const { runs } = JSON.parse((await run("runs", "--json")).stdout) as { runs: { id: string }[] };
+    return runs[0]?.id ?? "";
+  };
+  expect(await run("undo", await last())).toMatchObject({ code: 3 });
+  expect((await run("approve", await last())).text).toContain("applied and verified");
+  const held = new Map([...application.users.values()].map((user) => [user["userName"], user]));
+  expect(held.get("ada")).toMatchObject({ title: "Countess", active: true });
+  expect(held.get("edith")).toMatchObject({ title: "Clarke", active: false });
+});
+
 test("a rule for an attribute that it does not have is an error that names it", async () => {
   application.says.set("Schemas", {
     Resources: [
@@ -111,7 +125,7 @@ test("a rule for an attribute that it does not have is an error that names it", 
       },
     ],
   });
-  expect(await run("plan")).toMatchObject({ code: 0 });
+  expect(await run("plan")).toMatchObject({ code: 2 });
   await configure("      nickName: entry.login");
   const { code, text } = await run("plan");
   expect(code).toBe(1);
