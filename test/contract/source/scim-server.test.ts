@@ -655,6 +655,11 @@ test.each([
   ["a query in the url", { url: "https://idp.example.com/scim?tenant=1" }, /with a query/],
   ["neither url nor files", {}, /expected one of url, files and inbox/],
   ["both", { url: "https://a/", files: { users: "x" } }, /expected one of url, files and inbox/],
+  ["a server and an inbox", { url: "https://a/", inbox: {} }, /expected one of url, files and inbox/],
+  ["a login for an inbox", { inbox: {}, auth: { bearer: "token" } }, /is for a server, not for an inbox/],
+  ["a filter of an inbox", { inbox: {}, users: { filter: "active eq true" } }, /leave records out by a rule/],
+  ["a token with a space", { inbox: { tokens: ["a b"] } }, /expected a token, or where it is/],
+  ["a brake of more than all", { inbox: { brakes: { deletions: "200%" } } }, /expected a percentage like 10%/],
   ["a token with a line end", { url: "https://a/", auth: { bearer: "token\n" } }, /expected/],
   ["no file", { files: {} }, /expected users, groups or mixed/],
 ])("refuses %s", (_, options, message) => {
