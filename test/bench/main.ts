@@ -5,6 +5,7 @@ import { engines } from "./engines.ts";
 import { failover } from "./failover.ts";
 import { growth } from "./growth.ts";
 import { idle } from "./idle.ts";
+import { inbox } from "./inbox.ts";
 import { ldap } from "./ldap.ts";
 import { life } from "./life.ts";
 import { load } from "./load.ts";
@@ -35,6 +36,7 @@ const benches: Readonly<Record<string, Bench>> = {
   failover: { run: failover, quick: "--times 1 --leases 1" },
   growth: { run: growth, quick: "--n 100,200" },
   idle: { run: idle, quick: "--rounds 1 --settle 1 --watch 1 --brief" },
+  inbox: { run: inbox, quick: "--n 30 --there 2000 --rounds 1" },
   ldap: { run: ldap, quick: "--users 200 --groups 10 --memberships 400 --rounds 1 --peers ldapts" },
   life: { run: life, quick: "--runs 3 --every 1 --settle 0 --users 50 --scheduled 0 --rounds 1" },
   load: { run: load, quick: "--rows 2000 --small 3 --rounds 1" },

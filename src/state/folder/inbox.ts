@@ -35,6 +35,7 @@ const migrations: readonly string[] = [
      at INTEGER NOT NULL, amount INTEGER NOT NULL, token TEXT NOT NULL,
      PRIMARY KEY (source, revision, kind, resource)) WITHOUT ROWID;
    CREATE INDEX inbox_times ON inbox_events (source, at);
+   CREATE INDEX inbox_kinds ON inbox_events (source, kind, at);
    CREATE TABLE inbox_tokens (
      source TEXT NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL, name TEXT NOT NULL, created INTEGER NOT NULL, used INTEGER,
      PRIMARY KEY (source, id));`,

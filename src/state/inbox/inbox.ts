@@ -123,12 +123,7 @@ interface Row {
 }
 
 const columns = "id, kind, number, version, created, changed, document";
-const conditionOf: Readonly<Record<Key, string>> = {
-  userName: "name = $3",
-  displayName: "display = $3",
-  externalId: "external = $3",
-  emails: "id IN (SELECT id FROM rollcall.inbox_addresses WHERE source = $1 AND address = $3)",
-};
+const columnOf = { userName: "name", displayName: "display", externalId: "external" } as const;
 
 /** Reads what was pushed to a source. */
 export class InboxReader {
@@ -147,7 +142,13 @@ export class InboxReader {
 
   /** Those whose attribute is a value, without case. One may differ in case: who asks compares. In order. */
   findBy(kind: InboxKind, key: Key, value: string): Promise<StoredResource[]> {
-    return this.#resources(`kind = $2 AND ${conditionOf[key]} ORDER BY number`, [kind, keyOf(value)]);
+    if (key === "emails")
+      return this.#withIds(
+        kind,
+        "SELECT id FROM rollcall.inbox_addresses WHERE source = $1 AND address = $3",
+        keyOf(value),
+      );
+    return this.#resources(`kind = $2 AND ${columnOf[key]} = $3 ORDER BY number`, [kind, keyOf(value)]);
   }
 
   /** Some of a kind, in order. @param after the number of the last one of the page before */
@@ -183,24 +184,22 @@ export class InboxReader {
 
   /** The groups that somebody is in directly, in order. */
   groupsOf(member: string): Promise<StoredResource[]> {
-    return this.#resources(
-      `kind = 'group' AND id IN (SELECT group_id FROM rollcall.inbox_members WHERE source = $1 AND member = $2)
-       ORDER BY number`,
-      [member],
+    return this.#withIds(
+      "group",
+      "SELECT group_id FROM rollcall.inbox_members WHERE source = $1 AND member = $3",
+      member,
     );
   }
 
   /** The groups that each of them is in directly. */
   async groupsOfAll(members: readonly string[]): Promise<ReadonlyMap<string, readonly StoredResource[]>> {
-    const items = `item.value ->> 'id' FROM ${this.database.each("$2")}`;
+    const itemsOf = (parameter: string): string => `SELECT item.value ->> 'id' FROM ${this.database.each(parameter)}`;
     const memberships = await this.#rows<{ member: string; group_id: string }>(
-      `SELECT member, group_id FROM rollcall.inbox_members WHERE source = $1 AND member IN (SELECT ${items})`,
+      `SELECT member, group_id FROM rollcall.inbox_members WHERE source = $1 AND member IN (${itemsOf("$2")})`,
       [JSON.stringify(members.map((id) => ({ id })))],
     );
     const ids = [...new Set(memberships.map(({ group_id: id }) => id))];
-    const groups = await this.#resources(`kind = 'group' AND id IN (SELECT ${items}) ORDER BY number`, [
-      JSON.stringify(ids.map((id) => ({ id }))),
-    ]);
+    const groups = await this.#withIds("group", itemsOf("$3"), JSON.stringify(ids.map((id) => ({ id }))));
     const byGroup = Map.groupBy(memberships, ({ group_id: id }) => id);
     const pairs = groups.flatMap((group) => (byGroup.get(group.id) ?? []).map(({ member }) => ({ member, group })));
     const byMember = Map.groupBy(pairs, ({ member }) => member);
@@ -330,6 +329,14 @@ export class InboxReader {
       parameters,
     );
     return rows.map(({ token, amount }) => ({ token, amount: Number(amount) }));
+  }
+
+  /**
+   * Few resources of a kind, in order.
+   * @param select their ids, by `$3`. SQLite would rather read all of a kind than look them up, so that an expression hides the kind from it
+   */
+  #withIds(kind: InboxKind, select: string, parameter: string): Promise<StoredResource[]> {
+    return this.#resources(`kind || '' = $2 AND id IN (${select}) ORDER BY number`, [kind, parameter]);
   }
 
   async #resources(where: string, parameters: readonly (string | number)[]): Promise<StoredResource[]> {

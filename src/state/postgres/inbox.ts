@@ -32,6 +32,7 @@ export const inboxSchema: Schema = {
        resource text COLLATE "C" NOT NULL, resource_kind text NOT NULL, at bigint NOT NULL, amount bigint NOT NULL,
        token text NOT NULL, PRIMARY KEY (source, revision, kind, resource));
      CREATE INDEX IF NOT EXISTS inbox_times ON rollcall.inbox_events (source, at);
+     CREATE INDEX IF NOT EXISTS inbox_kinds ON rollcall.inbox_events (source, kind, at);
      CREATE TABLE IF NOT EXISTS rollcall.inbox_tokens (
        source text COLLATE "C" NOT NULL, id text COLLATE "C" NOT NULL, digest text NOT NULL, name text NOT NULL,
        created bigint NOT NULL, used bigint, PRIMARY KEY (source, id));`,
