@@ -15,6 +15,8 @@ export interface InboxServerRequest {
   readonly kind: "rollcall" | "scimmy" | "polis";
   /** For what it stores; of `polis`, where it is installed. */
   readonly folder: string;
+  /** Of the database of `polis`. Absent: in memory. */
+  readonly database?: string | undefined;
   /** How many users the inbox of Rollcall has before. */
   readonly users?: number | undefined;
 }
@@ -82,8 +84,8 @@ interface Polis {
   };
 }
 
-/** `@boxyhq/saml-jackson`, with its database in memory, behind Node's own HTTP server. */
-async function servePolis({ folder }: InboxServerRequest): Promise<string> {
+/** `@boxyhq/saml-jackson` behind Node's own HTTP server. */
+async function servePolis({ folder, database }: InboxServerRequest): Promise<string> {
   process.env["DO_NOT_TRACK"] = "1";
   console.log = () => undefined;
   console.info = () => undefined;
@@ -95,7 +97,7 @@ async function servePolis({ folder }: InboxServerRequest): Promise<string> {
     samlAudience: "https://example.com",
     samlPath: "/api/oauth/saml",
     scimPath: "/api/scim/v2.0",
-    db: { engine: "mem" },
+    db: database === undefined ? { engine: "mem" } : { engine: "sql", type: "postgres", url: database },
   });
   const { data: directory } = await controller.directories.create({
     tenant: "bench",

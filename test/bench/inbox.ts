@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { clientOf } from "../support/inbox/served.ts";
 import type { Send } from "../support/inbox/client.ts";
+import { startPostgres } from "../support/postgres.ts";
 import { spawnProgram } from "../support/process.ts";
 import type { InboxServerRequest } from "./inbox-server.ts";
 import { cpuTimes, machine, median, seconds, table, wholeNumber } from "./measure.ts";
@@ -12,8 +13,8 @@ import type { Figure } from "./results.ts";
 
 /**
  * How many requests a second an inbox answers: for each user what a provider sends, a search by userName, a POST and a PATCH. Eight
- * clients push at the same time. Beside it the same requests to other SCIM servers, which store nothing durably: scimmy-routers
- * and, where it is installed, Polis. Then searches in an inbox with many users.
+ * clients push at the same time. Beside it the same requests to other SCIM servers, scimmy-routers in memory and,
+ * where it is installed, Polis. Then searches in an inbox with many users.
  *
  *     npm run bench -- inbox [--n USERS] [--clients 8] [--there 100000] [--rounds 3] [--polis FOLDER]
  *
@@ -38,28 +39,33 @@ export async function inbox(args: readonly string[]): Promise<Figure[]> {
   ];
   const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-inbox-"));
   try {
-    const others = values.polis === undefined ? [] : [{ kind: "polis", folder: values.polis } as const];
-    const servers: readonly InboxServerRequest[] = [
+    await using postgres = values.polis === undefined ? undefined : await durablePostgres();
+    const servers: InboxServerRequest[] = [
       { kind: "rollcall", folder },
       { kind: "scimmy", folder },
-      ...others,
     ];
-    const timings = new Map<InboxServerRequest["kind"], Pushed[]>();
+    if (values.polis !== undefined)
+      servers.push(
+        { kind: "polis", folder: values.polis },
+        { kind: "polis", folder: values.polis, database: postgres?.url },
+      );
+    const timings = new Map<string, Pushed[]>();
     for (let round = 1; round <= rounds; round++)
       for (const server of servers) {
-        console.error(`${server.kind}, round ${round} …`);
+        const name = nameOf(server);
+        console.error(`${name}, round ${round} …`);
         const own = server.kind === "rollcall" ? { ...server, folder: join(folder, String(round)) } : server;
-        timings.set(server.kind, [...(timings.get(server.kind) ?? []), await push(own, users, clients)]);
+        timings.set(name, [...(timings.get(name) ?? []), await push(own, users, clients)]);
       }
-    const rates = [...timings].map(([kind, all]) => ({
-      kind,
+    const rates = [...timings].map(([name, all]) => ({
+      name,
       rate: median(all.map(({ rate }) => rate)),
       cpu: median(all.map(({ cpu }) => cpu)),
     }));
     console.error(`${there} users …`);
     const found = await search({ kind: "rollcall", folder: join(folder, "many"), users: there });
     const header = ["", "", "requests a second", "CPU time"];
-    const rows = rates.map(({ kind, rate, cpu }) => [kind, "", rate.toFixed(0), seconds(cpu)]);
+    const rows = rates.map(({ name, rate, cpu }) => [name, "", rate.toFixed(0), seconds(cpu)]);
     console.log(`${machine()}\n\n${table(header, rows)}`);
     console.log(found.map(([what, time]) => `${what}: ${time.toFixed(2)} ms\n`).join(""));
     return figuresOf(rates, found, clients, there);
@@ -76,19 +82,28 @@ interface Pushed {
 }
 
 interface Rate extends Pushed {
-  readonly kind: InboxServerRequest["kind"];
+  readonly name: string;
 }
 
-const names = { rollcall: "Rollcall", scimmy: "scimmy-routers, in memory", polis: "Polis, in memory" } as const;
+function nameOf({ kind, database }: InboxServerRequest): string {
+  if (kind === "rollcall") return "Rollcall";
+  if (kind === "scimmy") return "scimmy-routers, in memory";
+  return database === undefined ? "Polis, in memory" : "Polis, in PostgreSQL";
+}
+
+async function durablePostgres(): Promise<{ readonly url: string } & AsyncDisposable> {
+  const server = await startPostgres({ isFast: false });
+  return { url: await server.createDatabase(), [Symbol.asyncDispose]: () => server.stop() };
+}
 
 function figuresOf(rates: readonly Rate[], found: readonly Found[], clients: number, there: number): Figure[] {
   const [own, ...others] = rates as [Rate, ...Rate[]];
   return [
-    ...others.map(({ kind, rate, cpu }): Figure => ({
-      what: `${clients} clients push, stored durably (${names[kind]}: CPU time ${Math.round(cpu)} ms)`,
+    ...others.map(({ name, rate, cpu }): Figure => ({
+      what: `${clients} clients push, stored durably (${name}: CPU time ${Math.round(cpu)} ms)`,
       value: own.rate,
       unit: "a second",
-      limit: { by: names[kind], value: rate },
+      limit: { by: name, value: rate },
       cpu: own.cpu,
     })),
     ...found.map(([what, value]): Figure => ({
