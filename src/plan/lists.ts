@@ -1,4 +1,4 @@
-import { createReadStream } from "node:fs";
+import { open } from "node:fs/promises";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
 import { isOutOfMemory, literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -122,7 +122,14 @@ async function checkStrictly(file: string): Promise<{ readonly longest: number; 
     offset += bytes.length;
   }
 
-  for await (const bytes of createReadStream(file, { highWaterMark: 256 * 1024 })) scan(bytes as Buffer);
+  // One buffer for all of it: new ones would be garbage to collect.
+  const bytes = Buffer.allocUnsafe(256 * 1024);
+  await using opened = await open(file);
+  for (;;) {
+    const { bytesRead } = await opened.read(bytes, 0, bytes.length);
+    if (bytesRead === 0) break;
+    scan(bytes.subarray(0, bytesRead));
+  }
   if (!isBegun) throw notJsonAt(offset, "an array in [ ]");
   if (isString) throw notJsonAt(offset, "a double quote at the end of the string");
   if (depth > 0) throw notJsonAt(offset, "a comma, or the end of the array or object");
