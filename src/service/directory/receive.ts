@@ -1,14 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
-import { createWriteStream } from "node:fs";
-import type { WriteStream } from "node:fs";
-import { rm } from "node:fs/promises";
+import { open, rm } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
-import { finished } from "node:stream/promises";
 import { InputError } from "#errors.ts";
-import { abandon } from "#files/durable.ts";
 import { readForm } from "#service/server/form.ts";
 import type { FieldSink, FormFields } from "#service/server/form.ts";
 
@@ -67,7 +63,7 @@ export async function receiveSync(
 /** The fields of a form as they arrive. */
 class SyncForm implements FormFields {
   readonly #folder: string;
-  readonly #lists: { readonly path: string; readonly file: WriteStream }[] = [];
+  readonly #lists: ListFile[] = [];
   /** The parameters, by their names in lower case. */
   readonly #given = new Map<string, Buffer[]>();
 
@@ -78,24 +74,19 @@ class SyncForm implements FormFields {
   open(name: string): FieldSink | undefined {
     const lower = name.toLowerCase();
     if (lower === "principals") {
-      const file = this.#openList();
-      return { write: (bytes) => void file.write(bytes) };
+      return this.#openList();
     }
     return parameterNames.has(lower) ? this.#openParameter(lower) : undefined;
   }
 
   async room(): Promise<void> {
-    const file = this.#lists.at(-1)?.file;
-    if (file === undefined) return;
-    if (file.errored !== null) throw file.errored;
-    if (file.writableNeedDrain) await once(file, "drain");
+    await this.#lists.at(-1)?.room();
   }
 
   /** The file with the list that was given last, complete; undefined when none was given. */
   async list(): Promise<string | undefined> {
     const last = this.#lists.at(-1);
-    last?.file.end();
-    if (last !== undefined) await finished(last.file);
+    await last?.end();
     return last?.path;
   }
 
@@ -113,19 +104,18 @@ class SyncForm implements FormFields {
   }
 
   async discard(): Promise<void> {
-    for (const { path, file } of this.#lists) {
-      await abandon(file);
-      await rm(path, { force: true });
-    }
+    for (const list of this.#lists) await list.discard();
   }
 
-  #openList(): WriteStream {
-    const path = join(this.#folder, randomUUID());
-    // `room` and `list` report its errors.
-    const file = createWriteStream(path, { flags: "wx", mode: 0o600 }).on("error", () => undefined);
-    this.#lists.at(-1)?.file.end();
-    this.#lists.push({ path, file });
-    return file;
+  #openList(): ListFile {
+    // Its errors are nobody's: another list has taken its place.
+    void this.#lists
+      .at(-1)
+      ?.end()
+      .catch(() => undefined);
+    const list = new ListFile(join(this.#folder, randomUUID()));
+    this.#lists.push(list);
+    return list;
   }
 
   #openParameter(name: string): FieldSink {
@@ -139,6 +129,78 @@ class SyncForm implements FormFields {
         length += bytes.length;
       },
     };
+  }
+}
+
+/** How many bytes are gathered before they are written. */
+const writtenAtOnce = 256 * 1024;
+
+/** The file of a list that is being received. */
+class ListFile implements FieldSink {
+  readonly path: string;
+  readonly #opened: Promise<FileHandle>;
+  #gathered = Buffer.allocUnsafe(2 * writtenAtOnce);
+  #length = 0;
+  /** What is gathered into next, while `gathered` is written. */
+  #next = Buffer.allocUnsafe(2 * writtenAtOnce);
+  #written: Promise<void>;
+  #ended: Promise<void> | undefined;
+
+  constructor(path: string) {
+    this.path = path;
+    this.#opened = open(path, "wx", 0o600);
+    this.#written = this.#opened.then(() => undefined);
+    // `room` and `end` report it.
+    this.#written.catch(() => undefined);
+  }
+
+  write(bytes: Buffer): void {
+    const length = this.#length + bytes.length;
+    if (length > this.#gathered.length) {
+      const larger = Buffer.allocUnsafe(2 * length);
+      this.#gathered.copy(larger, 0, 0, this.#length);
+      this.#gathered = larger;
+    }
+    bytes.copy(this.#gathered, this.#length);
+    this.#length = length;
+  }
+
+  /** Resolves when more can be written. @throws when writing has failed */
+  async room(): Promise<void> {
+    if (this.#length < writtenAtOnce) return;
+    await this.#written;
+    this.#append();
+  }
+
+  /** Writes what is left, and closes the file. */
+  end(): Promise<void> {
+    this.#ended ??= this.#finish();
+    return this.#ended;
+  }
+
+  /** Closes and removes the file. */
+  async discard(): Promise<void> {
+    this.#length = 0;
+    await this.end().catch(() => undefined);
+    await rm(this.path, { force: true });
+  }
+
+  #append(): void {
+    const full = this.#gathered;
+    const bytes = full.subarray(0, this.#length);
+    [this.#gathered, this.#next, this.#length] = [this.#next, full, 0];
+    this.#written = this.#opened.then((file) => file.appendFile(bytes));
+    this.#written.catch(() => undefined);
+  }
+
+  async #finish(): Promise<void> {
+    try {
+      await this.#written;
+      this.#append();
+      await this.#written;
+    } finally {
+      await (await this.#opened).close();
+    }
   }
 }
 
