@@ -71,8 +71,8 @@ export const inbox = values
         "true: refuse what would trip a brake, with 503 and Retry-After, instead of accepting it and holding the sync.",
       ),
     requestsPerSecond: values.atLeastOne
-      .prefault(100)
-      .describe("How many requests a second each token may send before it is answered 429. Default 100."),
+      .prefault(500)
+      .describe("How many requests a second each token may send before it is answered 429. Default 500."),
     allowPlainHttp: z
       .boolean()
       .prefault(false)

@@ -9,7 +9,7 @@ import { companyOfEachTest } from "../../support/rollcall/company.ts";
 const configured = "a-token-of-the-configuration";
 const pushed = `  pushed:
     connector: scim
-    inbox: { settle: 1s, requestsPerSecond: 1000, tokens: ["\${env:PROVIDER_TOKEN}"] }
+    inbox: { settle: 1s, tokens: ["\${env:PROVIDER_TOKEN}"] }
 `;
 const company = companyOfEachTest(
   (yaml) =>
@@ -113,7 +113,7 @@ test("tokens: several at a time, shown once, refused when they are wrong, revoke
     for (const text of [running.output(), log, stored]) expect(text).not.toContain(token);
 
   // A reload takes the inbox away, and brings another one.
-  await company.configure((yaml) => yaml.replace("requestsPerSecond: 1000", "requestsPerSecond: 3"));
+  await company.configure((yaml) => yaml.replace("inbox: {", "inbox: { requestsPerSecond: 3,"));
   await company.command("reload");
   const rushing = await Promise.all(Array.from({ length: 12 }, () => provider(url)("GET", "/Users?count=0")));
   const refused = rushing.filter(({ status }) => status === 429);
