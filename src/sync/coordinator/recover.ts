@@ -163,6 +163,7 @@ async function outcomeOf(
       if (changes(left.counts) > 0) return "neither";
       // Those of the stored plan do not know what was overridden when it was approved.
       const { declared } = sync.rules;
+      if (sync.target.takes === "changes") await ledger.settleRemote();
       await ledger.settle({ run: run.id, now: sentAt, declared, amounts, checks: run.limits, scope });
       return "arrived";
     } finally {

@@ -202,6 +202,31 @@ describe("a new name", () => {
     expect(idOf("lovelace")).toBe(id);
   });
 
+  test("that may have arrived is neither given twice nor lost", async () => {
+    await write(["1,ada,", "2,bob,"], ["t,team,1;2"]);
+    await runAt(start);
+    const id = idOf("ada");
+    for (const [arrives, called] of [
+      [true, "lovelace"],
+      [false, "countess"],
+    ] as const) {
+      await write([`1,${called},`, "2,bob,"], ["t,team,1;2"]);
+      const send = store().write.bind(store());
+      store().write = (change) => {
+        if (arrives) send(change);
+        throw new Error("killed");
+      };
+      await expect(runAt(start + day)).rejects.toThrow("killed");
+      store().write = send;
+      const again = await runAt(start + day);
+      expect(again.changes).toEqual(arrives ? [] : ["update countess"]);
+      expect(store().people()).toMatchObject({ [called]: { userName: called, active: true }, bob: {} });
+      expect(Object.keys(store().people())).toHaveLength(2);
+      expect(idOf(called)).toBe(id);
+      expect(store().groups()).toEqual({ team: ["bob", called] });
+    }
+  });
+
   test("waits in a stored plan, and is given when that is approved", async () => {
     await write(["1,ada,", "2,bob,"], ["t,team,1;2"]);
     await runAt(start);
