@@ -68,6 +68,14 @@ export function memberOperations(
   return [[...first, ...second]];
 }
 
+/** The same changes of members in two requests; none: it is one change. */
+export function halves(request: readonly Operation[]): readonly (readonly Operation[])[] {
+  const [first, second] = request;
+  if (second !== undefined) return chunks(request, Math.ceil(request.length / 2));
+  if (first === undefined || !Array.isArray(first.value) || first.value.length < 2) return [];
+  return chunks(first.value, Math.ceil(first.value.length / 2)).map((value) => [{ ...first, value }]);
+}
+
 function chunks<Item>(items: readonly Item[], size: number): readonly (readonly Item[])[] {
   const all: Item[][] = [];
   for (let at = 0; at < items.length; at += size) all.push(items.slice(at, at + size));

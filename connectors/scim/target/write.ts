@@ -13,7 +13,7 @@ import type { Resource } from "../resource.ts";
 import { pathOfKind } from "./read.ts";
 import type { Reading } from "./read.ts";
 import { member } from "./paths.ts";
-import { creation, memberOperations, membersAfter, operations, patchBody } from "./requests.ts";
+import { creation, halves, memberOperations, membersAfter, operations, patchBody } from "./requests.ts";
 import type { Operation } from "./requests.ts";
 
 type Change<Action extends ObjectChange["action"]> = Extract<ObjectChange, { action: Action }>;
@@ -126,24 +126,40 @@ export class Writer {
       await this.#send({ method: "PUT", path, body, signal }, change);
       return undefined;
     }
-    for (const some of memberOperations(add, remove, profile)) await this.#patchMembers(path, some, change, signal);
+    await this.#patchAll(memberOperations(add, remove, profile), { path, change, signal });
     return undefined;
   }
 
-  /** Who is removed may be out already: a server that says so then has changed nothing else of the request. */
-  async #patchMembers(
-    path: string,
-    some: readonly Operation[],
-    change: Change<"members">,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const body = patchBody(some, this.#reading.profile);
-    const answered = await this.#send(
-      { method: "PATCH", path, body, signal, mayHaveNoTarget: some.some(({ op }) => op === "remove") },
-      change,
-    );
-    if (answered !== noTarget || some.length === 1) return;
-    for (const one of some) await this.#patchMembers(path, [one], change, signal);
+  /** Sends every request, whatever becomes of the others. @throws {ObjectRefusedError} the first of those that are refused */
+  async #patchAll(requests: readonly (readonly Operation[])[], group: PatchedGroup): Promise<void> {
+    let refused: ObjectRefusedError | undefined;
+    for (const request of requests) {
+      try {
+        await this.#patchMembers(request, group);
+      } catch (error) {
+        if (!(error instanceof ObjectRefusedError)) throw error;
+        refused ??= error;
+      }
+    }
+    if (refused !== undefined) throw refused;
+  }
+
+  /** One request; where the server refuses it, its halves: one member who is gone must not keep the others out. */
+  async #patchMembers(request: readonly Operation[], group: PatchedGroup): Promise<void> {
+    const { path, change, signal } = group;
+    const parts = halves(request);
+    const body = patchBody(request, this.#reading.profile);
+    const mayHaveNoTarget = request.some(({ op }) => op === "remove");
+    try {
+      const answered = await this.#send({ method: "PATCH", path, body, signal, mayHaveNoTarget }, change);
+      // Who is removed may be out already: a server that says so has changed nothing else of the request.
+      if (answered !== noTarget) return;
+    } catch (error) {
+      const isOfSome = error instanceof ObjectRefusedError && ofSome.has(error.status) && parts.length > 0;
+      if (!isOfSome || (error.status === 404 && (await this.#get("group", change.group, signal)) === undefined))
+        throw error;
+    }
+    await this.#patchAll(parts, group);
   }
 
   /** Whether objects are written whole. */
@@ -252,6 +268,16 @@ interface Sending extends Pick<Write<unknown>, "method" | "once" | "headers"> {
 
 /** Instead of a resource: what an operation names is not there (RFC 7644, 3.12). */
 const noTarget: Resource = {};
+
+/** A group whose members change. */
+interface PatchedGroup {
+  readonly path: string;
+  readonly change: Change<"members">;
+  readonly signal: AbortSignal;
+}
+
+/** The refusals of a request with several members that may be of one of them, or of their number. */
+const ofSome: ReadonlySet<number | undefined> = new Set([400, 404, 409, 413, 422]);
 
 /** What a PUT has of a resource: not what the server writes itself. */
 function asSent(resource: Resource): Resource {

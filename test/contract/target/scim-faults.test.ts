@@ -109,6 +109,23 @@ it("replaces whole objects where the server has no PATCH, and keeps what it does
   expect(application.requests.some(({ method }) => method === "PATCH")).toBe(false);
 });
 
+it("one member who is gone does not keep the others out of a group", async () => {
+  await start();
+  const ids = [];
+  for (const name of ["a", "b", "c", "d", "e", "f", "g"]) ids.push({ id: (await create(name))!.id });
+  const group = (await write(target, { action: "create", kind: "group", name: "all", attributes: {} }))!;
+  application.remove(ids[2]!.id);
+  const members = { action: "members", group: group.id, name: "all" } as const;
+  const refused = write(target, { ...members, add: ids, remove: [] });
+  await expect(refused).rejects.toMatchObject({ name: "ObjectRefusedError", status: 404 });
+  await expect(refused).rejects.toThrow(/the group all is gone, or one of its members/);
+  expect((await contentsOf(target)).members).toEqual({ all: ["a", "b", "d", "e", "f", "g"] });
+  application.remove(group.id);
+  application.requests.length = 0;
+  await expect(write(target, { ...members, add: ids, remove: [] })).rejects.toMatchObject({ status: 404 });
+  expect(application.requests).toHaveLength(2);
+});
+
 it("waits when the server has had enough, and creates nobody twice", async () => {
   await start({ burst: 3 });
   await Promise.all(["a", "b", "c", "d"].map((name) => create(name)));
