@@ -8,11 +8,11 @@ export interface Pushing {
 
 if (import.meta.main) {
   const { opening } = JSON.parse(process.argv[2] ?? "") as Pushing;
-  const { inboxes } = await openedStore(opening);
+  const store = await openedStore(opening);
   const push = { at: 1_000, token: "t1" };
-  await inboxes.change("okta", push, (inbox) => inbox.create("group", "g", { displayName: "g" }));
+  await store.inboxes.change("okta", push, (inbox) => inbox.create("group", "g", { displayName: "g" }));
   for (let number = 1; ; number++) {
-    await inboxes.change("okta", push, async (inbox) => {
+    await store.inboxes.change("okta", push, async (inbox) => {
       await inbox.create("user", `${number}`, { userName: `user ${number}`, active: true });
       await inbox.addMembers("g", [{ id: `${number}` }]);
     });

@@ -66,7 +66,9 @@ export function clientOf(url: string): { readonly send: Send; close(): Promise<v
 }
 
 if (import.meta.main) {
-  const { inboxes } = await openedStore(JSON.parse(process.argv[2] ?? "") as Opening);
-  const { urlOf } = await serveInboxes(inboxes);
+  const store = await openedStore(JSON.parse(process.argv[2] ?? "") as Opening);
+  // Its files stay open for as long as something can close it.
+  process.once("SIGTERM", () => void store.close());
+  const { urlOf } = await serveInboxes(store.inboxes);
   process.stdout.write(`${urlOf("okta")}\n`);
 }
