@@ -200,8 +200,8 @@ describe("suspensions", () => {
 });
 
 describe("any history", () => {
-  const days = 14;
-  const duration = fc.integer({ min: 0, max: 8 });
+  const days = 9;
+  const duration = fc.integer({ min: 0, max: 6 });
   const stages = fc.record(
     {
       after: duration.map((each) => each * day),
@@ -214,7 +214,7 @@ describe("any history", () => {
 
   test("ends as a person would expect: each user by its own days, whatever else happens", async () => {
     await fc.assert(
-      fc.asyncProperty(stages, fc.array(presence, { minLength: 100, maxLength: 100 }), async (rules, people) => {
+      fc.asyncProperty(stages, fc.array(presence, { minLength: 120, maxLength: 120 }), async (rules, people) => {
         const names = people.map((_, n) => `u${n}`);
         const expected = new Map<string, State>();
         const gone = new Map<string, number>();
@@ -249,7 +249,7 @@ describe("any history", () => {
           since = left.map((row) => [row.name, Number(row.since)]);
         }
       }),
-      { numRuns: cases(3) },
+      { numRuns: cases(2) },
     );
-  }, 60_000);
+  });
 });
