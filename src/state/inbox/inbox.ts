@@ -370,7 +370,7 @@ export class InboxWriter extends InboxReader {
       [source, push.at],
     );
     const revision = Number(begun?.revision);
-    if (revision % pruneEvery === 0) await pruneEvents(source, database, push.at - eventsKept);
+    if (revision % pruneEvery === 0) await pruneEvents(source, database, push.at);
     return new InboxWriter(source, database, push, revision);
   }
 
@@ -519,21 +519,31 @@ export class InboxWriter extends InboxReader {
   }
 }
 
-/** How long events are stored, in milliseconds. */
-const eventsKept = 30 * 24 * 3_600_000;
+const day = 86_400_000;
 
-/** After how many changes old events are removed, and how many of them: more than may have come meanwhile. */
+/** How long events are stored, in milliseconds: those that brakes count for as long as a sync may be held. */
+const eventsKept: Readonly<Record<EventKind, number>> = {
+  created: 30 * day,
+  changed: 30 * day,
+  deactivated: 400 * day,
+  reactivated: 400 * day,
+  deleted: 400 * day,
+  joined: 400 * day,
+  left: 400 * day,
+};
+
+/** After how many changes old events are removed, and how many of a kind: more than may have come meanwhile. */
 const pruneEvery = 100;
 const prunedAtOnce = 1_000;
 
-/** @param before epoch milliseconds */
-async function pruneEvents(source: string, database: Database, before: number): Promise<void> {
-  await database.rows(
-    `DELETE FROM rollcall.inbox_events WHERE source = $1 AND revision <=
-       (SELECT max(revision) FROM (SELECT revision FROM rollcall.inbox_events WHERE source = $1 AND at < $2
-          ORDER BY at LIMIT $3) AS old)`,
-    [source, before, prunedAtOnce],
-  );
+async function pruneEvents(source: string, database: Database, now: number): Promise<void> {
+  for (const [kind, kept] of Object.entries(eventsKept))
+    await database.rows(
+      `DELETE FROM rollcall.inbox_events WHERE source = $1 AND kind = $2 AND (revision, resource) IN
+         (SELECT revision, resource FROM rollcall.inbox_events WHERE source = $1 AND kind = $2 AND at < $3
+            ORDER BY at LIMIT $4)`,
+      [source, kind, now - kept, prunedAtOnce],
+    );
 }
 
 /** Changes the tokens of a source. */

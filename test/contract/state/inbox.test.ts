@@ -265,18 +265,20 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
     });
   });
 
-  test("events are stored for 30 days", async () => {
+  test("events are stored for 30 days, those that brakes count for more than a year", async () => {
     const { inboxes } = await stores.open();
     const day = 86_400_000;
     const create = (id: string, time: number) =>
       inboxes.change("okta", { at: time, token: "t" }, (inbox) => inbox.create("user", id, user(id)));
     for (const id of ["1", "2"]) await create(id, 0);
-    for (let number = 3; number <= 99; number++) await create(`${number}`, 2 * day);
+    await inboxes.change("okta", { at: 0, token: "t" }, (inbox) => inbox.remove("user", "1"));
+    for (let number = 4; number <= 99; number++) await create(`${number}`, 2 * day);
     await create("100", 31 * day);
-    await inboxes.read("okta", async (inbox) => {
-      expect(await inbox.counts(0)).toEqual({ created: 98 });
-      expect(await inbox.count("user")).toBe(100);
-    });
+    const counts = () => inboxes.read("okta", (inbox) => inbox.counts(0));
+    expect(await counts()).toEqual({ created: 97, deleted: 1 });
+    for (let number = 101; number <= 200; number++) await create(`${number}`, 401 * day);
+    expect(await counts()).toEqual({ created: 100 });
+    expect(await inboxes.read("okta", (inbox) => inbox.count("user"))).toBe(198);
   });
 
   test("tokens: several at once, and a change of them is no push", async () => {
