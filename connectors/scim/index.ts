@@ -49,14 +49,15 @@ export default scim;
 /** A source that providers push to. */
 function openInbox(options: Options, settings: InboxSettings, place: OpenContext): Source {
   const pushing = new Pushing(place, settings);
-  // What was pushed is all there is: however much less than before, brakes and limits judge that.
+  // What was pushed is all there is: however much less than before, and groups without members too, brakes and limits judge that.
+  const fewest = { ...options, minMemberships: options.minMemberships ?? 0 };
   const read = (context: ReadContext): AsyncGenerator<readonly SourceRecord[]> => {
     const { users: _, groups: __, memberships: ___, ...lastCounts } = context.lastCounts ?? {};
-    return checked(pushing.read(context, entryOptionsOf(options, context)), options, place, { ...context, lastCounts });
+    return checked(pushing.read(context, entryOptionsOf(options, context)), fewest, place, { ...context, lastCounts });
   };
   return {
     read,
-    recheck: ({ records }, context) => checked(records, options, place, context),
+    recheck: ({ records }, context) => checked(records, fewest, place, context),
     describe: () => pushing.describe(),
     pushed: (seen, now) => pushing.pushed(seen, now),
     uniqueIds: true,

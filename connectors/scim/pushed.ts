@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Entry, InboxSettings, MemberReference, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { InboxKind, InboxReader, Member, StoredResource } from "#state/inbox/inbox.ts";
-import { firstCycleUntil, inboxStatus, pushedSince, readyAt } from "#state/inbox/status.ts";
+import { brakeLine, firstCycleUntil, inboxStatus, pushedSince, readyAt } from "#state/inbox/status.ts";
 import type { Pushed, SeenPushes } from "#state/inbox/status.ts";
 import { pluralize } from "#text.ts";
 import { durationAsWritten } from "#values.ts";
@@ -86,10 +86,7 @@ export class Pushing {
       return [
         `an inbox, pushed to last at ${last}`,
         ...tokens.flatMap(({ name, used }) => (used === undefined ? [] : [`token ${name}: last used at ${used}`])),
-        ...losses.map(
-          ({ of, loss, lost, most, pushers }) =>
-            `brake ${loss}: ${lost} ${of}, at most ${most}; pushed with ${pushers}`,
-        ),
+        ...losses.map(brakeLine),
         ...(ready === undefined
           ? []
           : [`a run waits until ${ready}: it reads the inbox once no push has come for ${durationAsWritten(settle)}`]),

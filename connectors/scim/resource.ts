@@ -105,7 +105,8 @@ function memberKindOf({ type, $ref }: Resource): Kind | undefined {
   return said ?? (typeof $ref === "string" ? kindOf($ref.split("/").at(-2) ?? "") : undefined);
 }
 
-function keyOf({ value, $ref }: Resource): string | undefined {
+/** The id of a member: its value, or the end of its reference. */
+export function keyOf({ value, $ref }: Resource): string | undefined {
   if (typeof value === "number") return String(value);
   if (typeof value === "string" && value !== "") return value;
   if (typeof $ref !== "string") return undefined;

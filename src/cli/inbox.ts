@@ -16,9 +16,9 @@ import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { inboxesOf } from "#daemon/wiring.ts";
 import { InputError } from "#errors.ts";
-import { inboxStatus } from "#state/inbox/status.ts";
+import { brakeLine, inboxStatus } from "#state/inbox/status.ts";
 import type { InboxStatus } from "#state/inbox/status.ts";
-import { formatNumber, formatSizes } from "#text.ts";
+import { formatSizes } from "#text.ts";
 import { exactly, relatively } from "#times.ts";
 
 type Flags = CommonOptions & { readonly name?: string };
@@ -143,12 +143,8 @@ export function inboxLines(status: InboxStatus, now: number): string[] {
     ...(firstCycleUntil === undefined
       ? []
       : [`first cycle: nobody is deleted for being absent before ${at(firstCycleUntil)}`]),
-    ...losses.map(lossLine),
+    ...losses.map(brakeLine),
   ];
-}
-
-function lossLine({ loss, of, lost, most, basis, pushers }: InboxStatus["losses"][number]): string {
-  return `brake ${loss}: ${formatNumber(lost)} ${of}, at most ${formatNumber(most)} (${basis}); pushed with ${pushers}`;
 }
 
 async function list(context: Context, source: string): Promise<ExitCode> {

@@ -1,4 +1,5 @@
 import type { Kind, MemberId } from "#connector.ts";
+import { keyOf } from "../resource.ts";
 import type { Resource } from "../resource.ts";
 import { core } from "./attributes.ts";
 import type { Mapping, Values } from "./attributes.ts";
@@ -90,9 +91,9 @@ export function membersAfter(
 ): readonly unknown[] {
   const gone = new Set(remove.map(({ id }) => id));
   const old = itemsOf(before);
-  const there = new Set(old.map(({ value }) => String(value)));
+  const there = new Set(old.map(keyOf));
   return [
-    ...old.filter(({ value }) => !gone.has(String(value))),
+    ...old.filter((one) => !gone.has(keyOf(one) ?? "")),
     ...add.filter(({ id }) => !there.has(id)).map(({ id }) => ({ value: id })),
   ];
 }

@@ -74,6 +74,7 @@ export class Writer {
     const { kind, id, attributes } = change;
     const { mapping, profile } = this.#reading;
     this.#assertTaken(change);
+    if (this.#replaces()) this.#assertReplaceable(kind, change.name);
     const path = this.#path(kind, id);
     const before = await this.#beforeOf(change, signal);
     const request = { path, headers: this.#condition(change.version), signal };
@@ -117,6 +118,7 @@ export class Writer {
     const { profile } = this.#reading;
     const path = this.#path("group", group);
     if (this.#replaces()) {
+      this.#assertReplaceable("group", change.name);
       const before = await this.#get("group", group, signal);
       if (before === undefined)
         throw new ObjectRefusedError(`${this.#reading.server.subject}: the group ${formatName(change.name)} is gone`, {
@@ -180,13 +182,27 @@ export class Writer {
     return pathOfKind(this.#reading, kind);
   }
 
-  /** A PUT of a group needs its members; nothing else does. */
-  #get(kind: Kind, id: string, signal: AbortSignal): Promise<Resource | undefined> {
-    const isWithout = kind === "group" && !this.#replaces() && this.#reading.profile.members !== "hidden";
-    const parameters: Record<string, string> = isWithout ? { excludedAttributes: "members" } : {};
-    const lookup = { kind, path: this.#list(kind), id, parameters, isTyped: false, signal };
-    return resourceById(this.#reading.server, lookup, (status) =>
-      gone.has(status) ? { value: undefined } : undefined,
+  /** A PUT of a group needs its members, which some servers show only when asked for them; nothing else does. */
+  async #get(kind: Kind, id: string, signal: AbortSignal): Promise<Resource | undefined> {
+    const { server, profile } = this.#reading;
+    const isShown = kind === "group" && profile.members !== "hidden";
+    const get = (parameters: Readonly<Record<string, string>>): Promise<Resource | undefined> =>
+      resourceById(server, { kind, path: this.#list(kind), id, parameters, isTyped: false, signal }, (status) =>
+        gone.has(status) ? { value: undefined } : undefined,
+      );
+    if (!this.#replaces()) return get(isShown ? { excludedAttributes: "members" } : {});
+    const found = await get({});
+    if (!isShown || found === undefined || "members" in found) return found;
+    const asked = await get({ attributes: "members" });
+    return asked && { ...found, members: asked["members"] };
+  }
+
+  /** @throws {ObjectRefusedError} a PUT would take out members that the server does not show */
+  #assertReplaceable(kind: Kind, name: string): void {
+    const { server, profile } = this.#reading;
+    if (kind !== "group" || profile.members !== "hidden") return;
+    throw new ObjectRefusedError(
+      `${server.subject}: the group ${formatName(name)} was not written: a PUT replaces its members, and the server does not show them (profile: members: hidden, update: put)`,
     );
   }
 
@@ -248,9 +264,12 @@ export class Writer {
         if (mayHaveNoTarget && member(refusal.body, "scimType") === "noTarget") return { value: noTarget };
         if (!isOfOne(refusal)) return undefined;
         const said = refusal.said === undefined ? "" : ` (${refusal.said})`;
-        throw new ObjectRefusedError(`${subject} answered ${refusal.status}${said}: ${adviceOn(refusal, change)}`, {
-          status: refusal.status,
-        });
+        throw new ObjectRefusedError(
+          `${subject} answered ${refusal.status}${said}: ${adviceOn(refusal, change, method)}`,
+          {
+            status: refusal.status,
+          },
+        );
       },
     });
   }
@@ -308,7 +327,7 @@ function isOfOne({ status }: Refusal): boolean {
   return [400, 403, 404, 405, 409, 410, 411, 412, 413, 414, 415, 422, 428, 501].includes(status);
 }
 
-function adviceOn({ status, said = "" }: Refusal, change: ObjectChange): string {
+function adviceOn({ status, said = "" }: Refusal, change: ObjectChange, method: string): string {
   const what =
     change.action === "members"
       ? `the group ${formatName(change.name)}`
@@ -329,6 +348,11 @@ function adviceOn({ status, said = "" }: Refusal, change: ObjectChange): string 
       return `${what} has changed since it was read; the next run plans it anew`;
     case 413:
       return "the request is too large; set profile: { membersPerPatch } lower";
+    case 405:
+    case 501:
+      return method === "PATCH"
+        ? "the server seems to have no PATCH; if so, set profile: { update: put }"
+        : `the server has no ${method} of ${change.action === "members" ? "group" : change.kind}s`;
     default:
       return /mutability/i.test(said)
         ? `the server lets nobody change one of the attributes of ${what}`

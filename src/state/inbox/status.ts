@@ -1,4 +1,4 @@
-import { formatNumber } from "#text.ts";
+import { formatNumber, pluralize } from "#text.ts";
 import type { InboxReader, Loss, Lost, Pushes } from "./inbox.ts";
 import { sumOf } from "./inbox.ts";
 
@@ -80,9 +80,17 @@ const floor = 10;
 function mostLost({ count, percent = 0 }: LossBound, base: number): Pick<BrakedLoss, "most" | "basis"> {
   if (count !== undefined) return { most: count, basis: "as configured" };
   const share = Math.floor((base * percent) / 100 + 1e-9);
-  const least = Math.min(floor, Math.floor(base / 2));
-  const whole = `${percent}% of ${formatNumber(base)}`;
-  return share >= least ? { most: share, basis: whole } : { most: least, basis: `${whole} is less than the floor` };
+  const half = Math.floor(base / 2);
+  const whole = formatNumber(base);
+  if (share >= Math.min(floor, half)) return { most: share, basis: `${percent}% of ${whole}` };
+  return half < floor
+    ? { most: half, basis: `half of ${whole}; the floor of ${floor} would be more` }
+    : { most: floor, basis: `${percent}% of ${whole} is less than the floor` };
+}
+
+/** What a brake counts, in a line for people. */
+export function brakeLine({ loss, of, lost, most, basis, pushers }: BrakedLoss): string {
+  return `brake ${loss}: ${pluralize(lost, of.replace(/s$/, ""))}, at most ${formatNumber(most)} (${basis}); pushed with ${pushers}`;
 }
 
 /** What was lost since a time, that excluded, and is bounded by a brake. */

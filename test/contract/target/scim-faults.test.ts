@@ -126,6 +126,40 @@ it("one member who is gone does not keep the others out of a group", async () =>
   expect(application.requests).toHaveLength(2);
 });
 
+it.each([{ references: true }, { shows: "asked" }, { shows: "single" }] as const)(
+  "keeps the members of a group that it replaces, where the server shows them in its own way: %o",
+  async (limits) => {
+    await start({ patches: false, ...limits });
+    const [ada, bob, cy] = [(await create("ada"))!, (await create("bob"))!, (await create("cy"))!];
+    const group = (await write(target, { action: "create", kind: "group", name: "all", attributes: {} }))!;
+    const members = { action: "members", group: group.id, name: "all" } as const;
+    await write(target, { ...members, add: [ada, bob], remove: [] });
+    await write(target, { ...members, add: [ada, cy], remove: [bob] });
+    await update(target, { ...group, version: undefined }, { displayName: "All" });
+    expect([...application.members.get(group.id)!]).toEqual([ada.id, cy.id]);
+    expect((await contentsOf(target)).members).toEqual({ All: ["ada", "cy"] });
+  },
+);
+
+it("replaces no group whose members the server does not show", async () => {
+  await start({ patches: false, shows: "nowhere" }, { profile: { members: "hidden" } });
+  const ada = (await create("ada"))!;
+  const id = application.add("Groups", { displayName: "all" }, [ada.id]);
+  const members = { action: "members", group: id, name: "all", add: [], remove: [] } as const;
+  await expect(write(target, members)).rejects.toThrow(/a PUT replaces its members, and the server does not show them/);
+  const group = (await target.current("group", id, signal))!;
+  await expect(update(target, group, { displayName: "All" })).rejects.toThrow(ObjectRefusedError);
+  expect([...application.members.get(id)!]).toEqual([ada.id]);
+});
+
+it("says what to set where a server has no PATCH and does not say so", async () => {
+  await start({ patches: false });
+  application.says.set("ServiceProviderConfig", {});
+  await expect(update(target, (await create("ada"))!, { title: "Boss" })).rejects.toThrow(
+    /answered 501 .*set profile: { update: put }/,
+  );
+});
+
 it("waits when the server has had enough, and creates nobody twice", async () => {
   await start({ burst: 3 });
   await Promise.all(["a", "b", "c", "d"].map((name) => create(name)));

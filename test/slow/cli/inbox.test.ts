@@ -184,6 +184,8 @@ test("the first cycle: nobody is deleted for not having been pushed yet", async 
   const running = company.start();
   const send = provider(await urlOf(running));
   const people = await sendAll(["ada", "grace", "zoe"], (name) => send("POST", "/Users", user(name)));
+  // An inbox knows that a group has no members, so that fails no read.
+  expect((await send("POST", "/Groups", { displayName: "nobody yet" })).status).toBe(201);
   expect(await company.run("apply", "staff")).toMatchObject({ outcome: "applied" });
   const [ada, grace] = people.map(({ body }) => body.id as string);
   expect((await send("DELETE", `/Users/${ada}`)).status).toBe(204);

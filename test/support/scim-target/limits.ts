@@ -7,8 +7,10 @@ export interface Limits {
   readonly withoutCursor: number;
   /** Takes `excludedAttributes`. */
   readonly excludes: boolean;
-  /** Where members of groups are shown. */
-  readonly shows: "everywhere" | "single" | "nowhere";
+  /** Where members of groups are shown. asked: of a single group, with `attributes=members`. */
+  readonly shows: "everywhere" | "single" | "asked" | "nowhere";
+  /** Members are shown as `$ref` alone. */
+  readonly references: boolean;
   readonly membersPerPatch: number;
   readonly removalsPerPatch: number;
   readonly removal: "filter" | "list" | "either";
@@ -50,6 +52,7 @@ const standard: Limits = {
   withoutCursor: 0,
   excludes: true,
   shows: "everywhere",
+  references: false,
   membersPerPatch: 10_000,
   removalsPerPatch: 10_000,
   removal: "either",

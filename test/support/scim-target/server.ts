@@ -218,7 +218,8 @@ export class ScimApplication {
     if (query.has("excludedAttributes") && !this.limits.excludes) throw new Refused(400, "excludedAttributes");
     const found = this.#all(kind).get(id);
     if (found === undefined) throw new Refused(404, `no ${id}`);
-    return this.#shown(kind, found, query.get("excludedAttributes") !== "members");
+    const isAsked = query.get("attributes") === "members";
+    return this.#shown(kind, found, query.get("excludedAttributes") !== "members", isAsked);
   }
 
   #list(kind: Kind, query: URLSearchParams): Json {
@@ -241,15 +242,16 @@ export class ScimApplication {
     };
   }
 
-  #shown(kind: Kind, resource: Json, withMembers: boolean): Json {
+  #shown(kind: Kind, resource: Json, withMembers: boolean, isAsked = false): Json {
     const { limits } = this;
     const shown: Json = { ...resource };
     if (kind === "Users" && limits.forgetsActive) delete shown["active"];
-    if (kind === "Groups" && withMembers && limits.shows !== "nowhere")
-      shown["members"] = [...(this.members.get(String(resource["id"])) ?? [])].map((value) => ({
-        value,
-        type: this.users.has(value) ? "User" : "Group",
-      }));
+    if (kind === "Groups" && withMembers && limits.shows !== "nowhere" && (limits.shows !== "asked" || isAsked))
+      shown["members"] = [...(this.members.get(String(resource["id"])) ?? [])].map((value) =>
+        limits.references
+          ? { $ref: `${this.url}/${this.users.has(value) ? "Users" : "Groups"}/${value}` }
+          : { value, type: this.users.has(value) ? "User" : "Group" },
+      );
     shown["meta"] = {
       resourceType: kind === "Users" ? "User" : "Group",
       ...(limits.versions && { version: versionOf(resource) }),
@@ -273,7 +275,9 @@ export class ScimApplication {
 }
 
 function membersIn(value: unknown): readonly string[] {
-  return ((value ?? []) as readonly Json[]).map((each) => String(each["value"]));
+  return ((value ?? []) as readonly Json[]).map(({ value: id, $ref }) =>
+    typeof $ref === "string" ? $ref.replace(/.*\//, "") : String(id),
+  );
 }
 
 function versionOf(resource: Json): string {
