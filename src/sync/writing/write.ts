@@ -195,7 +195,8 @@ class Writer {
     const answered = stored === undefined ? null : this.#text(stored);
     const before = write.was?.attributes ?? null;
     const isNew = change.action === "create" || write.was?.isNew === true;
-    return this.#record({ known: { kind, id, name, isNew } }, { sent, answered, before });
+    const isKnown = write.was?.isKnown === true;
+    return this.#record({ known: { kind, id, name, isNew } }, { sent, answered, before, isKnown });
   }
 
   /** Where the target does not say who is in a group. */
@@ -216,7 +217,8 @@ class Writer {
     if (all.length === 0) return;
     this.#unrecorded = [];
     await this.#options.connection.run(all.flatMap(workbenchSql).join("; "));
-    await this.#options.ledger.remember(all.map(({ remembered }) => remembered));
+    const news = all.filter(({ sent }) => sent?.isKnown !== true).map(({ remembered }) => remembered);
+    if (news.length > 0) await this.#options.ledger.remember(news);
   }
 
   /** Waits until the target takes another change. */
@@ -243,6 +245,8 @@ interface Sent {
   readonly answered: string | null;
   /** NULL: it is created. */
   readonly before: string | null;
+  /** The ledger has it, under this name. */
+  readonly isKnown: boolean;
 }
 
 /** SQL of what later phases and the verification read of it. */
