@@ -77,11 +77,13 @@ async function* byIndex(server: Lists, list: List, progress: Progress): Pass<Res
       const news = unseen(step.value, progress, (resource) => requiredId(resource, path, server));
       if (news.length > 0) yield news;
     }
-    const { totalResults, startIndex: given } = envelope(step.value);
+    const { totalResults, startIndex: given, nextCursor } = envelope(step.value);
     if (totalResults === undefined) {
-      throw new InputError(
-        `${server.subject}: ${path}: the list has no totalResults; every list has it (RFC 7644, 3.4.2)`,
-      );
+      const advice =
+        nextCursor === undefined
+          ? "every list has it (RFC 7644, 3.4.2)"
+          : "it has a cursor (RFC 9865), so let paging be by cursor";
+      throw new InputError(`${server.subject}: ${path}: the list has no totalResults; ${advice}`);
     }
     if (received > 0 && given !== undefined && given !== startIndex) {
       throw new InputError(

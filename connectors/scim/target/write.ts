@@ -252,7 +252,11 @@ export class Writer {
       headers: { ...headers },
       body: body === undefined ? undefined : jsonBody(body, "application/scim+json"),
       use: async (answer) => {
-        const resource = await resourceIn(answer);
+        const resource = withId(
+          await resourceIn(answer),
+          method === "POST" ? answer.headers["location"] : undefined,
+          url,
+        );
         if (resource === undefined || !isError(resource)) return resource;
         const said = [resource["scimType"], resource["detail"]].filter((part) => typeof part === "string").join(": ");
         throw new ObjectRefusedError(
@@ -320,6 +324,18 @@ async function resourceIn(answer: Answer): Promise<Resource | undefined> {
   } catch {
     return undefined;
   }
+}
+
+/** The id of a new resource is in its body, or at least in its location (RFC 7644, 3.3). */
+function withId(
+  resource: Resource | undefined,
+  location: string | string[] | undefined,
+  list: URL,
+): Resource | undefined {
+  if (typeof location !== "string" || (resource !== undefined && idOf(resource) !== undefined)) return resource;
+  const [path, last] = [list.pathname.split("/").at(-1), URL.parse(location, list)?.pathname.split("/").slice(-2)];
+  const id = last?.[0] === path ? last?.[1] : undefined;
+  return id === undefined || id === "" || id.includes("%") ? resource : { ...resource, id };
 }
 
 /** Whether a refusal is of one object, and not of everything. */

@@ -28,6 +28,13 @@ it("finds what a server has created that answers without an id", async () => {
   expect(application.users.get(made!.id)?.["userName"]).toBe("ada");
 });
 
+it("finds what a server has created by its location, without a search", async () => {
+  await start({ answersByLocation: true });
+  const made = await create("ada");
+  expect(application.users.get(made!.id)?.["userName"]).toBe("ada");
+  expect(application.requests.filter(({ query }) => query.has("filter"))).toEqual([]);
+});
+
 it("says so when a server answers with success and creates nothing", async () => {
   await start({ ignores: true });
   await expect(create("ada")).rejects.toThrow(/answered with success and without an id, and has no user/);

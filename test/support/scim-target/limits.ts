@@ -44,6 +44,8 @@ export interface Limits {
   readonly ignores: boolean;
   /** Creates, and answers without an id. */
   readonly hidesIds: boolean;
+  /** Creates, and answers with nothing but where that is. */
+  readonly answersByLocation: boolean;
 }
 
 const standard: Limits = {
@@ -73,6 +75,7 @@ const standard: Limits = {
   forgetsActive: false,
   ignores: false,
   hidesIds: false,
+  answersByLocation: false,
 };
 
 /** The servers, by the profile that is for them. */

@@ -114,6 +114,10 @@ export class ScimApplication {
       };
     }
     if (fault === "after") return void request.socket.destroy();
+    if (status === 201 && this.limits.answersByLocation) {
+      const id = (answer as { readonly id: string }).id;
+      [answer, headers] = [undefined, { location: `/scim/v2/${path}/${id}` }];
+    }
     response.writeHead(status, { "content-type": "application/scim+json", ...headers });
     response.end(answer === undefined ? undefined : JSON.stringify(answer));
   }
