@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Connector, TargetConnector } from "#connector.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
 import { pinboard } from "./pinboards.ts";
 import * as schema from "./schema.ts";
 
@@ -23,6 +24,9 @@ export function jsonSchema(connectors: readonly Connector[], targets: readonly T
       ...services,
       anyOf: [...(services.anyOf ?? []), ...targets.map((each) => builtIn(each, {})), ownTarget],
     };
+  const syncs = objectForm((file.properties?.["syncs"] ?? {}) as Json);
+  const sync = (syncs?.additionalProperties as Json | undefined)?.properties ?? {};
+  for (const rules of [sync["users"], sync["groups"]]) allowAttributes(rules as Json);
   return {
     ...file,
     title: "Rollcall configuration",
@@ -64,6 +68,18 @@ const ownModule: Json = {
   required: ["connector"],
 };
 const ownTarget: Json = { type: "object", properties: { connector: ownConnector }, required: ["connector"] };
+
+/** A rule for an attribute that only its target knows. */
+const attributeRule: Json = {
+  anyOf: [{ type: "string", minLength: 1 }, { type: "object" }],
+  description: "An attribute that the target declares: a CEL expression, or { value, absent }.",
+};
+
+/** Which rules there are, and which there must be, is the target's to say; a schema knows those of the service alone. */
+function allowAttributes(rules: Json): void {
+  rules.additionalProperties = attributeRule;
+  rules.required = rules.required?.filter((key) => serviceAttributes.all.every(({ name }) => name !== key));
+}
 
 /** The form with keys of a section that may also be empty. */
 function objectForm(json: Json): Json | undefined {

@@ -24,7 +24,9 @@ function attributeRule(attribute: Attribute): z.ZodType<AttributeRule> {
         absent: required === true ? absentName : absences[type],
       }),
     ])
-    .describe(`The ${wordsOf(name)}: ${acceptedBy(attribute).wanted}.`);
+    .describe(
+      `The ${wordsOf(name)}: ${acceptedBy(attribute).wanted}.${required === true ? " The service requires it." : ""}`,
+    );
 }
 
 /** A rule for each attribute of a kind. */

@@ -100,6 +100,10 @@ test("an editor accepts what loads, substitutions included, and marks what does 
   expect(accepts(shipped.replace("minRows: 150", "minRows: many"))).toBe(false);
   expect(accepts(shipped.replace("schedule:", "schedul:"))).toBe(false);
   expect(accepts(shipped.replace("connector: csv", "connector: cvs"))).toBe(false);
+  const toScim = 'users: { name: entry.login, "name.givenName": entry.first, title: entry.title }';
+  const sync = (rules: string): string => `syncs: { app: { from: [hr], to: app, ${rules} } }`;
+  expect(accepts(`targets: { app: { connector: scim, url: "https://app.example/scim" } }\n${sync(toScim)}`)).toBe(true);
+  expect(accepts(sync("users: { name: 1 }"))).toBe(false);
   expect(accepts("service: { logins: { window: soon } }")).toBe(false);
   expect(accepts("servce:\n")).toBe(false);
 });
