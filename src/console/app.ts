@@ -15,7 +15,7 @@ import type { TargetAccountsOptions, Visitor } from "./accounts.ts";
 import { addAuditPages } from "#console/pages/audit.ts";
 import { addDocuments } from "./documents.ts";
 import { addDoubtPages } from "#console/pages/doubt.ts";
-import { formOf } from "./context.ts";
+import { formOf, hiddenParts } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { byItself, layout } from "./layout.ts";
 import type { Frame } from "./layout.ts";
@@ -29,6 +29,7 @@ import { addOidcRoutes } from "./oidc-routes.ts";
 import { AllAccounts, OwnAccounts } from "./own-accounts.ts";
 import type { OwnAccountsOptions } from "./own-accounts.ts";
 import { addLoadPages } from "./load-routes.ts";
+import { addInboxPages } from "./inbox-routes.ts";
 import { addLeaversPage } from "#console/pages/leavers.ts";
 import { addPeoplePage } from "#console/pages/people.ts";
 import { addPrincipalPages } from "#console/pages/principal.ts";
@@ -133,19 +134,22 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
   addProxied(app, options.publicUrl);
   addHeads(app);
   const root = rootOf(options.publicUrl);
-  const hidden = options.pinboards === undefined ? (["pinboards"] as const) : [];
   const send: Send = (request, reply, frame, main) =>
-    reply
-      .type("text/html; charset=utf-8")
-      .send(
-        below(
-          root,
-          layout(
-            { ...frame, version, visitor: request.visitor, hidden, daemon: daemonOf(request.visitor, control) },
-            main,
-          ).toString(),
-        ),
-      );
+    reply.type("text/html; charset=utf-8").send(
+      below(
+        root,
+        layout(
+          {
+            ...frame,
+            version,
+            visitor: request.visitor,
+            hidden: hiddenParts(options),
+            daemon: daemonOf(request.visitor, control),
+          },
+          main,
+        ).toString(),
+      ),
+    );
 
   app.addHook("onRequest", async (request, reply) => {
     reply.header("cache-control", "no-store");
@@ -178,6 +182,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     addDoubtPages(scope, options, send);
     addPeoplePage(scope, options, send);
     addLeaversPage(scope, options, send);
+    addInboxPages(scope, options, send);
     addPrincipalPages(scope, options, send);
     addPinboardPages(scope, options, send);
     addRulesPages(scope, options, send);

@@ -7,6 +7,7 @@ import type { Logger } from "pino";
 
 import { Refusal } from "#control/answers.ts";
 import type { Control } from "#control/control.ts";
+import type { InboxAccess } from "#control/inboxes.ts";
 import { UnavailableError } from "#errors.ts";
 import type { FileSample, HostedLoads, HostedTable, HostPinboards } from "#service/host.ts";
 import type { Actor } from "#state/record.ts";
@@ -59,6 +60,7 @@ export interface AppOptions {
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
   readonly plans: RunPlans;
   readonly people: People;
+  readonly inboxes: InboxAccess;
   readonly trials: Trials;
   readonly connections: Connections;
   readonly guessFormat: GuessFormat;
@@ -69,6 +71,14 @@ export interface AppOptions {
   readonly paths: readonly string[];
   /** Of the service whose listener has the console. */
   readonly pinboards?: HostPinboards | undefined;
+}
+
+/** The parts that this console does not have. */
+export function hiddenParts({ pinboards, inboxes }: Pick<AppOptions, "pinboards" | "inboxes">): Frame["section"][] {
+  return [
+    ...(pinboards === undefined ? (["pinboards"] as const) : []),
+    ...(inboxes.isConfigured() ? [] : (["inbox"] as const)),
+  ];
 }
 
 /** Sends a page. */

@@ -20,6 +20,7 @@ export interface Frame {
     | "runs"
     | "people"
     | "leavers"
+    | "inbox"
     | "doubt"
     | "rules"
     | "pinboards"
@@ -33,7 +34,7 @@ export interface Frame {
   /** The page's own address: while it is open it is brought up to date whenever a run moves on. */
   readonly live?: string | undefined;
   /** What it is brought up to date by. Default: runs. */
-  readonly liveBy?: "runs" | "loads" | "both" | undefined;
+  readonly liveBy?: "runs" | "loads" | "both" | "pushes" | undefined;
   /** Where the page is, below its section. Default: its title. */
   readonly crumbs?: readonly Crumb[] | undefined;
   readonly daemon?: DaemonState | undefined;
@@ -59,6 +60,7 @@ const sections = [
   { name: "runs", href: "/runs", label: "Runs" },
   { name: "people", href: "/people", label: "People and groups" },
   { name: "leavers", href: "/leavers", label: "Leavers" },
+  { name: "inbox", href: "/inbox", label: "Inbox" },
   { name: "doubt", href: "/doubt", label: "In doubt" },
   { name: "connections", href: "/connections", label: "Sources and targets" },
   { name: "rules", href: "/rules", label: "Rules" },
@@ -214,6 +216,8 @@ const triggers = {
   runs: "changed from:#live",
   loads: "loads from:#live",
   both: "changed from:#live, loads from:#live",
+  // They may come to another process.
+  pushes: "changed from:#live, every 10s",
 } as const;
 
 function body(live: string | undefined, trigger: string, main: Html): Html {

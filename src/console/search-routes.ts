@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { ListedPrincipal } from "#sync/explain/listing.ts";
 import { mayDecide } from "./accounts.ts";
-import { visitorOf } from "./context.ts";
+import { hiddenParts, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { placesOf } from "./layout.ts";
 import { search } from "#console/pages/search.ts";
@@ -10,7 +10,8 @@ import { search } from "#console/pages/search.ts";
 const most = 6;
 
 /** Adds the search over everything. */
-export function addSearchPage(scope: FastifyInstance, { control, people, pinboards }: AppOptions, send: Send): void {
+export function addSearchPage(scope: FastifyInstance, options: AppOptions, send: Send): void {
+  const { control, people } = options;
   scope.get("/search", async (request, reply) => {
     const { q } = request.query as { q?: unknown };
     const text = typeof q === "string" ? q.trim() : "";
@@ -22,11 +23,10 @@ export function addSearchPage(scope: FastifyInstance, { control, people, pinboar
       .filter(({ sync, target }) => mayDecide(visitor, target) && (matches(sync) || matches(`run ${sync} now`)))
       .map(({ sync }) => sync);
     const runs = text === "" ? [] : coordinator.runs().filter((run) => run.id.startsWith(text) || run.sync === text);
-    const hidden = pinboards === undefined ? (["pinboards"] as const) : [];
     const page = search({
       now: Date.now(),
       text,
-      places: placesOf(visitor, hidden).filter(({ label }) => matches(label)),
+      places: placesOf(visitor, hiddenParts(options)).filter(({ label }) => matches(label)),
       runnable: runnable.slice(0, most),
       syncs:
         text === ""

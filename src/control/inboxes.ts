@@ -2,8 +2,8 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { InputError, messageOf } from "#errors.ts";
 import type { Actor } from "#state/record.ts";
 import type { InboxToken } from "#state/inbox/inbox.ts";
-import { inboxStatus, listedInboxTokens } from "#state/inbox/status.ts";
-import type { Admit, InboxSettings, InboxStatus, ListedInboxToken } from "#state/inbox/status.ts";
+import { inboxStatus, listedInboxTokens, recentPushes } from "#state/inbox/status.ts";
+import type { Admit, InboxSettings, InboxStatus, ListedInboxToken, RecentPushes } from "#state/inbox/status.ts";
 import type { AuditLog, Store } from "#state/store.ts";
 import type { Throttle } from "#throttle.ts";
 
@@ -56,6 +56,14 @@ export class InboxAccess {
     const all = this.#context.settings();
     return Object.hasOwn(all, source) ? all[source] : undefined;
   };
+
+  /** Whether a source is pushed to. */
+  readonly isConfigured = (): boolean => Object.keys(this.#context.settings()).length > 0;
+
+  /** What was pushed to a source lately. @param limit of the events */
+  async recent(source: string, limit: number): Promise<RecentPushes> {
+    return this.#context.inboxes.read(source, (inbox) => recentPushes(inbox, limit, this.#now()));
+  }
 
   /** How every inbox stands. */
   async status(): Promise<InboxStatus[]> {
@@ -113,7 +121,7 @@ export class InboxAccess {
     const [found, another] = named.length > 0 ? named : all.filter(({ id }) => key !== "" && id.startsWith(key));
     if (found === undefined || another !== undefined)
       throw new InputError(`source ${source} has ${found === undefined ? "no token" : "several tokens"} ${key}`);
-    if (found.id.startsWith(configured))
+    if (isOfConfiguration(found))
       throw new InputError(`${found.name} is in the configuration: remove it there, and reload`);
     await this.#context.audit.append({ event: "inbox token", by, change: "revoked", source, token: found.name });
     await this.#context.inboxes.changeTokens(source, (tokens) => tokens.remove(found.id));
@@ -137,7 +145,7 @@ export class InboxAccess {
     if (known !== undefined && now - known.at >= 0 && now - known.at < trust) return known.tokens;
     const stored = await this.#context.inboxes.read(source, (inbox) => inbox.tokens());
     const tokens = stored
-      .filter(({ id }) => !id.startsWith(configured))
+      .filter((each) => !isOfConfiguration(each))
       .map(({ id, digest }) => ({ id, digest: Buffer.from(digest, "hex") }));
     this.#known.set(source, { at: now, tokens });
     return tokens;
@@ -180,6 +188,11 @@ export class InboxAccess {
   #now(): number {
     return this.#context.now?.() ?? Date.now();
   }
+}
+
+/** Whether a token is one of the configuration: it is revoked there. */
+export function isOfConfiguration({ id }: Pick<InboxToken, "id">): boolean {
+  return id.startsWith(configured);
 }
 
 function configuredToken(token: string): Known["tokens"][number] {

@@ -11,6 +11,7 @@ import { startRollcall, stopRollcall } from "./rollcall/rollcall.ts";
 import type { Running } from "./rollcall/rollcall.ts";
 
 const password = "screenshots-only";
+const pushToken = `${password}-of-a-provider`;
 
 /** A daemon with a console, in a folder of its own. */
 export interface Installation extends AsyncDisposable {
@@ -56,12 +57,14 @@ export async function company(): Promise<Company> {
   const running = await start(folder);
   const { ask, ...rest } = await installation(folder, running);
   await change(inside);
+  await push(rest.url);
   const runs: Record<string, RunRecord> = {};
   const begin = (name: string): Promise<RunRecord> => ask<RunRecord>(`/syncs/${name}/run`, {});
   for (const name of ["staff", ...syncs.filter(({ isNew }) => isNew !== true).map((each) => each.name)])
     if (name !== "warehouse") runs[name] = await begin(name);
   for (const [name, { id }] of Object.entries(runs)) runs[name] = await ended(ask, id);
   await ask(`/runs/${runs["agency"]?.id}/reject`, { reason: "The agency sent last month's list." });
+  runs["okta"] = await ended(ask, (await begin("okta")).id);
   const { id = "", digest } = runs["sales"] ?? {};
   await ask(`/runs/${id}/approve`, { digest, only: ["create", "update"], reason: "The others are on leave." });
   runs["sales"] = await ended(ask, id);
@@ -98,6 +101,7 @@ const syncs: readonly {
 }[] = [
   { name: "agency", size: 18, schedule: "0 5 * * 1-5", later: "approval: required" },
   { name: "archive", size: 9, isNew: true },
+  { name: "okta", size: 0, isNew: true },
   { name: "contractors", size: 46, schedule: "30 * * * *", later: "approval: required" },
   { name: "customers", size: 120, schedule: "*/10 * * * *" },
   { name: "guests", size: 31, schedule: "0 */4 * * *" },
@@ -173,9 +177,11 @@ async function configure(
   const file = join(folder, "rollcall.yaml");
   const sample = await readFile(new URL("../../config/rollcall.yaml", import.meta.url), "utf8");
   const sources = syncs.map(({ name }) =>
-    name === "warehouse"
-      ? `  warehouse: { connector: scim, url: "${directory.url}", auth: { bearer: ${password} }, groups: false }`
-      : `  ${name}: { connector: csv, users: { file: sample/syncs/${name}.csv, id: id } }`,
+    name === "okta"
+      ? `  okta: { connector: scim, inbox: { settle: 1s, tokens: [${pushToken}] } }`
+      : name === "warehouse"
+        ? `  warehouse: { connector: scim, url: "${directory.url}", auth: { bearer: ${password} }, groups: false }`
+        : `  ${name}: { connector: csv, users: { file: sample/syncs/${name}.csv, id: id } }`,
   );
   const definitions = syncs.map(({ name, schedule, later = "" }) =>
     [
@@ -185,7 +191,7 @@ async function configure(
       schedule !== undefined && `    schedule: "${schedule}"`,
       isLater && later !== "" && `    ${later}`,
       `    groupsFromRules: create`,
-      name === "warehouse"
+      name === "warehouse" || name === "okta"
         ? `    users: { name: entry.userName, displayName: entry.displayName }`
         : `    users: { include: entry.status == "active", name: entry.login, displayName: entry.name, mail: entry.mail, groups: '[entry.team]' }`,
     ]
@@ -229,6 +235,29 @@ async function change(inside: (name: string) => string): Promise<void> {
   await edit("syncs/customers.csv", (rows) => rows.slice(3).map(promoted));
   await rm(inside("syncs/interns.csv"));
   await rm(inside("syncs/legacy.csv"));
+}
+
+/** A provider pushes some people, and then deletes more of them than brakes let pass. */
+async function push(url: string): Promise<void> {
+  const send = async (method: string, path: string, body?: object): Promise<{ id: string }> => {
+    const headers = { authorization: `Bearer ${pushToken}`, "content-type": "application/scim+json" };
+    const answer = await fetch(`${url}/scim/v2/okta${path}`, {
+      method,
+      headers,
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    return answer.status === 204 ? { id: "" } : ((await answer.json()) as { id: string });
+  };
+  const ids: string[] = [];
+  for (let index = 0; index < 40; index++) {
+    const userName = `guest.${index}@a-long-name-of-a-company.example`;
+    const schemas = ["urn:ietf:params:scim:schemas:core:2.0:User"];
+    ids.push((await send("POST", "/Users", { schemas, userName, displayName: `Guest ${index}`, active: true })).id);
+  }
+  const members = ids.map((value) => ({ value }));
+  const schemas = ["urn:ietf:params:scim:schemas:core:2.0:Group"];
+  await send("POST", "/Groups", { schemas, displayName: "Guests", members });
+  for (const id of ids.slice(0, 14)) await send("DELETE", `/Users/${id}`);
 }
 
 /** A directory by SCIM that does not come to an end once it is slow. */
@@ -372,10 +401,9 @@ const table = new URLSearchParams({ database: "directory", schema: "core_default
 export const tablePage = `/loads/table?${table.toString()}`;
 
 export const emptyPages: Readonly<Record<string, string>> = Object.fromEntries(
-  ["", "runs", "doubt", "people", "rules", "pinboards", "connections", "loads", "audit", "accounts"].map((path) => [
-    `empty-${path === "" ? "overview" : path}`,
-    `/${path}`,
-  ]),
+  ["", "runs", "inbox", "doubt", "people", "rules", "pinboards", "connections", "loads", "audit", "accounts"].map(
+    (path) => [`empty-${path === "" ? "overview" : path}`, `/${path}`],
+  ),
 );
 
 /** @returns also somebody whom the plan of `staff` changes */
@@ -405,6 +433,8 @@ export async function pagesOf({
     reject: run("contractors", "/reject"),
     undo: run("applied", "/undo"),
     leavers: "/leavers",
+    inbox: "/inbox",
+    "inbox-token": "/inbox/okta/token",
     "in-doubt": "/doubt",
     people: "/people",
     "people-groups": "/people?kind=group",

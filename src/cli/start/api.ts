@@ -238,6 +238,7 @@ export class DaemonApi {
       plans: this.#plans,
       people: this.#people,
       connections: this.#connections,
+      inboxes: this.#inboxes,
       trials: this.#trials,
       guessFormat: (...asked) => guessFormat(this.#current(), ...asked),
       targets: {

@@ -36,6 +36,7 @@ const places = {
   d: ["/doubt", "in doubt"],
   p: ["/people", "people and groups"],
   v: ["/leavers", "leavers"],
+  i: ["/inbox", "inbox"],
   u: ["/rules", "rules"],
   b: ["/pinboards", "pinboards"],
   s: ["/connections", "sources and targets"],

@@ -353,7 +353,7 @@ const units = [
 ] as const;
 
 /** `30 days`. @param milliseconds as configured, so in whole units */
-function duration(milliseconds: number): string {
+export function duration(milliseconds: number): string {
   const [unit, size] = units.find(([, size]) => milliseconds >= size && milliseconds % size === 0) ?? ["second", 1000];
   return pluralize(milliseconds / size, unit);
 }

@@ -87,6 +87,21 @@ export interface Lost {
   readonly base: number;
 }
 
+/** Something that was pushed. */
+export interface StoredEvent {
+  readonly kind: EventKind;
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** 1; of members that joined or left a group, how many. */
+  readonly amount: number;
+  /** The id of the token. */
+  readonly token: string;
+  readonly resourceKind: InboxKind;
+  readonly resource: string;
+  /** As it is now. Absent: it was deleted. */
+  readonly document?: Document | undefined;
+}
+
 /** How a source stands. */
 export interface Activity {
   /** One more with each change: what is equal is unchanged. */
@@ -223,6 +238,33 @@ export class InboxReader {
       [since],
     );
     return Object.fromEntries(rows.map(({ kind, amount }) => [kind, Number(amount)]));
+  }
+
+  /** What was pushed last, the newest first. */
+  async events(limit: number): Promise<StoredEvent[]> {
+    const rows = await this.#rows<{
+      kind: EventKind;
+      at: Integer;
+      amount: Integer;
+      token: string;
+      resource_kind: InboxKind;
+      resource: string;
+      document: string | null;
+    }>(
+      `SELECT e.kind, e.at, e.amount, e.token, e.resource_kind, e.resource, r.document
+       FROM rollcall.inbox_events e LEFT JOIN rollcall.inbox_resources r ON r.source = e.source AND r.id = e.resource
+       WHERE e.source = $1 ORDER BY e.revision DESC, e.kind DESC, e.resource DESC LIMIT $2`,
+      [limit],
+    );
+    return rows.map(({ kind, at, amount, token, resource_kind: resourceKind, resource, document }) => ({
+      kind,
+      at: Number(at),
+      amount: Number(amount),
+      token,
+      resourceKind,
+      resource,
+      document: document === null ? undefined : (JSON.parse(document) as Document),
+    }));
   }
 
   /** What was lost since a time, that excluded, and is still lost. Nothing is in it that nothing was lost of. */

@@ -1,5 +1,5 @@
 import { formatNumber, pluralize } from "#text.ts";
-import type { InboxReader, Loss, Lost, Pushes } from "./inbox.ts";
+import type { EventKind, InboxReader, Loss, Lost, Pushes, StoredEvent } from "./inbox.ts";
 import { sumOf } from "./inbox.ts";
 
 /** The inbox of a source, as it is configured. Durations are in milliseconds. */
@@ -109,10 +109,10 @@ export async function brakedLosses(
   });
 }
 
+const revoked = "a token that was revoked";
+
 function pushersOf(by: readonly Pushes[], names: ReadonlyMap<string, string>): string {
-  return by
-    .map(({ token, amount }) => `${names.get(token) ?? "a token that was revoked"} (${formatNumber(amount)})`)
-    .join(", ");
+  return by.map(({ token, amount }) => `${names.get(token) ?? revoked} (${formatNumber(amount)})`).join(", ");
 }
 
 /** What was pushed, for a run. Losses count that no run has read, and those of the window, as far as nobody has let them pass. */
@@ -212,6 +212,45 @@ export async function listedInboxTokens(inbox: InboxReader): Promise<ListedInbox
     used: isoOf(used),
   }));
 }
+
+/** What was pushed lately, for people. */
+export interface RecentPushes {
+  /** How many principals and memberships each kind of event had within a day. */
+  readonly counts: Partial<Readonly<Record<EventKind, number>>>;
+  /** The newest first. */
+  readonly events: readonly InboxEvent[];
+}
+
+/** `at` is ISO 8601. */
+export interface InboxEvent extends Pick<StoredEvent, "kind" | "amount" | "resourceKind" | "resource"> {
+  readonly at: string;
+  /** What the provider calls the user or the group. Absent: it was deleted, or has no name. */
+  readonly name?: string | undefined;
+  /** The name of the token. */
+  readonly pusher: string;
+}
+
+/** @param limit of the events */
+export async function recentPushes(inbox: InboxReader, limit: number, now: number): Promise<RecentPushes> {
+  const names = new Map((await inbox.tokens()).map(({ id, name }) => [id, name]));
+  const events = (await inbox.events(limit)).map(
+    ({ kind, amount, resourceKind, resource, token, at, document }): InboxEvent => {
+      const name = document?.[resourceKind === "user" ? "userName" : "displayName"];
+      return {
+        kind,
+        amount,
+        resourceKind,
+        resource,
+        at: new Date(at).toISOString(),
+        name: typeof name === "string" ? name : undefined,
+        pusher: names.get(token) ?? revoked,
+      };
+    },
+  );
+  return { counts: await inbox.counts(now - day), events };
+}
+
+const day = 86_400_000;
 
 function isoOf(time: number | undefined): string | undefined {
   return time === undefined ? undefined : new Date(time).toISOString();

@@ -257,11 +257,29 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
       await inbox.remove("user", "2");
       await inbox.setMembers("g", []);
     });
+    const second = { at: 20, amount: 1, token: "t", resourceKind: "user", resource: "1" };
     await inboxes.read("okta", async (inbox) => {
       expect(await inbox.activity()).toEqual({ revision: 2, first: 10, last: 20 });
       expect(await inbox.counts(11)).toEqual({ deactivated: 1, reactivated: 1, deleted: 1, left: 1 });
       expect(await inbox.counts(10)).toMatchObject({ created: 3, joined: 2 });
       expect(await inbox.counts(21)).toEqual({});
+      const all = await inbox.events(100);
+      expect(await inbox.events(3)).toEqual(all.slice(0, 3));
+      expect(all.slice(0, 4).toSorted((a, b) => (a.kind < b.kind ? -1 : 1))).toEqual([
+        { ...second, kind: "deactivated", document: user("ada") },
+        { ...second, kind: "deleted", resource: "2" },
+        { ...second, kind: "left", resource: "g", resourceKind: "group", document: { displayName: "g" } },
+        { ...second, kind: "reactivated", document: user("ada") },
+      ]);
+      expect(
+        all
+          .slice(4)
+          .map(({ kind, at: time }) => `${kind} ${time}`)
+          .toSorted(),
+      ).toEqual(["created 10", "created 10", "created 10", "joined 10"]);
+    });
+    await inboxes.read("other", async (inbox) => {
+      expect(await inbox.events(1)).toEqual([]);
     });
   });
 

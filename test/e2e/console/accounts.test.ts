@@ -3,10 +3,13 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Page } from "playwright-core";
 import { expectNoProblems, useBrowser } from "../../support/browser.ts";
+import type { Window } from "../../support/browser.ts";
 import { forget } from "../../support/console.ts";
 import { companyOfEachTest } from "../../support/rollcall/company.ts";
 
-const company = companyOfEachTest((yaml) => yaml.replace(/syncs:[^]*$/, ""));
+const company = companyOfEachTest((yaml) =>
+  yaml.replace(/syncs:[^]*$/, "").replace("sources:", "sources:\n  pushed: { connector: scim, inbox: {} }"),
+);
 const browser = useBrowser();
 const password = "correct horse battery";
 
@@ -15,6 +18,55 @@ async function fitsPhone(page: Page): Promise<void> {
   await page.setViewportSize({ width: 360, height: 740 });
   expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);
   await page.setViewportSize({ width: 1280, height: 800 });
+}
+
+/** An administrator adds a token of an inbox, and revokes it; an approver only looks. @returns it */
+async function inboxToken(admin: Window, approver: Window, url: string): Promise<string> {
+  await admin.page.goto("/inbox");
+  await admin.page.getByRole("link", { name: "Add a token…" }).click();
+  await admin.page.getByLabel("Name").fill("okta <b>");
+  await admin.page.getByRole("button", { name: "Add the token" }).click();
+  const token = (await admin.page.locator("code.secret").textContent()) ?? "";
+  await fitsPhone(admin.page);
+  expect(await admin.accessibility()).toEqual([]);
+  const push = async (userName: string): Promise<number> => {
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/scim+json" };
+    const schemas = ["urn:ietf:params:scim:schemas:core:2.0:User"];
+    const body = JSON.stringify({ schemas, userName });
+    return (await fetch(`${url}/scim/v2/pushed/Users`, { method: "POST", headers, body })).status;
+  };
+  expect(await push("kim")).toBe(201);
+
+  await admin.page.goto("/inbox/pushed/token");
+  await admin.page.getByLabel("Name").fill("okta <b>");
+  await admin.page.getByRole("button", { name: "Add the token" }).click();
+  expect(await admin.page.getByRole("alert").textContent()).toContain("has a token okta <b> already");
+  forget(admin, 400);
+
+  const { page } = approver;
+  expect((await page.goto("/inbox/pushed/token"))?.status()).toBe(403);
+  expect(await page.getByRole("main").textContent()).toContain("managing inboxes needs the role administrator");
+  for (const path of ["token", "revoke"]) {
+    const form = `new URLSearchParams({ token: document.querySelector("input[name=token]").value, id: "okta <b>" })`;
+    const sent = `fetch("/inbox/pushed/${path}", { method: "POST", body: ${form} }).then(({ status }) => status)`;
+    expect(await page.evaluate(sent)).toBe(403);
+  }
+  forget(approver, 403);
+  await page.goto("/inbox");
+  expect(await page.getByRole("heading", { name: "pushed" }).textContent()).toMatch(/pushed\s+1 user, 0 groups/);
+  expect(await page.getByRole("row", { name: "okta <b>" }).count()).toBe(2);
+  expect(await page.getByText(/Add a token|Revoke/).count()).toBe(0);
+  expect(await page.content()).not.toContain(token);
+
+  await admin.page.goto("/inbox");
+  expect(await admin.accessibility()).toEqual([]);
+  expect(await admin.page.content()).not.toContain(token);
+  await admin.page.getByRole("link", { name: "Revoke the token okta" }).click();
+  expect(await admin.accessibility()).toEqual([]);
+  await admin.page.getByRole("button", { name: "Revoke the token" }).click();
+  await admin.page.getByText("no provider can push yet").waitFor();
+  expect(await push("lou")).toBe(401);
+  return token;
 }
 
 test("an administrator adds and disables people, who change their own passwords and make their own tokens", async () => {
@@ -75,6 +127,8 @@ test("an administrator adds and disables people, who change their own passwords 
   expect((await own.page.goto("/accounts"))?.status()).toBe(403);
   expect(await own.page.getByRole("main").textContent()).toContain("managing accounts needs the role administrator");
   forget(own, 403);
+
+  expect(running.output()).not.toContain(await inboxToken(admin, own, url));
 
   // The page that is open is no longer theirs.
   await own.page.goto("/runs");
