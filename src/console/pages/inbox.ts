@@ -91,7 +91,7 @@ function ofSource(shown: ShownInbox, now: number, isHeld: boolean): Html {
       waitsUntil !== undefined &&
       notice(
         "waiting",
-        html`<p>A run waits for a pause: it begins ${when(waitsUntil, now)} if no push comes before.</p>`,
+        html`<p>Pushes are still settling: a run reads them ${when(waitsUntil, now)} at the earliest.</p>`,
       )
     }
     ${
@@ -308,7 +308,7 @@ export function addedToken({
   return html`<h1>New token of ${name(source)}</h1>
     ${notice(
       "good",
-      html`<p>The token ${name(called)}, shown only this once. Copy it into the provider now:</p>
+      html`<p><b>${name(called)}</b>, shown only this once. Copy it into the provider now:</p>
         <p><code class="secret">${token}</code></p>
         <p>
           It pushes to <code>${name(address)}</code>${address.startsWith("/") && " of Rollcall's address"}, with the
@@ -327,11 +327,11 @@ export function revokeToken({
   listed,
 }: TokenPage & { readonly now: number; readonly listed: ListedInboxToken }): Html {
   const { id: key, name: called, used } = listed;
-  return html`<h1>Revoke the token ${name(called)}?</h1>
+  return html`<h1>Revoke ${name(called)}?</h1>
     ${confirmation({
       isDanger: true,
       content: html`<p>
-        Pushes to ${name(source)} with it are refused from now on. It was
+        Pushes to ${name(source)} with this token are refused from now on. It was
         ${used === undefined ? "never used" : html`last used ${when(used, now)}`}. What was pushed stays.
       </p>`,
       action: at("/inbox", source, "revoke"),

@@ -88,7 +88,7 @@ test("a page has what came when, what a run waits for, what brakes count, and wh
   expect(text).toMatch(/is held by limits : pushed losses beyond the bound/);
   expect(text).toContain("80 users deleted in okta, pushed with production (80); at most 42");
   expect(page).toContain('href="/runs/20261121-100000-000001/plan"');
-  expect(text).toContain("it begins in 4 minutes if no push comes before");
+  expect(text).toContain("a run reads them in 4 minutes at the earliest");
   expect(text).toMatch(/First cycle\. Nobody is deleted for being absent .* in 22 hours at the earliest/);
   expect(text).toContain("First push 1 day ago Last push 1 minute ago");
   expect(text).toContain("2 created, 1,200 memberships removed");
