@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { coordinated } from "./coordinated.ts";
-import { useObjects } from "./objects.ts";
+import { coordinated } from "../e2e/sync/coordinated.ts";
+import { useObjects } from "../e2e/sync/objects.ts";
 
 const objects = useObjects();
 const { people, store } = objects;

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { HeldError, UnavailableError } from "#errors.ts";
 import type { RunResult } from "#sync/context.ts";
-import { useObjects } from "../../e2e/sync/objects.ts";
-import type { Faults, ObjectStore } from "../../support/object-target.ts";
-import { cases } from "../../support/random.ts";
+import { useObjects } from "../e2e/sync/objects.ts";
+import type { Faults, ObjectStore } from "../support/object-target.ts";
+import { cases } from "../support/random.ts";
 
 const objects = useObjects();
 

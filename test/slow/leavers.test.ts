@@ -12,8 +12,8 @@ import { planUndo } from "#sync/plans/undo.ts";
 import { planFromStore } from "#sync/plans/stored.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
-import { attributesOfObjects } from "../../support/object-target.ts";
-import { useObjects } from "./objects.ts";
+import { attributesOfObjects } from "../support/object-target.ts";
+import { useObjects } from "../e2e/sync/objects.ts";
 
 const objects = useObjects();
 const { store } = objects;

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { profiles } from "#connectors/scim/target/profiles.ts";
-import { cases } from "../../support/random.ts";
-import { servers } from "../../support/scim-target/limits.ts";
-import { ScimApplication } from "../../support/scim-target/server.ts";
-import type { Received } from "../../support/scim-target/server.ts";
-import { heldBy, Synced } from "../../support/scim-target/synced.ts";
-import type { Person } from "../../support/scim-target/synced.ts";
+import { cases } from "../support/random.ts";
+import { servers } from "../support/scim-target/limits.ts";
+import { ScimApplication } from "../support/scim-target/server.ts";
+import type { Received } from "../support/scim-target/server.ts";
+import { heldBy, Synced } from "../support/scim-target/synced.ts";
+import type { Person } from "../support/scim-target/synced.ts";
 
 const names = ["ada", "bob", "cy", "dan", "eve"];
 const teams = ["all", "engines", "navy"];
