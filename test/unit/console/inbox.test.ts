@@ -1,4 +1,8 @@
+import fastify from "fastify";
 import { expect, test } from "vitest";
+import type { Visitor } from "#console/accounts.ts";
+import type { AppOptions } from "#console/context.ts";
+import { addInboxPages } from "#console/inbox-routes.ts";
 import { layout, placesOf } from "#console/layout.ts";
 import { addedToken, heldByPushes, inbox, newToken, revokeToken } from "#console/pages/inbox.ts";
 import type { ShownInbox } from "#console/pages/inbox.ts";
@@ -131,6 +135,52 @@ test("a console without inboxes does not mention them", () => {
   const visitor = { name: "ada", address: "::1", token: "t", via: "service", role: "viewer" } as const;
   expect(placesOf(visitor, []).map(({ href }) => href)).toContain("/inbox");
   expect(placesOf(visitor, ["inbox"]).map(({ href }) => href)).not.toContain("/inbox");
+});
+
+test("whoever signed in with an account of one target sees the inboxes of that one, and manages those of it alone", async () => {
+  const server = fastify();
+  server.decorateRequest("visitor");
+  let visitor: Visitor = { name: "ada", address: "::1", token: "t", via: "target", role: "administrator" };
+  server.addHook("onRequest", async (request) => {
+    request.visitor = visitor;
+  });
+  server.setErrorHandler((error: { status?: number }, _, reply) => reply.code(error.status ?? 500).send());
+  const sync = (target: string, ...sources: string[]) => ({
+    sync: target,
+    target,
+    sources: sources.map((name) => ({ name })),
+  });
+  const settings = shown().settings;
+  const options = {
+    inboxes: {
+      status: async () => ["own", "shared", "foreign"].map((source) => shown({}, { source }).status),
+      settingsOf: (source: string) => (source === "none" ? undefined : { ...settings, tokens: ["a-secret"] }),
+      recent: async () => shown().recent,
+    },
+    connections: {
+      syncs: () => [sync("grafana", "own", "shared"), sync("slack", "shared", "foreign")],
+      targets: () => [{ name: "grafana" }, { name: "slack" }],
+    },
+    control: { daemon: () => ({ coordinator: { syncs: () => [], runs: () => [] } }) },
+  } as unknown as AppOptions;
+  addInboxPages(server, options, (_request, reply, _frame, main) => reply.send(main.toString()));
+  const links = async (): Promise<string[]> => {
+    const { body } = await server.inject("/inbox");
+    expect(body).not.toContain("a-secret");
+    return [...body.matchAll(/aria-label="Pushes to (\w+)"|href="(\/inbox\/\w+\/token)"/g)].map(
+      ([, seen = "", add]) => add ?? seen,
+    );
+  };
+  const adds = (source: string) => server.inject(`/inbox/${source}/token`).then(({ statusCode }) => statusCode);
+  visitor = { ...visitor, target: "grafana" };
+  expect(await links()).toEqual(["own", "/inbox/own/token", "shared"]);
+  expect(await Promise.all(["own", "shared", "foreign", "none"].map(adds))).toEqual([200, 403, 403, 404]);
+  visitor = { ...visitor, target: undefined };
+  expect(await links()).toHaveLength(6);
+  expect(await adds("foreign")).toBe(200);
+  visitor = { ...visitor, role: "approver" };
+  expect(await links()).toEqual(["own", "shared", "foreign"]);
+  expect(await adds("own")).toBe(403);
 });
 
 test("text from outside is harmless in it", () => {
