@@ -67,7 +67,7 @@ it("whatever happens, every profile's application ends as planned, and nothing i
         await synced.close();
       }
     }),
-    { numRuns: cases(3) },
+    { numRuns: cases(2) },
   );
 });
 
