@@ -22,7 +22,10 @@ export function entryOf(kind: Kind, resource: Resource, origin: string, entryOpt
   const id = idOf(resource);
   if (id === undefined)
     throw new InputError(`${origin}: a ${kind} without an id; every resource has one (RFC 7643, 3.1)`);
-  assertReadable(kind, resource, `${origin}, id ${id}`);
+  if (isBlank(resource))
+    throw new IncompleteReadError(
+      `${origin}, id ${id}: every value of the ${kind} but the id is null, so the account may not read it: grant it the rights to all users and groups`,
+    );
   const { memberships, wanted } = entryOptions;
   return {
     kind,
@@ -38,14 +41,16 @@ export function entryOf(kind: Kind, resource: Resource, origin: string, entryOpt
 /** What every resource has, whatever the account may read. */
 const common = new Set(["id", "externalId", "meta", "schemas"]);
 
-/** Some servers answer for a resource that the account may not read with its id, and null for all else. */
-function assertReadable(kind: Kind, resource: Resource, origin: string): void {
-  const own = Object.entries(resource).filter(([name]) => !common.has(name));
-  const isBlank = own.every(([, value]) => value === null || (Array.isArray(value) && value.length === 0));
-  if (!isBlank || !own.some(([, value]) => value === null)) return;
-  throw new IncompleteReadError(
-    `${origin}: every value of the ${kind} but the id is null, so the account may not read it: grant it the rights to all users and groups`,
-  );
+/** Whether all else is null. Some servers answer so for a resource that the account may not read. */
+function isBlank(resource: Resource): boolean {
+  let hasNull = false;
+  for (const name in resource) {
+    const value = resource[name];
+    if (common.has(name) || (Array.isArray(value) && value.length === 0)) continue;
+    if (value !== null) return false;
+    hasNull = true;
+  }
+  return hasNull;
 }
 
 /** The id of a resource; some servers send numbers. */
