@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
+import { kindOfMembers, memberKind } from "#values.ts";
 
 /** A label of the WHATWG Encoding Standard; `utf-16`: little- or big-endian, as its byte order mark says. */
 export type Encoding = string;
@@ -184,8 +185,6 @@ const entries = {
   memberOf,
 };
 
-const memberKind = z.enum(["user", "group"], { error: "expected user or group" });
-
 const users = z.strictObject(entries).describe("The file of users, one per row.");
 
 const groups = z
@@ -202,21 +201,12 @@ const groups = z
   })
   .describe("The file of groups, one per row.");
 
-const kindColumn = z.strictObject({
-  column: column.describe("The column that says what the member is."),
-  user: z.string().min(1).default("user").describe("Its value for a user. Default user."),
-  group: z.string().min(1).default("group").describe("Its value for a group. Default group."),
-});
-
 const memberships = z
   .strictObject({
     ...file,
     group: column.describe("The column that refers to the group, by one of its keys."),
     member: column.describe("The column that refers to the direct member, by one of its keys."),
-    kind: z
-      .union([memberKind, kindColumn], { error: "expected user, group or {column, user, group}" })
-      .optional()
-      .describe("What the members are, or the column that says so. Default: a user with such a key, or else a group."),
+    kind: kindOfMembers(column),
   })
   .describe("A file of pairs: a group and a direct member, one pair per row.");
 

@@ -1,5 +1,12 @@
 import { z } from "zod";
-import { isPlain, minimums, optionalAttributesLike, serviceUrl, timeouts } from "#http/directory/options.ts";
+import {
+  authorities,
+  isPlain,
+  minimums,
+  optionalAttributesLike,
+  serviceUrl,
+  timeouts,
+} from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
 
 const optionalAttributes = optionalAttributesLike("employeeId");
@@ -97,9 +104,7 @@ export const options = z
       .optional()
       .describe("A token of another issuer that the app registration trusts (workload identity federation)."),
     cloud,
-    ca: path
-      .optional()
-      .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+    ca: authorities,
     proxy: proxy.optional(),
     users,
     groups,

@@ -1,5 +1,13 @@
 import { z } from "zod";
-import { count, isPlain, minimums, optionalAttributesLike, serviceUrl, timeouts } from "#http/directory/options.ts";
+import {
+  authorities,
+  count,
+  isPlain,
+  minimums,
+  optionalAttributesLike,
+  serviceUrl,
+  timeouts,
+} from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
 
 const optionalAttributes = optionalAttributesLike("department");
@@ -63,9 +71,7 @@ export const options = z.strictObject({
   attempts: count(1)
     .default(8)
     .describe("How often a request is tried, with pauses of up to 10 s. Google's limits are by the minute. Default 8."),
-  ca: path
-    .optional()
-    .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+  ca: authorities,
   proxy: proxy.optional(),
   timeouts,
   ...minimums,

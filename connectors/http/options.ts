@@ -1,14 +1,13 @@
 import { z } from "zod";
 import {
+  allowPlainHttp,
   auth,
   clientCertificate,
   count,
-  isPlain,
   minimums,
-  plainHttp,
+  plainProblems,
   serviceUrl,
   timeouts,
-  tokenUrlOf,
 } from "#http/directory/options.ts";
 import { path as file, proxy, text } from "#values.ts";
 import { namesOf, parsePath } from "./path.ts";
@@ -240,10 +239,7 @@ export const options = z
       .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
     certificate: clientCertificate.optional(),
     proxy: proxy.optional(),
-    allowPlainHttp: z
-      .boolean()
-      .default(false)
-      .describe("Allow http:// to other machines: anybody in between can read and change everything."),
+    allowPlainHttp,
     users,
     groups: groups.optional(),
     memberships: memberships.optional(),
@@ -274,9 +270,7 @@ export const options = z
       const known = found !== undefined && originsOf(value).includes(found.origin);
       if (!known) problem(keys, "leads to another host: list it under hosts, if it may get the credentials");
     }
-    if (value.allowPlainHttp) return;
-    if (isPlain(value.url)) problem(["url"], plainHttp);
-    if (isPlain(tokenUrlOf(value.auth))) problem(["auth"], `tokenUrl: ${plainHttp}`);
+    for (const [option, message] of plainProblems(value)) problem([option], message);
   });
 
 /** The URL of what is below another one, or has one of its own; undefined: it is none. */

@@ -1,5 +1,13 @@
 import { z } from "zod";
-import { count, isPlain, minimums, optionalAttributesLike, serviceUrl, timeouts } from "#http/directory/options.ts";
+import {
+  authorities,
+  count,
+  isPlain,
+  minimums,
+  optionalAttributesLike,
+  serviceUrl,
+  timeouts,
+} from "#http/directory/options.ts";
 import { path, proxy, text } from "#values.ts";
 
 /** Every status that a user can have. */
@@ -106,9 +114,7 @@ export const options = z
       .describe(
         "Further addresses of the same organization, where links to next pages may lead. Default: its address with and without -admin.",
       ),
-    ca: path
-      .optional()
-      .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+    ca: authorities,
     proxy: proxy.optional(),
     users,
     groups,

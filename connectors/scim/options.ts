@@ -1,16 +1,15 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
 import {
+  allowPlainHttp,
   auth,
   clientCertificate,
   count,
-  isPlain,
   minimums,
   optionalAttributesLike,
-  plainHttp,
+  plainProblems,
   serviceUrl,
   timeouts,
-  tokenUrlOf,
 } from "#http/directory/options.ts";
 import { proxy } from "#values.ts";
 import { inbox } from "./inbox/options.ts";
@@ -129,10 +128,7 @@ export const options = z
       .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
     certificate: clientCertificate.optional(),
     proxy: proxy.optional(),
-    allowPlainHttp: z
-      .boolean()
-      .default(false)
-      .describe("Allow http:// to other machines: anybody in between can read and change everything."),
+    allowPlainHttp,
     users,
     groups,
     paging,
@@ -169,9 +165,7 @@ export const options = z
         "groups",
         "Entra's SCIM API has no members in its groups, so nobody would be in one; write groups: false, or read the tenant with connector: entra",
       );
-    if (value.allowPlainHttp) return;
-    if (isPlain(value.url)) problem("url", plainHttp);
-    if (isPlain(tokenUrlOf(value.auth))) problem("auth", `tokenUrl: ${plainHttp}`);
+    for (const [option, message] of plainProblems(value)) problem(option, message);
   });
 
 export type Options = z.infer<typeof options>;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { patience, text } from "#values.ts";
+import { kindOfMembers, memberKind, patience, text } from "#values.ts";
 import { addressOf } from "./address.ts";
 import { queryProblem } from "./query.ts";
 
@@ -51,8 +51,6 @@ const entries = {
     .describe("A column that lists the groups the record is directly in, by their keys."),
 };
 
-const memberKind = z.enum(["user", "group"], { error: "expected user or group" });
-
 const users = z.strictObject(entries).describe("The query for users, one per row.");
 
 const groups = z
@@ -68,21 +66,12 @@ const groups = z
   })
   .describe("The query for groups, one per row.");
 
-const kindColumn = z.strictObject({
-  column: column.describe("The column that says what the member is."),
-  user: z.string().min(1).default("user").describe("Its value for a user. Default user."),
-  group: z.string().min(1).default("group").describe("Its value for a group. Default group."),
-});
-
 const memberships = z
   .strictObject({
     ...rows,
     group: column.describe("The column that refers to the group, by one of its keys."),
     member: column.describe("The column that refers to the direct member, by one of its keys."),
-    kind: z
-      .union([memberKind, kindColumn], { error: "expected user, group or {column, user, group}" })
-      .optional()
-      .describe("What the members are, or the column that says so. Default: a user with such a key, or else a group."),
+    kind: kindOfMembers(column),
   })
   .describe("The query for pairs: a group and a direct member, one pair per row.");
 

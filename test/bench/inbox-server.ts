@@ -3,10 +3,9 @@ import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { text } from "node:stream/consumers";
-import express from "express";
 import SCIMMY from "scimmy";
-import { SCIMMYRouters } from "scimmy-routers";
 import { FolderInboxes } from "#state/folder/inbox.ts";
+import { scimmyApp } from "../support/scimmy-app.ts";
 import { serveInboxes, token } from "../support/inbox/served.ts";
 import { listen } from "../support/scripted-server.ts";
 
@@ -61,17 +60,12 @@ async function serveScimmy(): Promise<string> {
       return (resource.filter === undefined ? all : resource.filter.match(all)) as never;
     })
     .degress((resource) => void users.delete(resource.id ?? ""));
-  const app = express();
-  // The library writes into the query, which newer versions of Express create anew at each access.
-  app.use((request, _, next) => {
-    Object.defineProperty(request, "query", { value: { ...request.query }, writable: true });
-    next();
+  const app = scimmyApp({
+    handler: (request) => {
+      if (request.headers.authorization !== `Bearer ${token}`) throw new Error("not with that token");
+      return "bench";
+    },
   });
-  const handler = (request: express.Request): string => {
-    if (request.headers.authorization !== `Bearer ${token}`) throw new Error("not with that token");
-    return "bench";
-  };
-  app.use("/scim/v2", new SCIMMYRouters({ type: "bearer", handler }));
   return `http://127.0.0.1:${await listen(createServer(app))}/scim/v2`;
 }
 

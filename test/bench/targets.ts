@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { configurationOf } from "../support/scim-target/configuration.ts";
 import { servers } from "../support/scim-target/limits.ts";
 import { ScimApplication } from "../support/scim-target/server.ts";
 import { runCommand } from "./command.ts";
@@ -86,25 +87,14 @@ function people(users: number, groups: number, changed: number): string {
 }
 
 function configuration({ url, token }: ScimApplication, profile: string): string {
-  return `
-daemon: { data: data }
-targets:
-  app: { connector: scim, url: "${url}", token: "${token}", profile: ${profile} }
-sources:
-  company: { connector: csv, users: { file: people.csv, id: login } }
-syncs:
-  staff:
-    from: [company]
-    to: app
-    users:
-      name: entry.login
-      displayName: entry.login
-      title: entry.title
-      name.givenName: entry.login
-      name.familyName: '"Example"'
-      emails: '[entry.login + "@example.com"]'
-      groups: entry.team
-    groupsFromRules: create
-    limits: { floor: 100000 }
-`;
+  const users = [
+    "name: entry.login",
+    "displayName: entry.login",
+    "title: entry.title",
+    "name.givenName: entry.login",
+    `name.familyName: '"Example"'`,
+    `emails: '[entry.login + "@example.com"]'`,
+    "groups: entry.team",
+  ];
+  return configurationOf({ url, token, profile }, { id: "login", users, floor: 100_000 });
 }

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { everyThird } from "../support/random.ts";
+import { configurationOf } from "../support/scim-target/configuration.ts";
 import { servers } from "../support/scim-target/limits.ts";
 import { ScimApplication } from "../support/scim-target/server.ts";
 import { heldBy } from "../support/scim-target/synced.ts";
@@ -18,27 +19,9 @@ beforeEach(async () => {
   const limits = servers["generic"];
   if (limits === undefined) throw new Error("no server");
   application = await ScimApplication.start(limits);
-  await writeFile(
-    join(folder, "rollcall.yaml"),
-    `
-daemon: { data: data }
-targets:
-  app: { connector: scim, url: "${application.url}", token: "${application.token}" }
-sources:
-  company: { connector: csv, users: { file: people.csv, id: number } }
-syncs:
-  staff:
-    from: [company]
-    to: app
-    users:
-      name: entry.login
-      title: entry.title
-      groups: 'has(entry.teams) ? entry.teams.split(";") : []'
-    groupsFromRules: create
-    limits: { floor: 100 }
-    deletions: { suspend: now }
-`,
-  );
+  const users = ["name: entry.login", "title: entry.title", `groups: 'has(entry.teams) ? entry.teams.split(";") : []'`];
+  const sync = { id: "number", users, floor: 100, more: "deletions: { suspend: now }" };
+  await writeFile(join(folder, "rollcall.yaml"), configurationOf(application, sync));
 });
 afterEach(async () => {
   await application.close();

@@ -2,9 +2,8 @@ import { createServer as createHttpServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import type { Server, Socket } from "node:net";
-import express from "express";
 import SCIMMY from "scimmy";
-import { SCIMMYRouters } from "scimmy-routers";
+import { scimmyApp } from "./scimmy-app.ts";
 import { listen, stop, track } from "./scripted-server.ts";
 
 /** The resources of a SCIM server in its order. They can be changed while it runs. */
@@ -40,25 +39,14 @@ export const details = "urn:ietf:params:scim:schemas:extension:details:2.0:Group
 
 /** A SCIM server as the library makes it (RFC 7644), below `/scim/v2`. */
 export async function startScim(directory: ScimDirectory, options: ScimServerOptions = {}): Promise<ScimServer> {
-  const app = express();
-  // The library writes into the query, which newer versions of Express create anew at each access.
-  app.use((request, _, next) => {
-    Object.defineProperty(request, "query", { value: { ...request.query }, writable: true });
-    next();
+  const app = scimmyApp({
+    handler: (request) => {
+      const expected = options.authorization?.();
+      if (expected !== undefined && request.headers.authorization !== expected) throw new Error("Not with that token");
+      return "reader";
+    },
+    context: () => directory,
   });
-  app.use(
-    "/scim/v2",
-    new SCIMMYRouters({
-      type: "bearer",
-      handler: (request) => {
-        const expected = options.authorization?.();
-        if (expected !== undefined && request.headers.authorization !== expected)
-          throw new Error("Not with that token");
-        return "reader";
-      },
-      context: () => directory,
-    }),
-  );
   return serve(app, directory, options);
 }
 

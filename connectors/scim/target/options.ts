@@ -1,16 +1,16 @@
 import { z } from "zod";
 import {
   auth,
+  authorities,
   clientCertificate,
   count,
-  isPlain,
-  plainHttp,
+  plainProblems,
   serviceUrl,
   timeouts,
-  tokenUrlOf,
+  token,
 } from "#http/directory/options.ts";
 import type { Auth } from "#http/directory/options.ts";
-import { path, proxy, text } from "#values.ts";
+import { proxy, text } from "#values.ts";
 import { standardNames } from "./attributes.ts";
 import { parsePath } from "./paths.ts";
 import { profiles } from "./profiles.ts";
@@ -92,19 +92,14 @@ export const options = z
     url: serviceUrl("https://app.example.com/scim/v2").describe(
       "The URL above the server's /Users and /Groups: https://app.example.com/scim/v2.",
     ),
-    token: text("a token")
-      .regex(/^[\x21-\x7e]+$/, { error: "expected a token, without spaces or line ends" })
-      .optional()
-      .describe("The token that the application gave you; better ${env:NAME} or ${file:/path}."),
+    token: token.optional().describe("The token that the application gave you; better ${env:NAME} or ${file:/path}."),
     auth: auth.optional(),
     profile: z
       .union([choice(names), ownProfile], { error: `expected ${names.join(", ")}, or a mapping with base` })
       .default("generic")
       .describe("What the server takes: the application's name, or a profile of your own. Default generic."),
     attributes,
-    ca: path
-      .optional()
-      .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+    ca: authorities,
     certificate: clientCertificate.optional(),
     proxy: proxy.optional(),
     allowPlainHttp: flag
@@ -117,9 +112,7 @@ export const options = z
       context.addIssue({ code: "custom", path: [place], message });
     };
     if (value.token !== undefined && value.auth !== undefined) problem("token", "expected either token or auth");
-    if (value.allowPlainHttp) return;
-    if (isPlain(value.url)) problem("url", plainHttp);
-    if (isPlain(tokenUrlOf(value.auth))) problem("auth", `tokenUrl: ${plainHttp}`);
+    for (const [option, message] of plainProblems(value)) problem(option, message);
   });
 
 export type Options = z.infer<typeof options>;

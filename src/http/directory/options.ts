@@ -46,8 +46,21 @@ export const optionalAttributesLike = (example: string) =>
       "Attributes that rules name and that may be missing everywhere. Default: the read fails if ten or more had the attribute at the last good read, and none has it now.",
     );
 
+/** The option `ca`. */
+export const authorities = path
+  .optional()
+  .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts.");
+
+/** The option `allowPlainHttp`. */
+export const allowPlainHttp = z
+  .boolean()
+  .default(false)
+  .describe("Allow http:// to other machines: anybody in between can read and change everything.");
+
 /** What a header can hold: not the newline at the end of a secret's file. */
-const token = text("a token").regex(/^[\x21-\x7e]+$/, { error: "expected a token, without spaces or line ends" });
+export const token = text("a token").regex(/^[\x21-\x7e]+$/, {
+  error: "expected a token, without spaces or line ends",
+});
 
 /** `Token …`, `GenieKey …`: what many services have instead of `Bearer`. */
 const headerValue = text("a value").regex(/^[\x21-\x7e]+(?: [\x21-\x7e]+)*$/, {
@@ -70,7 +83,7 @@ export function serviceUrl(example: string, { query = false } = {}) {
   });
 }
 
-export const plainHttp = "http:// would send tokens and passwords unencrypted; use https://, or set allowPlainHttp";
+const plainHttp = "http:// would send tokens and passwords unencrypted; use https://, or set allowPlainHttp";
 
 /** Whether anybody on the way could read what is sent there. */
 export function isPlain(value: string | undefined): boolean {
@@ -176,8 +189,21 @@ export const timeouts = z
   .prefault({})
   .describe("Time limits.");
 
+/** What is wrong with addresses that secrets would be sent to unencrypted: the option, and the message. */
+export function plainProblems(options: {
+  readonly url?: string | undefined;
+  readonly auth?: Auth | undefined;
+  readonly allowPlainHttp: boolean;
+}): (readonly [option: "url" | "auth", message: string])[] {
+  if (options.allowPlainHttp) return [];
+  return [
+    ...(isPlain(options.url) ? [["url", plainHttp] as const] : []),
+    ...(isPlain(tokenUrlOf(options.auth)) ? [["auth", `tokenUrl: ${plainHttp}`] as const] : []),
+  ];
+}
+
 /** The URL of the token endpoint, if there is one. */
-export function tokenUrlOf(value: Auth | undefined): string | undefined {
+function tokenUrlOf(value: Auth | undefined): string | undefined {
   return value !== undefined && "oauth" in value ? value.oauth.tokenUrl : undefined;
 }
 

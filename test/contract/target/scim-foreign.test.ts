@@ -1,16 +1,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import pino from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { addInboxRoutes } from "#connectors/scim/inbox/routes.ts";
-import { inbox } from "#connectors/scim/inbox/options.ts";
-import { startControlListener } from "#control/listener.ts";
 import { FolderInboxes } from "#state/folder/inbox.ts";
+import { serveInboxes, token } from "../../support/inbox/served.ts";
 import { contentsOf, openScim, update, write } from "../../support/scim-target/open.ts";
 import { startScimmy } from "../../support/scim-target/scimmy.ts";
-
-const settings = inbox.parse({});
 
 /** SCIM servers that were not written for these tests. */
 interface Foreign {
@@ -22,28 +17,12 @@ interface Foreign {
 async function startInbox(): Promise<Foreign> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-inbox-"));
   const inboxes = new FolderInboxes(folder);
-  const token = "t0ken-of-the-inbox";
-  const listener = await startControlListener({
-    listen: { host: "127.0.0.1", port: 0 },
-    allowPlainHttp: false,
-    probes: [],
-    isStopping: () => false,
-    log: pino({ level: "silent" }),
-    routes: (app) =>
-      addInboxRoutes(app, {
-        settingsOf: (source) => (source === "app" ? settings : undefined),
-        inboxes,
-        admit: async (_, given) => (given === token ? { token: "t1" } : { status: 401 }),
-        url: () => undefined,
-        now: () => Date.now(),
-        warn: () => undefined,
-      }),
-  });
+  const served = await serveInboxes(inboxes);
   return {
-    url: `${listener.url}/scim/v2/app`,
+    url: served.urlOf("app"),
     token,
     close: async () => {
-      await listener.stop();
+      await served.stop();
       await inboxes.close();
       await rm(folder, { recursive: true, force: true });
     },

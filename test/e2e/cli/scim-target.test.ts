@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { rollcall } from "../../support/rollcall/command.ts";
+import { configurationOf } from "../../support/scim-target/configuration.ts";
 import { servers } from "../../support/scim-target/limits.ts";
 import { ScimApplication } from "../../support/scim-target/server.ts";
 
@@ -25,29 +26,11 @@ afterAll(async () => {
 const people = (...lines: string[]): Promise<void> =>
   writeFile(join(folder, "people.csv"), ["number,login,title,team", ...lines, ""].join("\n"));
 
-const configure = (rules = ""): Promise<void> =>
-  writeFile(
-    join(folder, "rollcall.yaml"),
-    `
-daemon: { data: data }
-targets:
-  app: { connector: scim, url: "${application.url}", token: "\${env:APP_TOKEN}" }
-sources:
-  company: { connector: csv, users: { file: people.csv, id: number } }
-syncs:
-  staff:
-    from: [company]
-    to: app
-    users:
-      name: entry.login
-      displayName: entry.login
-      title: entry.title
-      groups: entry.team
-${rules}
-    groupsFromRules: create
-    limits: { floor: 100 }
-`,
-  );
+const configure = (...more: readonly string[]): Promise<void> => {
+  const users = ["name: entry.login", "displayName: entry.login", "title: entry.title", "groups: entry.team", ...more];
+  const target = { url: application.url, token: "${env:APP_TOKEN}" };
+  return writeFile(join(folder, "rollcall.yaml"), configurationOf(target, { id: "number", users, floor: 100 }));
+};
 
 const run = async (...args: string[]) => {
   const result = await rollcall(args, { cwd: folder, env: { APP_TOKEN: application.token } });
@@ -126,12 +109,12 @@ test("a rule for an attribute that it does not have is an error that names it", 
     ],
   });
   expect(await run("plan")).toMatchObject({ code: 2 });
-  await configure("      nickName: entry.login");
+  await configure("nickName: entry.login");
   const { code, text } = await run("plan");
   expect(code).toBe(1);
   expect(text).toContain(
     "rules set attributes that the server does not take: users: nickName: the server does not have it",
   );
-  await configure("      nickname: entry.login");
+  await configure("nickname: entry.login");
   expect((await run("validate")).text).toMatch(/nickname.*nickName/s);
 });

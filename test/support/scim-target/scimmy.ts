@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
-import express from "express";
 import SCIMMY from "scimmy";
-import { SCIMMYRouters } from "scimmy-routers";
+import { scimmyApp } from "../scimmy-app.ts";
 import { listen, stop, track } from "../scripted-server.ts";
 
 type Stored = Record<string, unknown> & { readonly id: string };
@@ -15,22 +14,12 @@ export async function startScimmy() {
   declare(SCIMMY.Resources.User as never, users, "userName");
   declare(SCIMMY.Resources.Group as never, groups, "displayName");
   const token = "t0ken-of-the-library";
-  const app = express();
-  // The library writes into the query, which newer versions of Express create anew at each access.
-  app.use((request, _, next) => {
-    Object.defineProperty(request, "query", { value: { ...request.query }, writable: true });
-    next();
+  const app = scimmyApp({
+    handler: (request) => {
+      if (request.headers.authorization !== `Bearer ${token}`) throw new Error("Not with that token");
+      return "writer";
+    },
   });
-  app.use(
-    "/scim/v2",
-    new SCIMMYRouters({
-      type: "bearer",
-      handler: (request) => {
-        if (request.headers.authorization !== `Bearer ${token}`) throw new Error("Not with that token");
-        return "writer";
-      },
-    }),
-  );
   const server = createServer(app);
   const open = track(server);
   const port = await listen(server);
