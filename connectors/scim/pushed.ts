@@ -1,7 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Entry, InboxSettings, MemberReference, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
-import type { InboxKind, InboxReader, Member, StoredResource } from "#state/inbox/inbox.ts";
+import type { InboxReader } from "#state/inbox/reader.ts";
+import type { InboxKind, Member, StoredResource } from "#state/inbox/resources.ts";
 import { brakeLine, firstCycleUntil, inboxStatus, pushedSince, readyAt } from "#state/inbox/status.ts";
 import type { Pushed, SeenPushes } from "#state/inbox/status.ts";
 import { pluralize } from "#text.ts";

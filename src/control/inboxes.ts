@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { InputError, messageOf } from "#errors.ts";
 import type { Actor } from "#state/record.ts";
-import type { InboxToken } from "#state/inbox/inbox.ts";
+import type { InboxToken } from "#state/inbox/tokens.ts";
 import { inboxStatus, listedInboxTokens, recentPushes } from "#state/inbox/status.ts";
 import type { Admit, InboxSettings, InboxStatus, ListedInboxToken, RecentPushes } from "#state/inbox/status.ts";
 import type { AuditLog, Store } from "#state/store.ts";

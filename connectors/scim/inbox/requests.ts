@@ -1,7 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
-import type { InboxKind, InboxReader, InboxWriter, Inboxes, Member, Push, StoredResource } from "#state/inbox/inbox.ts";
-import { TakenError } from "#state/inbox/inbox.ts";
+import type { Push } from "#state/inbox/events.ts";
+import type { Inboxes } from "#state/inbox/inbox.ts";
+import type { InboxReader } from "#state/inbox/reader.ts";
+import type { InboxKind, Member, StoredResource } from "#state/inbox/resources.ts";
+import type { InboxWriter } from "#state/inbox/writer.ts";
+import { TakenError } from "#state/inbox/resources.ts";
 import { brakedLosses } from "#state/inbox/status.ts";
 import type { InboxSettings } from "#state/inbox/status.ts";
 import type { Resource } from "./attributes.ts";

@@ -1,6 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Filter } from "scim2-parse-filter";
-import type { InboxKind, InboxReader, Key, StoredResource } from "#state/inbox/inbox.ts";
+import type { InboxReader } from "#state/inbox/reader.ts";
+import type { InboxKind, Key, StoredResource } from "#state/inbox/resources.ts";
 import { invalid } from "./errors.ts";
 import { matches, readFilter } from "./filter.ts";
 

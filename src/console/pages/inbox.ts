@@ -1,6 +1,6 @@
 import { isOfConfiguration } from "#control/inboxes.ts";
 import { limitName } from "#plan/render/shared.ts";
-import type { EventKind } from "#state/inbox/inbox.ts";
+import type { EventKind } from "#state/inbox/events.ts";
 import type {
   BrakedLoss,
   Brakes,

@@ -7,8 +7,12 @@ import type { StatementSync } from "node:sqlite";
 import { InputError, RollcallError, UnavailableError } from "#errors.ts";
 import { codeOf, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { createQueue, createShared } from "#queue.ts";
-import { InboxReader, InboxTokens, InboxWriter } from "#state/inbox/inbox.ts";
-import type { Database, Inboxes, Push } from "#state/inbox/inbox.ts";
+import { InboxReader } from "#state/inbox/reader.ts";
+import { InboxTokens } from "#state/inbox/tokens.ts";
+import { InboxWriter } from "#state/inbox/writer.ts";
+import type { Push } from "#state/inbox/events.ts";
+import type { Inboxes } from "#state/inbox/inbox.ts";
+import type { Database } from "#state/inbox/resources.ts";
 
 /** The tables, numbered from 1 by their place. What was released is never changed: a change is a further one. */
 const migrations: readonly string[] = [

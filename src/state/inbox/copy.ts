@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Database } from "./inbox.ts";
+import type { Database } from "./resources.ts";
 
 /** The inboxes of a store, while nobody changes them. */
 export interface StoredInboxes {

@@ -1,6 +1,7 @@
 import { formatNumber, pluralize } from "#text.ts";
-import type { EventKind, InboxReader, Loss, Lost, Pushes, StoredEvent } from "./inbox.ts";
-import { sumOf } from "./inbox.ts";
+import type { EventKind, Loss, Lost, Pushes, StoredEvent } from "./events.ts";
+import type { InboxReader } from "./reader.ts";
+import { sumOf } from "./events.ts";
 
 /** The inbox of a source, as it is configured. Durations are in milliseconds. */
 export interface InboxSettings {

@@ -1,8 +1,12 @@
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { createKeyedQueue } from "#queue.ts";
-import { InboxReader, InboxTokens, InboxWriter } from "#state/inbox/inbox.ts";
-import type { Database, Inboxes, Push } from "#state/inbox/inbox.ts";
+import { InboxReader } from "#state/inbox/reader.ts";
+import { InboxTokens } from "#state/inbox/tokens.ts";
+import { InboxWriter } from "#state/inbox/writer.ts";
+import type { Push } from "#state/inbox/events.ts";
+import type { Inboxes } from "#state/inbox/inbox.ts";
+import type { Database } from "#state/inbox/resources.ts";
 
 export const inboxSchema: Schema = {
   part: "inbox",

@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { describe, expect, test } from "vitest";
-import { TakenError } from "#state/inbox/inbox.ts";
-import type { Document, InboxWriter } from "#state/inbox/inbox.ts";
+import { TakenError } from "#state/inbox/resources.ts";
+import type { Document } from "#state/inbox/resources.ts";
+import type { InboxWriter } from "#state/inbox/writer.ts";
 import { spawnProgram } from "../../support/process.ts";
 import { kinds, storeOfEachTest } from "./stores.ts";
 import type { Pushing } from "./pushing.ts";
@@ -163,7 +164,7 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
         await inbox.replace(grace!, user("Ada"));
       }),
     ];
-    for (const each of taken) await expect(each).rejects.toBeInstanceOf(TakenError);
+    await Promise.all(taken.map((each) => expect(each).rejects.toBeInstanceOf(TakenError)));
     await inboxes.change("okta", push, async (inbox) => {
       const ada = await inbox.find("user", "1");
       expect(await inbox.replace(ada!, user("ADA"))).toMatchObject({ version: 2, document: user("ADA") });
