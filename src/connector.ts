@@ -504,14 +504,22 @@ export class Enough {
 
   /**
    * What a read delivers, counted and regrouped page by page: the next page may take long, or fail.
+   * @param hint what to do when no group has a member, before the setting
    * @throws {IncompleteReadError} as `end` does, at the end
    */
-  async *check(delivered: AsyncIterable<readonly SourceRecord[]>): AsyncGenerator<readonly SourceRecord[]> {
+  static async *check(
+    delivered: AsyncIterable<readonly SourceRecord[]>,
+    options: EnoughOptions,
+    { name }: Pick<OpenContext, "name">,
+    context: ReadContext,
+    hint = "",
+  ): AsyncGenerator<readonly SourceRecord[]> {
+    const enough = new Enough(options, `source ${name}`, context, hint);
     for await (const records of delivered) {
-      for (const record of records) this.add(record);
+      for (const record of records) enough.add(record);
       yield* inBatches([records]);
     }
-    this.end();
+    enough.end();
   }
 
   add(record: SourceRecord): void {

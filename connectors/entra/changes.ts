@@ -80,24 +80,24 @@ export class Changes {
       }
       if (page.value.length > 0) isChanged = true;
       if (page.end !== undefined) {
-        this.#links.set(list, graph.api.follow(page.end, url));
+        this.#links.set(list, graph.follow(page.end, url));
         return isChanged;
       }
-      if (page.next === undefined) throw new InputError(`${graph.api.titleOf(url)}: the changes have no end`);
-      url = graph.api.follow(page.next, url);
+      if (page.next === undefined) throw new InputError(`${graph.titleOf(url)}: the changes have no end`);
+      url = graph.follow(page.next, url);
     }
   }
 
   /** @returns undefined: the token is too old, and Graph would list everything */
   async #page(graph: Graph, url: URL) {
     const isLatest = url.searchParams.get("$deltatoken") === "latest";
-    const { value } = await graph.api.json(url, {
+    const { value } = await graph.json(url, {
       refused: ({ status }) =>
         !isLatest && (status === 410 || status === 400) ? { value: { value: undefined, headers: {} } } : undefined,
     });
     if (value === undefined) return undefined;
     if (!isObject(value) || !Array.isArray(value["value"]))
-      throw new InputError(`${graph.api.titleOf(url)}: the answer is not a list of Graph`);
+      throw new InputError(`${graph.titleOf(url)}: the answer is not a list of Graph`);
     const textIn = (name: string): string | undefined => {
       const text = value[name];
       return typeof text === "string" ? text : undefined;

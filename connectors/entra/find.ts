@@ -5,9 +5,6 @@ import type { GraphObject, Selections } from "./attributes.ts";
 import { eventual } from "./graph.ts";
 import type { Graph } from "./graph.ts";
 
-/** How many are looked up before those found are delivered. */
-const batchSize = 100;
-
 /**
  * Those of the records that are there, and in scope, each requested by its id.
  * @throws what `DirectoryApi.get` throws: unknown is not absent
@@ -17,17 +14,9 @@ export async function* findRecords(
   records: readonly RecordId[],
   context: ReadContext,
 ): AsyncGenerator<readonly Entry[]> {
-  const selections = selectionsOf(graph.options, context, graph.api.subject);
-  let batch: Entry[] = [];
+  const selections = selectionsOf(graph.options, context, graph.subject);
   const found = inParallel(records, graph.options.concurrency, (record) => lookUp(graph, record, selections));
-  for await (const entry of found) {
-    if (entry === undefined) continue;
-    batch.push(entry);
-    if (batch.length < batchSize) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
+  for await (const entry of found) if (entry !== undefined) yield [entry];
 }
 
 async function lookUp(graph: Graph, { kind, id }: RecordId, selections: Selections): Promise<Entry | undefined> {
@@ -36,7 +25,7 @@ async function lookUp(graph: Graph, { kind, id }: RecordId, selections: Selectio
   if (part === false) return undefined;
   const parameters = parametersOf(selections[kind]);
   const none = { value: { value: undefined, headers: {} } };
-  const { value } = await graph.api.json(graph.url(`${kind}s/${encodeURIComponent(id)}`, parameters), {
+  const { value } = await graph.json(graph.url(`${kind}s/${encodeURIComponent(id)}`, parameters), {
     refused: ({ status }) => (status === 404 ? none : undefined),
   });
   if (value === undefined) return undefined;

@@ -50,8 +50,7 @@ export function authorizationOf(options: Options, { folder }: OpenContext): Toke
 }
 
 /** Graph, for the time of one read. */
-export class Graph {
-  readonly api: DirectoryApi;
+export class Graph extends DirectoryApi {
   readonly options: Options;
   readonly #authorization: TokenAuthorization;
   readonly #base: string;
@@ -64,10 +63,7 @@ export class Graph {
   ) {
     const { ca, proxy, timeouts, concurrency } = options;
     const { graph } = endpointsOf(options);
-    this.options = options;
-    this.#authorization = authorization;
-    this.#base = `${new URL(graph).origin}/v1.0/`;
-    this.api = new DirectoryApi(
+    super(
       {
         subject: `source ${name}`,
         origins: [graph],
@@ -82,6 +78,9 @@ export class Graph {
       },
       context,
     );
+    this.options = options;
+    this.#authorization = authorization;
+    this.#base = `${new URL(graph).origin}/v1.0/`;
   }
 
   /** @param path below `/v1.0/` */
@@ -95,14 +94,14 @@ export class Graph {
   async page(url: URL, headers: Readonly<Record<string, string>> = {}): Promise<Page<GraphObject>> {
     const refused = ({ body }: Refusal) =>
       codeOf(body) === "Directory_ExpiredPageToken" ? { value: lost } : undefined;
-    const { value } = await this.api.json(url, { headers, refused });
+    const { value } = await this.json(url, { headers, refused });
     if (value === lost.value) return { items: [], lost: "Graph no longer knows the link to the next page" };
     const items = isObject(value) ? value["value"] : undefined;
     if (!isObject(value) || !Array.isArray(items) || !items.every(isObject))
-      throw new InputError(`${this.api.titleOf(url)}: the answer is not a list of Graph`);
+      throw new InputError(`${this.titleOf(url)}: the answer is not a list of Graph`);
     const next = value["@odata.nextLink"];
     if (next !== undefined && typeof next !== "string")
-      throw new InputError(`${this.api.titleOf(url)}: the link to the next page is not a text`);
+      throw new InputError(`${this.titleOf(url)}: the link to the next page is not a text`);
     return { items, next };
   }
 
@@ -111,9 +110,9 @@ export class Graph {
     const url = this.url(`${path}/$count`, filter === undefined ? {} : { $filter: filter });
     const refused = ({ status, body }: Refusal) =>
       status === 400 && /\$count is not/.test(messageIn(body) ?? "") ? { value: noCount } : undefined;
-    const text = (await this.api.text(url, { headers: { accept: "text/plain", ...eventual }, refused })).trim();
+    const text = (await this.text(url, { headers: { accept: "text/plain", ...eventual }, refused })).trim();
     if (text === noCount) return undefined;
-    if (!/^\d+$/.test(text)) throw new InputError(`${this.api.titleOf(url)}: the answer is not a number`);
+    if (!/^\d+$/.test(text)) throw new InputError(`${this.titleOf(url)}: the answer is not a number`);
     return Number(text);
   }
 
@@ -129,7 +128,7 @@ export class Graph {
 
   /** The permissions that the token names; undefined: it is not one that can be looked into. */
   async permissions(): Promise<readonly string[] | undefined> {
-    const { authorization } = await this.#authorization.headers(this.api);
+    const { authorization } = await this.#authorization.headers(this);
     try {
       const claims: unknown = JSON.parse(Buffer.from(authorization.split(".")[1] ?? "", "base64url").toString());
       const roles = isObject(claims) ? claims["roles"] : undefined;
@@ -163,15 +162,15 @@ const noCount = "no count";
 const lost = { value: Symbol("lost"), headers: {} };
 
 /** @throws {InputError} it has none */
-export function idOf({ api }: Graph, { id }: GraphObject): string {
+export function idOf({ subject }: Graph, { id }: GraphObject): string {
   if (typeof id === "string" && id !== "") return id;
-  throw new InputError(`${api.subject}: an object without an id; every object of Graph has one`);
+  throw new InputError(`${subject}: an object without an id; every object of Graph has one`);
 }
 
-export function unreadable({ api }: Graph, kind: Entry["kind"], id: string, where = ""): IncompleteReadError {
+export function unreadable({ subject }: Graph, kind: Entry["kind"], id: string, where = ""): IncompleteReadError {
   const permission = permissions[`${kind}s`];
   return new IncompleteReadError(
-    `${api.subject}: ${kind} ${id}${where}: Graph shows its id and nothing else: the app may not read it; grant it the application permission ${permission}, with an administrator's consent`,
+    `${subject}: ${kind} ${id}${where}: Graph shows its id and nothing else: the app may not read it; grant it the application permission ${permission}, with an administrator's consent`,
   );
 }
 

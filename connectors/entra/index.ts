@@ -1,6 +1,7 @@
-import { Enough, inBatches } from "#connector.ts";
+import { Enough } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, RefusedError } from "#errors.ts";
+import { reading } from "#http/directory/api.ts";
 import { describeConnection } from "#http/trust.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { selectionsOf } from "./attributes.ts";
@@ -20,40 +21,34 @@ const entra: Connector<Options> = {
   open: (options, place) => {
     const authorization = authorizationOf(options, place);
     const changes = changesOf(options);
-    const opened = (context: ReadContext): Graph => {
-      context.signal.throwIfAborted();
-      return new Graph(options, authorization, place, context);
-    };
+    const open = (context: ReadContext): Graph => new Graph(options, authorization, place, context);
     return {
       uniqueIds: true,
       paged: true,
       read: (context) => {
-        const read = (graph: Graph): AsyncGenerator<readonly SourceRecord[]> => {
-          const selections = selectionsOf(options, context, graph.api.subject);
-          changes.read(selections);
-          return readTenant(graph, selections);
-        };
-        return checked(
-          using(() => opened(context), read),
-          options,
-          place,
-          context,
+        const records = reading(
+          () => open(context),
+          (graph) => {
+            const selections = selectionsOf(options, context, graph.subject);
+            changes.read(selections);
+            return readTenant(graph, selections);
+          },
         );
+        return checked(records, options, place, context);
       },
       recheck: ({ records }, context) => checked(records, options, place, context),
       find: (records, context) =>
-        using(
-          () => opened(context),
+        reading(
+          () => open(context),
           (graph) => findRecords(graph, records, context),
         ),
-      describe: (context) => describe(opened(context), authorization.who),
+      describe: async (context) => {
+        await using graph = open(context);
+        return await describe(graph, authorization.who);
+      },
       version: async (context) => {
-        const graph = opened(context);
-        try {
-          return await changes.look(graph);
-        } finally {
-          await graph.api.close();
-        }
+        await using graph = open(context);
+        return await changes.look(graph);
       },
     };
   },
@@ -61,40 +56,25 @@ const entra: Connector<Options> = {
 
 export default entra;
 
-/** What is read of Graph, which is closed afterwards. */
-async function* using<T>(open: () => Graph, read: (graph: Graph) => AsyncGenerator<T>): AsyncGenerator<T> {
-  const graph = open();
-  try {
-    yield* read(graph);
-    graph.api.signal.throwIfAborted();
-  } finally {
-    await graph.api.close();
-  }
-}
-
 async function* checked(
   delivered: AsyncIterable<readonly SourceRecord[]>,
   options: Options,
-  { name }: OpenContext,
+  place: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const subject = `source ${name}`;
-  const enough = new Enough(options, subject, context);
   const memberships = { all: 0, nested: 0 };
-  for await (const records of delivered) {
+  for await (const records of Enough.check(delivered, options, place, context)) {
     for (const record of records) {
-      enough.add(record);
       const members = record.kind === "membership" ? [record.member] : record.members;
       memberships.all += members.length;
       for (const { kind } of members) if (kind === "group") memberships.nested++;
     }
-    yield* inBatches([records]);
+    yield records;
   }
-  enough.end();
   const before = context.lastCounts?.[nestedCount] ?? 0;
   if (memberships.nested === 0 && before >= fewNested && options.minMemberships === undefined)
     throw new IncompleteReadError(
-      `${subject}: no group is in a group, and ${formatNumber(before)} were at the last good read; if that is right, set minMemberships: ${memberships.all}`,
+      `source ${place.name}: no group is in a group, and ${formatNumber(before)} were at the last good read; if that is right, set minMemberships: ${memberships.all}`,
     );
   context.count?.(nestedCount, memberships.nested);
 }
@@ -109,42 +89,38 @@ const fewNested = 10;
  * @throws {RefusedError} it names every permission that is missing
  */
 async function describe(graph: Graph, who: string): Promise<readonly string[]> {
-  const { api, options } = graph;
-  try {
-    const missing: string[] = [];
-    const count = async (path: "users" | "groups", filter: string | undefined): Promise<string> => {
-      try {
-        await graph.page(graph.url(path, { $select: "id", $top: "1" }));
-        const total = await graph.count(path, filter);
-        return total === undefined
-          ? `${path}, uncounted`
-          : `${formatNumber(total)} ${pluralize(total, path.slice(0, -1)).replace(/^\S+ /, "")}`;
-      } catch (error) {
-        if (!(error instanceof RefusedError) || error.status !== 403) throw error;
-        missing.push(permissions[path]);
-        return "";
-      }
-    };
-    const users = await count("users", options.users.filter);
-    const groups = options.groups === false ? "no groups" : await count("groups", options.groups.filter);
-    const granted = await graph.permissions();
-    if (missing.length > 0)
-      throw new RefusedError(
-        `${api.subject}: the app may not read everything: it lacks ${missing.join(" and ")}${granted === undefined ? "" : ` (it has ${granted.join(", ") || "no permissions"})`}; add ${missing.length === 1 ? "it" : "them"} as application permissions of Microsoft Graph, with an administrator's consent`,
-        { status: 403 },
-      );
-    const isBlind =
-      options.groups !== false &&
-      options.groups.hiddenMembership === "include" &&
-      granted?.includes(permissions.hidden) === false;
-    return [
-      `${graph.url("").href}, ${describeConnection(api.socket())}`,
-      `as ${who} of the tenant ${options.tenant}`,
-      `a tenant with ${users} and ${groups}`,
-      ...(granted === undefined ? [] : [`with the permissions ${granted.join(", ")}`]),
-      ...(isBlind ? [`without ${permissions.hidden}: a group whose membership is hidden fails the read`] : []),
-    ];
-  } finally {
-    await api.close();
-  }
+  const { options } = graph;
+  const missing: string[] = [];
+  const count = async (path: "users" | "groups", filter: string | undefined): Promise<string> => {
+    try {
+      await graph.page(graph.url(path, { $select: "id", $top: "1" }));
+      const total = await graph.count(path, filter);
+      return total === undefined
+        ? `${path}, uncounted`
+        : `${formatNumber(total)} ${pluralize(total, path.slice(0, -1)).replace(/^\S+ /, "")}`;
+    } catch (error) {
+      if (!(error instanceof RefusedError) || error.status !== 403) throw error;
+      missing.push(permissions[path]);
+      return "";
+    }
+  };
+  const users = await count("users", options.users.filter);
+  const groups = options.groups === false ? "no groups" : await count("groups", options.groups.filter);
+  const granted = await graph.permissions();
+  if (missing.length > 0)
+    throw new RefusedError(
+      `${graph.subject}: the app may not read everything: it lacks ${missing.join(" and ")}${granted === undefined ? "" : ` (it has ${granted.join(", ") || "no permissions"})`}; add ${missing.length === 1 ? "it" : "them"} as application permissions of Microsoft Graph, with an administrator's consent`,
+      { status: 403 },
+    );
+  const isBlind =
+    options.groups !== false &&
+    options.groups.hiddenMembership === "include" &&
+    granted?.includes(permissions.hidden) === false;
+  return [
+    `${graph.url("").href}, ${describeConnection(graph.socket())}`,
+    `as ${who} of the tenant ${options.tenant}`,
+    `a tenant with ${users} and ${groups}`,
+    ...(granted === undefined ? [] : [`with the permissions ${granted.join(", ")}`]),
+    ...(isBlind ? [`without ${permissions.hidden}: a group whose membership is hidden fails the read`] : []),
+  ];
 }

@@ -42,7 +42,7 @@ async function* readUsers(graph: Graph, selection: Selection): AsyncGenerator<re
   // With less than that permission names are shown, and this is not.
   if (all > 0 && enabled === 0)
     throw new IncompleteReadError(
-      `${graph.api.subject}: Graph does not say of any user whether the account is enabled; grant the app the application permission ${permissions.users}, with an administrator's consent`,
+      `${graph.subject}: Graph does not say of any user whether the account is enabled; grant the app the application permission ${permissions.users}, with an administrator's consent`,
     );
 }
 
@@ -63,7 +63,7 @@ async function* listOf(
     ...(isAdvanced && { $count: "true" }),
   });
   const headers = isAdvanced ? eventual : {};
-  yield* readList(graph.api, {
+  yield* readList(graph, {
     url,
     paging: { by: "link", size },
     get: (url) => graph.page(url, headers),
@@ -123,14 +123,13 @@ class GroupReader {
 
   /** @throws {RefusedError} one is not there */
   async *#named(ids: readonly string[], selection: Selection): AsyncGenerator<readonly GraphObject[]> {
-    const { api } = this.#graph;
     for (const id of new Set(ids.map((id) => id.toLowerCase()))) {
-      const { value } = await api.json(this.#graph.url(`groups/${id}`, parametersOf(selection)), {
+      const { value } = await this.#graph.json(this.#graph.url(`groups/${id}`, parametersOf(selection)), {
         refused: ({ status }) => (status === 404 ? { value: { value: undefined, headers: {} } } : undefined),
       });
       if (value === undefined)
         throw new IncompleteReadError(
-          `${api.subject}: there is no group ${id}; if it was deleted on purpose, take it out of groups: { only }`,
+          `${this.#graph.subject}: there is no group ${id}; if it was deleted on purpose, take it out of groups: { only }`,
         );
       yield [value as GraphObject];
     }
@@ -168,7 +167,7 @@ class GroupReader {
   async *#membersOf(group: string): AsyncGenerator<readonly Member[]> {
     const path = `groups/${group}/members`;
     let seen = { user: new Seen(), group: new Seen() };
-    yield* readList<Member>(this.#graph.api, {
+    yield* readList<Member>(this.#graph, {
       url: this.#membersUrl(path),
       paging: { by: "link", size: pageSize },
       get: async (url, isFirst) => {
@@ -258,7 +257,7 @@ class GroupReader {
     if (visibility !== "HiddenMembership") return;
     if ((await this.#graph.permissions())?.includes(permissions.hidden) === true) return;
     throw new IncompleteReadError(
-      `${this.#graph.api.subject}: group ${String(id)} (${String(displayName)}): its membership is hidden, and Graph shows nobody in it; grant the app the application permission ${permissions.hidden}, or set groups: { hiddenMembership: exclude }`,
+      `${this.#graph.subject}: group ${String(id)} (${String(displayName)}): its membership is hidden, and Graph shows nobody in it; grant the app the application permission ${permissions.hidden}, or set groups: { hiddenMembership: exclude }`,
     );
   }
 }

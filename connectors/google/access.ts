@@ -53,14 +53,12 @@ export class ServiceAccount {
     const missing: string[] = [];
     for (const each of scopesOf(this.#options)) {
       const authorization = this.#authorization(this.#read("key", this.#options.key.file), each);
-      const api = this.#api(authorization, context);
+      await using api = this.#api(authorization, context);
       try {
         await authorization.headers(api);
       } catch (error) {
         if (!(error instanceof RefusedError) || error.status !== 401) throw error;
         missing.push(each);
-      } finally {
-        await api.close();
       }
     }
     if (missing.length === 0) return refusal;

@@ -1,6 +1,7 @@
 import { Enough } from "#connector.ts";
-import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
+import type { Connector, Entry, ReadContext, RecordId, SourceRecord } from "#connector.ts";
 import { RefusedError } from "#errors.ts";
+import { reading } from "#http/directory/api.ts";
 import { inParallel } from "#http/directory/pages.ts";
 import { describeConnection } from "#http/trust.ts";
 import { ServiceAccount } from "./access.ts";
@@ -19,9 +20,19 @@ const google: Connector<Options> = {
   open: (options, place) => {
     const account = new ServiceAccount(options, place);
     return {
-      read: (context) => read(options, account, place, context),
-      recheck: ({ records }, context) => checked(records, options, place, context),
-      find: (records, context) => find(options, account, records, context),
+      read: (context) => {
+        const records = reading(
+          () => account.open(context),
+          (api) => recordsOf(new Lists(api, options, context), options),
+        );
+        return Enough.check(records, options, place, context);
+      },
+      recheck: ({ records }, context) => Enough.check(records, options, place, context),
+      find: (records, context) =>
+        reading(
+          () => account.open(context),
+          (api) => find(new Lists(api, options, context), options, records),
+        ),
       describe: (context) => describe(options, account, context),
       uniqueIds: true,
       paged: true,
@@ -31,32 +42,6 @@ const google: Connector<Options> = {
 
 export default google;
 
-async function* read(
-  options: Options,
-  account: ServiceAccount,
-  place: OpenContext,
-  context: ReadContext,
-): AsyncGenerator<readonly SourceRecord[]> {
-  context.signal.throwIfAborted();
-  const api = account.open(context);
-  try {
-    yield* checked(recordsOf(new Lists(api, options, context), options), options, place, context);
-    context.signal.throwIfAborted();
-  } finally {
-    await api.close();
-  }
-}
-
-/** @throws {IncompleteReadError} there is less than configured, or than the last good read makes likely */
-function checked(
-  delivered: AsyncIterable<readonly SourceRecord[]>,
-  options: Options,
-  { name }: OpenContext,
-  context: ReadContext,
-): AsyncGenerator<readonly SourceRecord[]> {
-  return new Enough(options, `source ${name}`, context).check(delivered);
-}
-
 /** Groups come first: a user may be in some of them for being a user. */
 async function* recordsOf(lists: Lists, { groups }: Options): AsyncGenerator<readonly SourceRecord[]> {
   const everybody: string[] = [];
@@ -64,32 +49,14 @@ async function* recordsOf(lists: Lists, { groups }: Options): AsyncGenerator<rea
   yield* lists.users(everybody);
 }
 
-/** How many are looked up before those found are delivered. */
-const batchSize = 100;
-
 async function* find(
-  options: Options,
-  account: ServiceAccount,
+  lists: Lists,
+  { groups }: Options,
   records: readonly RecordId[],
-  context: ReadContext,
 ): AsyncGenerator<readonly Entry[]> {
-  context.signal.throwIfAborted();
-  const api = account.open(context);
-  const lists = new Lists(api, options, context);
-  const wanted = records.filter(({ kind }) => kind === "user" || options.groups !== false);
-  let batch: Entry[] = [];
-  try {
-    for await (const entry of inParallel(wanted, 4, (record) => lists.byId(record))) {
-      if (entry !== undefined) batch.push(entry);
-      if (batch.length < batchSize) continue;
-      yield batch;
-      batch = [];
-    }
-    if (batch.length > 0) yield batch;
-    context.signal.throwIfAborted();
-  } finally {
-    await api.close();
-  }
+  const wanted = records.filter(({ kind }) => kind === "user" || groups !== false);
+  for await (const entry of inParallel(wanted, 4, (record) => lists.byId(record)))
+    if (entry !== undefined) yield [entry];
 }
 
 /**
@@ -98,7 +65,7 @@ async function* find(
  * @throws what `DirectoryApi.get` throws
  */
 async function describe(options: Options, account: ServiceAccount, context: ReadContext): Promise<readonly string[]> {
-  const api = account.open(context);
+  await using api = account.open(context);
   const lists = new Lists(api, options, context);
   try {
     const subject = await lists.subject();
@@ -124,7 +91,5 @@ async function describe(options: Options, account: ServiceAccount, context: Read
   } catch (error) {
     const isScope = error instanceof RefusedError && error.status === 401;
     throw isScope ? await account.explained(error, context) : error;
-  } finally {
-    await api.close();
   }
 }

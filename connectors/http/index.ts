@@ -1,7 +1,7 @@
 import { Enough } from "#connector.ts";
-import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
+import type { Connector, OpenContext, ReadContext } from "#connector.ts";
 import { InputError } from "#errors.ts";
-import { DirectoryApi } from "#http/directory/api.ts";
+import { DirectoryApi, reading } from "#http/directory/api.ts";
 import type { Authorization } from "#http/directory/authorization.ts";
 import { authorizationOf, certificateIn, fileReader } from "#http/directory/options.ts";
 import { pagesOf } from "#http/directory/pages.ts";
@@ -26,14 +26,27 @@ const http: Connector<Options> = {
     const lists = [options.users, options.groups, options.memberships];
     const isDivided = lists.every((list) => list === undefined || list.next !== undefined);
     return {
-      read: (context) => checked(read(options, authorization, place, context), options, place, context),
-      recheck: ({ records }, context) => checked(records, options, place, context),
+      read: (context) => {
+        const records = reading(
+          () => {
+            assertDeclared(options, place, context);
+            return openApi(options, authorization, place, context);
+          },
+          (api) => recordsOf(api, options, context),
+        );
+        return Enough.check(records, options, place, context);
+      },
+      recheck: ({ records }, context) => Enough.check(records, options, place, context),
       describe: (context) => describe(options, authorization, place, context),
       paged: true,
       // One answer may hold two records with one id.
       ...(isDivided && { uniqueIds: true }),
       ...(canFind(options) && {
-        find: (records, context) => findRecords(options, authorization, place, records, context),
+        find: (records, context) =>
+          reading(
+            () => openApi(options, authorization, place, context),
+            (api) => find(api, options, records, context),
+          ),
       }),
     };
   },
@@ -67,23 +80,6 @@ function openApi(
   );
 }
 
-async function* read(
-  options: Options,
-  authorization: Authorization,
-  open: OpenContext,
-  context: ReadContext,
-): AsyncGenerator<readonly SourceRecord[]> {
-  context.signal.throwIfAborted();
-  assertDeclared(options, open, context);
-  const api = openApi(options, authorization, open, context);
-  try {
-    yield* recordsOf(api, options, context);
-    context.signal.throwIfAborted();
-  } finally {
-    await api.close();
-  }
-}
-
 /** @throws {InputError} a rule needs an attribute, and the options, which list attributes, do not say where it is */
 function assertDeclared(options: Options, { name: source }: OpenContext, { required }: ReadContext): void {
   for (const kind of ["users", "groups"] as const) {
@@ -98,32 +94,6 @@ function assertDeclared(options: Options, { name: source }: OpenContext, { requi
   }
 }
 
-function checked(
-  delivered: AsyncIterable<readonly SourceRecord[]>,
-  options: Options,
-  open: OpenContext,
-  context: ReadContext,
-): AsyncGenerator<readonly SourceRecord[]> {
-  return new Enough(options, `source ${open.name}`, context).check(delivered);
-}
-
-async function* findRecords(
-  options: Options,
-  authorization: Authorization,
-  open: OpenContext,
-  records: readonly RecordId[],
-  context: ReadContext,
-): AsyncGenerator<readonly Entry[]> {
-  context.signal.throwIfAborted();
-  const api = openApi(options, authorization, open, context);
-  try {
-    yield* find(api, options, records, context);
-    context.signal.throwIfAborted();
-  } finally {
-    await api.close();
-  }
-}
-
 /** The service, its protection, the login, and what the first page of each list has. */
 async function describe(
   options: Options,
@@ -131,22 +101,18 @@ async function describe(
   open: OpenContext,
   context: ReadContext,
 ): Promise<readonly string[]> {
-  const api = openApi(options, authorization, open, context);
-  try {
-    const lines: string[] = [];
-    for (const [name, list, id] of [
-      ["user", options.users, options.users],
-      ["group", options.groups, options.groups],
-      ["membership", options.memberships, undefined],
-    ] as const) {
-      if (list === undefined) continue;
-      const idOf = (found: Found): string => (id === undefined ? "" : idIn(found, id));
-      lines.push(await firstPage(api, options, list, { name, idOf }));
-    }
-    return [`${options.url}, ${describeConnection(api.socket())}`, `as ${authorization.who}`, ...lines];
-  } finally {
-    await api.close();
+  await using api = openApi(options, authorization, open, context);
+  const lines: string[] = [];
+  for (const [name, list, id] of [
+    ["user", options.users, options.users],
+    ["group", options.groups, options.groups],
+    ["membership", options.memberships, undefined],
+  ] as const) {
+    if (list === undefined) continue;
+    const idOf = (found: Found): string => (id === undefined ? "" : idIn(found, id));
+    lines.push(await firstPage(api, options, list, { name, idOf }));
   }
+  return [`${options.url}, ${describeConnection(api.socket())}`, `as ${authorization.who}`, ...lines];
 }
 
 async function firstPage(

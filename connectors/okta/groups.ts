@@ -21,14 +21,13 @@ export async function* readGroups(
   wanted: ReadonlySet<string> | undefined,
   isRead: (id: string) => boolean,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const { api } = organization;
   const search = searchOf(options);
   const list = organization.list("groups", { ...search, expand: "stats" });
-  const title = api.titleOf(list.url);
+  const title = organization.titleOf(list.url);
   const types = new Set<unknown>(options.types);
   // Nothing counts groups, so they are listed once more when all members have come.
   const proof = { by: "twoEqualReads", url: organization.list("groups", search).url } as const;
-  for await (const items of readList(api, { ...list, idOf: (item) => idOf(item, title), proof })) {
+  for await (const items of readList(organization, { ...list, idOf: (item) => idOf(item, title), proof })) {
     const groups = items
       .filter(({ type }) => types.has(type))
       .map((item) => ({ item, entry: groupOf(item, organization.url(`groups/${idOf(item, title)}`).href, wanted) }));
@@ -50,12 +49,11 @@ function searchOf({ search }: GroupsOptions): Record<string, string> {
 
 /** Users that the group has, page by page, as many as it counts. */
 async function* membersOf(organization: Organization, group: Item): AsyncGenerator<readonly Item[]> {
-  const { api } = organization;
   const id = idOf(group, "");
   const list = organization.list(`groups/${id}/users`, {});
-  const title = api.titleOf(list.url);
+  const title = organization.titleOf(list.url);
   try {
-    yield* readList(api, {
+    yield* readList(organization, {
       ...list,
       idOf: (item) => idOf(item, title),
       proof: {

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { Enough } from "#connector.ts";
-import type { Connector, Entry, OpenContext, ReadContext, RecordId, SourceRecord } from "#connector.ts";
+import type { Connector, Entry, ReadContext, RecordId, SourceRecord } from "#connector.ts";
+import { reading } from "#http/directory/api.ts";
 import type { Authorization } from "#http/directory/authorization.ts";
 import { readList } from "#http/directory/proof.ts";
 import { IdDigest, Seen } from "#http/directory/seen.ts";
@@ -22,59 +23,36 @@ const okta: Connector<Options> = {
   questions,
   open: (options, place) => {
     const authorization = authorizationOf(options, place.folder);
-    /** What `work` delivers while an organization is open. */
-    async function* within<T>(
-      context: ReadContext,
-      work: (organization: Organization) => AsyncIterable<T>,
-    ): AsyncGenerator<T> {
-      context.signal.throwIfAborted();
-      const organization = new Organization(options, authorization, place, context);
-      try {
-        yield* work(organization);
-        context.signal.throwIfAborted();
-      } finally {
-        await organization.api.close();
-      }
-    }
-    /** What `work` finds out while an organization is open. */
-    const ask = async <T>(context: ReadContext, work: (organization: Organization) => Promise<T>): Promise<T> => {
-      context.signal.throwIfAborted();
-      const organization = new Organization(options, authorization, place, context);
-      try {
-        return await work(organization);
-      } finally {
-        await organization.api.close();
-      }
-    };
+    const open = (context: ReadContext): Organization => new Organization(options, authorization, place, context);
     return {
       uniqueIds: true,
       paged: true,
-      read: (context) =>
-        checked(
-          within(context, (it) => everything(it, context)),
-          options,
-          place,
-          context,
+      read: (context) => {
+        const records = reading(
+          () => open(context),
+          (organization) => everything(organization, context),
+        );
+        return Enough.check(records, options, place, context);
+      },
+      recheck: ({ records }, context) => Enough.check(records, options, place, context),
+      find: (records, context) =>
+        reading(
+          () => open(context),
+          (organization) => find(organization, records, context),
         ),
-      recheck: ({ records }, context) => checked(records, options, place, context),
-      find: (records, context) => within(context, (it) => find(it, records, context)),
-      describe: (context) => ask(context, (it) => describe(it, authorization)),
-      version: (context) => ask(context, (it) => version(it, authorization, context)),
+      describe: async (context) => {
+        await using organization = open(context);
+        return await describe(organization, authorization);
+      },
+      version: async (context) => {
+        await using organization = open(context);
+        return await version(organization, authorization, context);
+      },
     };
   },
 };
 
 export default okta;
-
-/** @throws {IncompleteReadError} there is less than configured, or than the last good read makes likely */
-function checked(
-  delivered: AsyncIterable<readonly SourceRecord[]>,
-  options: Options,
-  { name }: OpenContext,
-  context: ReadContext,
-): AsyncGenerator<readonly SourceRecord[]> {
-  return new Enough(options, `source ${name}`, context).check(delivered);
-}
 
 async function* everything(organization: Organization, context: ReadContext): AsyncGenerator<readonly SourceRecord[]> {
   const { groups, users } = organization.options;
@@ -93,25 +71,17 @@ function wantedOf({ attributes }: ReadContext, kind: "users" | "groups"): Readon
   return attributes === undefined ? undefined : new Set(attributes[kind]);
 }
 
-/** How many are looked up before those found are delivered. */
-const batchSize = 100;
-
 /** Those of the records that exist and are in scope, each asked for by its id. */
 async function* find(
   organization: Organization,
   records: readonly RecordId[],
   context: ReadContext,
 ): AsyncGenerator<readonly Entry[]> {
-  let batch: Entry[] = [];
   for (const { kind, id } of records) {
     const entry =
       kind === "user" ? await findUser(organization, id, context) : await findGroup(organization, id, context);
-    if (entry !== undefined) batch.push(entry);
-    if (batch.length < batchSize) continue;
-    yield batch;
-    batch = [];
+    if (entry !== undefined) yield [entry];
   }
-  if (batch.length > 0) yield batch;
 }
 
 async function findUser(organization: Organization, id: string, context: ReadContext): Promise<Entry | undefined> {
@@ -143,13 +113,13 @@ async function isFound(organization: Organization, path: string, search: string,
  * @throws {RefusedError} something may not be read; {IncompleteReadError} a part of the organization is hidden
  */
 async function describe(organization: Organization, authorization: Authorization): Promise<readonly string[]> {
-  const { options, api } = organization;
+  const { options } = organization;
   const everyone = await organization.everyone();
   await organization.some("users", { search: searchFor(options.users.statuses, options.users.search), limit: "1" });
   const seen = options.groups === false ? [] : await organization.some("groups", { limit: "1", expand: "stats" });
   for (const group of seen) await organization.some(`groups/${idOf(group, "")}/users`, { limit: "1" });
   return [
-    `${new URL(options.url).origin}, ${describeConnection(api.socket())}`,
+    `${new URL(options.url).origin}, ${describeConnection(organization.socket())}`,
     `as ${authorization.who}`,
     `an organization in which the group Everyone has ${formatNumber(everyone.count)} members`,
     `read ${options.pageSize} at a time`,
@@ -169,7 +139,7 @@ async function version(
   authorization: Authorization,
   { attributes }: ReadContext,
 ): Promise<string> {
-  const { api, options } = organization;
+  const { options } = organization;
   // The lists are in no order that Okta promises.
   const state = new IdDigest();
   const note = (item: Item, names: readonly string[]): void =>
@@ -177,8 +147,12 @@ async function version(
   const everyone = await organization.everyone();
   if (options.groups !== false) {
     const list = organization.list("groups", { expand: "stats" });
-    const title = api.titleOf(list.url);
-    for await (const groups of readList(api, { ...list, idOf: (item) => idOf(item, title), proof: { by: "end" } })) {
+    const title = organization.titleOf(list.url);
+    for await (const groups of readList(organization, {
+      ...list,
+      idOf: (item) => idOf(item, title),
+      proof: { by: "end" },
+    })) {
       for (const group of groups) note(group, ["id", "lastUpdated", "lastMembershipUpdated", "_embedded"]);
     }
   }

@@ -42,15 +42,13 @@ export function authorizationOf({ url, token, clientId, privateKey, dpop }: Opti
 }
 
 /** An organization, for the time of one read. */
-export class Organization {
-  readonly api: DirectoryApi;
+export class Organization extends DirectoryApi {
   readonly options: Options;
 
   /** @throws {InputError} the file of certificates cannot be read */
   constructor(options: Options, authorization: Authorization, { name, folder }: OpenContext, context: ReadContext) {
     const { url, origins, ca, proxy, timeouts } = options;
-    this.options = options;
-    this.api = new DirectoryApi(
+    super(
       {
         subject: `source ${name}`,
         origins: [...originsOf(url), ...origins],
@@ -62,6 +60,7 @@ export class Organization {
       },
       context,
     );
+    this.options = options;
   }
 
   /** Below `/api/v1/`. Parameters that are undefined are left out. */
@@ -84,11 +83,11 @@ export class Organization {
   async #page(url: URL): Promise<Page<Item>> {
     for (let place = url; ;) {
       const limit = Number(place.searchParams.get("limit"));
-      const answer = await this.api.json(place, {
+      const answer = await this.json(place, {
         refused: ({ status }) => (status === 500 && limit > smallestPage ? { value: tooSlow } : undefined),
       });
       if (answer !== tooSlow)
-        return { items: itemsIn(answer.value, this.api.titleOf(place)), next: linkIn(answer.headers) };
+        return { items: itemsIn(answer.value, this.titleOf(place)), next: linkIn(answer.headers) };
       place = new URL(place);
       place.searchParams.set("limit", `${Math.ceil(limit / 4)}`);
     }
@@ -97,17 +96,17 @@ export class Organization {
   /** The first records of a list that need not be complete. */
   async some(path: string, parameters: Readonly<Record<string, string | undefined>>): Promise<readonly Item[]> {
     const url = this.url(path, parameters);
-    return itemsIn((await this.api.json(url)).value, this.api.titleOf(url));
+    return itemsIn((await this.json(url)).value, this.titleOf(url));
   }
 
   /** A user or a group; undefined: there is none. @throws {IncompleteReadError} the answer is another one */
   async one(kind: "users" | "groups", id: string): Promise<Item | undefined> {
     const url = this.url(`${kind}/${encodeURIComponent(id)}`);
-    const { value } = await this.api.json(url, {
+    const { value } = await this.json(url, {
       refused: ({ status }) => (status === 404 ? { value: { value: undefined, headers: {} } } : undefined),
     });
     if (value === undefined) return undefined;
-    const title = this.api.titleOf(url);
+    const title = this.titleOf(url);
     // A user would also be found by a login.
     if (idOf(value, title) !== id) throw new IncompleteReadError(`${title}: the answer is another record`);
     return value as Item;
@@ -122,7 +121,7 @@ export class Organization {
     const group = groups.find(({ profile }) => (profile as Item | undefined)?.["name"] === "Everyone");
     if (group !== undefined) return { id: idOf(group, ""), count: this.usersIn(group) };
     throw new IncompleteReadError(
-      `${this.api.subject}: the group Everyone is not visible, so the credentials see only a part of the organization, and nothing tells how much; ${whatToGrant(this.options)}`,
+      `${this.subject}: the group Everyone is not visible, so the credentials see only a part of the organization, and nothing tells how much; ${whatToGrant(this.options)}`,
     );
   }
 
@@ -133,7 +132,7 @@ export class Organization {
     if (typeof count === "number") return count;
     const where = this.url(`groups/${idOf(group, "")}`).href;
     throw new IncompleteReadError(
-      `${this.api.subject}: ${where}: Okta does not say how many users the group has (expand=stats), so nothing proves that all its members come`,
+      `${this.subject}: ${where}: Okta does not say how many users the group has (expand=stats), so nothing proves that all its members come`,
     );
   }
 }

@@ -16,7 +16,7 @@ export async function* readUsers(
   organization: Organization,
   wanted: ReadonlySet<string> | undefined,
 ): AsyncGenerator<readonly Entry[]> {
-  const { api, options } = organization;
+  const { options } = organization;
   const { statuses: some, search, proof: named } = options.users;
   const isCounted = (named ?? (search === undefined ? "everyone" : "twoEqualReads")) === "everyone";
   const asked = isCounted ? await countedStatuses(organization) : some;
@@ -34,8 +34,8 @@ export async function* readUsers(
     ? "if this stays so, the credentials may not see all users, or Everyone counts others: see users: { proof }"
     : undefined;
   const among = new Set<unknown>(some);
-  const title = api.titleOf(list.url);
-  for await (const items of readList(api, { ...list, idOf: (item) => idOf(item, title), proof, hint })) {
+  const title = organization.titleOf(list.url);
+  for await (const items of readList(organization, { ...list, idOf: (item) => idOf(item, title), proof, hint })) {
     yield items
       .filter((item) => among.has(statusOf(item, title)))
       .map((item) => userOf(item, organization.url(`users/${idOf(item, title)}`).href, wanted));
@@ -48,7 +48,7 @@ export async function* readUsers(
  * @throws {IncompleteReadError} the options ask for users whom it does not count
  */
 async function countedStatuses(organization: Organization): Promise<readonly string[]> {
-  const { api, options } = organization;
+  const { options } = organization;
   const deactivated = { search: searchFor(["DEPROVISIONED"]), sortBy: "id", limit: "1", fields: "id" };
   const [one] = await organization.some("users", deactivated);
   if (one === undefined) return statuses;
@@ -56,10 +56,10 @@ async function countedStatuses(organization: Organization): Promise<readonly str
   const path = `users/${idOf(one, "")}/groups`;
   // This list alone has no parameter for the size of pages.
   const list = { ...organization.list(path, {}), url: organization.url(path) };
-  const groups = readList(api, { ...list, idOf: (group) => idOf(group, ""), proof: { by: "end" } });
+  const groups = readList(organization, { ...list, idOf: (group) => idOf(group, ""), proof: { by: "end" } });
   for await (const items of groups) if (items.some((group) => group["id"] === id)) return statuses;
   if (!options.users.statuses.includes("DEPROVISIONED")) return notDeactivated;
   throw new IncompleteReadError(
-    `${api.subject}: the group Everyone does not count deactivated users in this organization, so it cannot prove that all of them come; set users: { proof: twoEqualReads }`,
+    `${organization.subject}: the group Everyone does not count deactivated users in this organization, so it cannot prove that all of them come; set users: { proof: twoEqualReads }`,
   );
 }

@@ -1,16 +1,12 @@
-import type { Entry, OpenContext, ReadContext } from "#connector.ts";
+import type { Entry, ReadContext } from "#connector.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Authorization } from "#http/directory/authorization.ts";
-import { Server } from "./client.ts";
+import type { Server } from "./client.ts";
 import type { ServerOptions } from "./client.ts";
 import { pageOf } from "./list.ts";
 import { entryIn, gone, resourceById } from "./lookup.ts";
 import type { Resource } from "./resource.ts";
 import { idOf } from "./resource.ts";
 import { entryOptionsOf } from "./server.ts";
-
-/** How many are looked up before those found are delivered. */
-const batchSize = 100;
 
 /** There is no such request. */
 const unsupported = new Set([405, 501]);
@@ -20,14 +16,11 @@ const unsupported = new Set([405, 501]);
  * @throws what `resourceById` throws; a refusal other than "there is none", too: unknown is not absent
  */
 export async function* find(
+  server: Server,
   options: ServerOptions,
-  authorization: Authorization,
-  open: OpenContext,
   records: readonly { readonly kind: Kind; readonly id: string }[],
   context: ReadContext,
 ): AsyncGenerator<readonly Entry[]> {
-  context.signal.throwIfAborted();
-  const server = new Server(options, authorization, open, context);
   const entryOptions = entryOptionsOf(options, context);
   const warned = new Set<string>();
   const warnOnce = (message: string): void => {
@@ -35,36 +28,26 @@ export async function* find(
     warned.add(message);
   };
   const combines: Partial<Record<Kind, boolean>> = {};
-  let batch: Entry[] = [];
-  try {
-    for (const { kind, id } of records) {
-      const part = kind === "user" ? options.users : options.groups;
-      if (part === false) continue;
-      const resource = await resourceById(server, { kind, path: part.path, id, isTyped: false }, (status) =>
-        gone.has(status) || unsupported.has(status) ? { value: status } : undefined,
-      );
-      if (typeof resource === "number") {
-        if (unsupported.has(resource))
-          warnOnce(
-            `${server.subject}: ${part.path}: the server does not return single ${kind}s, so no ${kind} is looked up`,
-          );
-        continue;
-      }
-      if (part.filter !== undefined) {
-        combines[kind] ??= await combinesFilters(server, part.path, part.filter);
-        if (!combines[kind])
-          warnOnce(`${server.subject}: ${part.path}: the server does not take the filter together with an id`);
-        if (!combines[kind] || !(await isInScope(server, part.path, part.filter, id))) continue;
-      }
-      batch.push(entryIn(server, kind, part.path, resource, entryOptions));
-      if (batch.length < batchSize) continue;
-      yield batch;
-      batch = [];
+  for (const { kind, id } of records) {
+    const part = kind === "user" ? options.users : options.groups;
+    if (part === false) continue;
+    const resource = await resourceById(server, { kind, path: part.path, id, isTyped: false }, (status) =>
+      gone.has(status) || unsupported.has(status) ? { value: status } : undefined,
+    );
+    if (typeof resource === "number") {
+      if (unsupported.has(resource))
+        warnOnce(
+          `${server.subject}: ${part.path}: the server does not return single ${kind}s, so no ${kind} is looked up`,
+        );
+      continue;
     }
-    if (batch.length > 0) yield batch;
-    context.signal.throwIfAborted();
-  } finally {
-    await server.close();
+    if (part.filter !== undefined) {
+      combines[kind] ??= await combinesFilters(server, part.path, part.filter);
+      if (!combines[kind])
+        warnOnce(`${server.subject}: ${part.path}: the server does not take the filter together with an id`);
+      if (!combines[kind] || !(await isInScope(server, part.path, part.filter, id))) continue;
+    }
+    yield [entryIn(server, kind, part.path, resource, entryOptions)];
   }
 }
 

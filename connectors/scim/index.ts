@@ -1,6 +1,7 @@
 import { Enough } from "#connector.ts";
 import type { Connector, InboxSettings, OpenContext, ReadContext, Source, SourceRecord } from "#connector.ts";
 import { digestOf, OpenFiles } from "#files/source-file.ts";
+import { reading } from "#http/directory/api.ts";
 import { describeConnection } from "#http/trust.ts";
 import type { Authorization } from "#http/directory/authorization.ts";
 import { authorizationOf, fileReader } from "#http/directory/options.ts";
@@ -34,7 +35,11 @@ const scim: Connector<Options> = {
         ? {
             uniqueIds: true,
             paged: true,
-            find: (records, context) => find(options, authorization, place, records, context),
+            find: (records, context) =>
+              reading(
+                () => new Server(options, authorization, place, context),
+                (server) => find(server, options, records, context),
+              ),
           }
         : {
             version: ({ signal }) => digestOf(partsOf(options.files ?? {}), place, signal),
@@ -87,7 +92,7 @@ function checked(
 ): AsyncGenerator<readonly SourceRecord[]> {
   const isApart = options.groups !== false && options.groups.members === "each";
   const hint = isApart ? "" : "a server that leaves members out of lists needs groups: { members: each }; ";
-  return new Enough(options, `source ${open.name}`, context, hint).check(delivered);
+  return Enough.check(delivered, options, open, context, hint);
 }
 
 async function* recordsOf(
@@ -96,7 +101,11 @@ async function* recordsOf(
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  if (isServer(options)) yield* readServer(options, authorization, open, context);
+  if (isServer(options))
+    yield* reading(
+      () => new Server(options, authorization, open, context),
+      (server) => readServer(server, options, context),
+    );
   else if (isFiles(options)) yield* readFiles(options, open, context);
 }
 
@@ -130,33 +139,29 @@ async function describeServer(
   open: OpenContext,
   context: ReadContext,
 ): Promise<readonly string[]> {
-  const server = new Server(options, authorization, open, context);
-  try {
-    const { by, count, firstCursor } = await pagingOf(options, server);
-    const parts = [["users", options.users] as const];
-    const totals: string[] = [];
-    for (const [name, part] of options.groups === false ? parts : [...parts, ["groups", options.groups] as const]) {
-      const filter: Record<string, string> = part.filter === undefined ? {} : { filter: part.filter };
-      const cursor: Record<string, string> = firstCursor === undefined ? {} : { cursor: firstCursor };
-      const start = by === "cursor" ? cursor : { startIndex: "1" };
-      const page = pageOf(server, {
-        path: part.path,
-        parameters: { ...filter, ...start, count: "1", attributes: "id" },
-      });
-      let step = await page.next();
-      while (step.done !== true) step = await page.next();
-      const total = typeof step.value === "string" ? undefined : step.value.totalResults;
-      totals.push(total === undefined ? `${name}, it does not say how many` : `${total.toLocaleString("en")} ${name}`);
-    }
-    return [
-      `${server.base.href}, ${describeConnection(server.socket())}`,
-      `as ${authorization.who}`,
-      `a SCIM server with ${totals.join(" and ")}`,
-      `read by ${by === "cursor" ? "cursor" : "startIndex"}, ${count} at a time`,
-    ];
-  } finally {
-    await server.close();
+  await using server = new Server(options, authorization, open, context);
+  const { by, count, firstCursor } = await pagingOf(options, server);
+  const parts = [["users", options.users] as const];
+  const totals: string[] = [];
+  for (const [name, part] of options.groups === false ? parts : [...parts, ["groups", options.groups] as const]) {
+    const filter: Record<string, string> = part.filter === undefined ? {} : { filter: part.filter };
+    const cursor: Record<string, string> = firstCursor === undefined ? {} : { cursor: firstCursor };
+    const start = by === "cursor" ? cursor : { startIndex: "1" };
+    const page = pageOf(server, {
+      path: part.path,
+      parameters: { ...filter, ...start, count: "1", attributes: "id" },
+    });
+    let step = await page.next();
+    while (step.done !== true) step = await page.next();
+    const total = typeof step.value === "string" ? undefined : step.value.totalResults;
+    totals.push(total === undefined ? `${name}, it does not say how many` : `${total.toLocaleString("en")} ${name}`);
   }
+  return [
+    `${server.base.href}, ${describeConnection(server.socket())}`,
+    `as ${authorization.who}`,
+    `a SCIM server with ${totals.join(" and ")}`,
+    `read by ${by === "cursor" ? "cursor" : "startIndex"}, ${count} at a time`,
+  ];
 }
 
 async function describeFiles(

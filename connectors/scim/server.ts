@@ -1,9 +1,8 @@
-import type { Entry, MemberReference, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
+import type { Entry, MemberReference, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { jsonIn } from "#http/client.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Authorization } from "#http/directory/authorization.ts";
-import { Server } from "./client.ts";
+import type { Server } from "./client.ts";
 import type { ServerOptions } from "./client.ts";
 import { Seen } from "#http/directory/seen.ts";
 import { resourcesOf } from "./list.ts";
@@ -20,38 +19,29 @@ import { flagOf, membersOf, objectOf, typeOf } from "./resource.ts";
  * @throws what `Server.ask` throws
  */
 export async function* readServer(
+  server: Server,
   options: ServerOptions,
-  authorization: Authorization,
-  open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  context.signal.throwIfAborted();
-  const server = new Server(options, authorization, open, context);
-  try {
-    const paging = await pagingOf(options, server);
-    const entryOptions = entryOptionsOf(options, context);
-    const list = (kind: Kind, part: { path: string; filter?: string | undefined }): List => ({
-      path: part.path,
-      parameters: {
-        ...(part.filter !== undefined && { filter: part.filter }),
-        ...selectionOf(kind, options, entryOptions),
-      },
-      idParameters: {
-        ...(part.filter !== undefined && { filter: part.filter }),
-        ...(options.attributes === "all" ? selectionOf(kind, options, entryOptions) : { attributes: "id" }),
-      },
-      paging,
-      unset: kind === "user" ? unset("minUsers", options.minUsers) : unset("minGroups", options.minGroups),
-    });
-    for await (const resources of resourcesOf(server, list("user", options.users))) {
-      yield resources.map((resource) => entryIn(server, "user", options.users.path, resource, entryOptions));
-    }
-    if (options.groups !== false)
-      yield* readGroups(server, options.groups, list("group", options.groups), entryOptions);
-    context.signal.throwIfAborted();
-  } finally {
-    await server.close();
+  const paging = await pagingOf(options, server);
+  const entryOptions = entryOptionsOf(options, context);
+  const list = (kind: Kind, part: { path: string; filter?: string | undefined }): List => ({
+    path: part.path,
+    parameters: {
+      ...(part.filter !== undefined && { filter: part.filter }),
+      ...selectionOf(kind, options, entryOptions),
+    },
+    idParameters: {
+      ...(part.filter !== undefined && { filter: part.filter }),
+      ...(options.attributes === "all" ? selectionOf(kind, options, entryOptions) : { attributes: "id" }),
+    },
+    paging,
+    unset: kind === "user" ? unset("minUsers", options.minUsers) : unset("minGroups", options.minGroups),
+  });
+  for await (const resources of resourcesOf(server, list("user", options.users))) {
+    yield resources.map((resource) => entryIn(server, "user", options.users.path, resource, entryOptions));
   }
+  if (options.groups !== false) yield* readGroups(server, options.groups, list("group", options.groups), entryOptions);
 }
 
 function unset(setting: string, value: number | undefined): string | undefined {

@@ -69,15 +69,10 @@ class ScimTarget implements ObjectTarget {
   }
 
   async *read(context: ReadContext): ReturnType<ObjectTarget["read"]> {
-    context.signal.throwIfAborted();
     this.#warn = context.warn;
-    const server = this.#server(context);
-    try {
-      yield* read(await this.#reading(server), context);
-      context.signal.throwIfAborted();
-    } finally {
-      await server.close();
-    }
+    await using server = this.#server(context);
+    yield* read(await this.#reading(server), context);
+    context.signal.throwIfAborted();
   }
 
   async current(...[kind, id, signal]: Parameters<ObjectTarget["current"]>): ReturnType<ObjectTarget["current"]> {
@@ -123,22 +118,18 @@ class ScimTarget implements ObjectTarget {
   }
 
   async check(signal: AbortSignal): Promise<readonly string[]> {
-    const server = this.#server({ signal, warn: this.#warn });
-    try {
-      const reading = await this.#reading(server);
-      const counts: string[] = [];
-      for (const kind of ["user", "group"] as const)
-        counts.push(reading.capabilities.paths[kind] === undefined ? `no ${kind}s` : await countOf(reading, kind));
-      return [
-        `${server.base.href}, ${describeConnection(server.socket())}`,
-        `as ${this.#authorization.who}`,
-        `a SCIM server with ${counts.join(" and ")}`,
-        `profile ${profileName(this.#options)}: ${this.#summary(reading)}`,
-        ...this.#objections(reading),
-      ];
-    } finally {
-      await server.close();
-    }
+    await using server = this.#server({ signal, warn: this.#warn });
+    const reading = await this.#reading(server);
+    const counts: string[] = [];
+    for (const kind of ["user", "group"] as const)
+      counts.push(reading.capabilities.paths[kind] === undefined ? `no ${kind}s` : await countOf(reading, kind));
+    return [
+      `${server.base.href}, ${describeConnection(server.socket())}`,
+      `as ${this.#authorization.who}`,
+      `a SCIM server with ${counts.join(" and ")}`,
+      `profile ${profileName(this.#options)}: ${this.#summary(reading)}`,
+      ...this.#objections(reading),
+    ];
   }
 
   #summary({ capabilities }: Reading): string {

@@ -99,11 +99,12 @@ export class DirectoryApi implements Requester {
   readonly #signals = new WeakMap<AbortSignal, AbortSignal>();
   #socket: Socket | undefined;
 
-  /** @throws {InputError} an origin would be reached over plain HTTP */
+  /** @throws {InputError} an origin would be reached over plain HTTP; the reason of the signal, when it is aborted already */
   constructor(
     options: ApiOptions,
     { signal, warn }: { readonly signal: AbortSignal; readonly warn: (message: string) => void },
   ) {
+    signal.throwIfAborted();
     const { timeouts, concurrency = 4 } = options;
     this.subject = options.subject;
     this.signal = AbortSignal.any([signal, this.#closing.signal]);
@@ -348,6 +349,23 @@ export class DirectoryApi implements Requester {
     this.#closing.abort(new UnavailableError(`${this.subject}: the read has ended`));
     await Promise.all(this.#all.map((client) => client.close()));
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/**
+ * What is read of a service, whose connections are closed afterwards.
+ * @param open called once the first part is asked for
+ */
+export async function* reading<Api extends DirectoryApi, Part>(
+  open: () => Api,
+  read: (api: Api) => AsyncIterable<Part>,
+): AsyncGenerator<Part> {
+  await using api = open();
+  yield* read(api);
+  api.signal.throwIfAborted();
 }
 
 /** An answer in JSON. */
