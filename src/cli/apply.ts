@@ -7,11 +7,11 @@ import { someDigest } from "#plan/change.ts";
 import { chosenSyncs, localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#cli/coordinator.ts";
-import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { approvalQuestion, confirmed, openDocuments, showRun } from "./run-output.ts";
+import { approvalQuestion, confirmed, showRun, withRunDocuments } from "./run-output.ts";
 import type { RunDocument } from "./run-output.ts";
-import { errorDocument, InputError } from "#errors.ts";
+import { InputError } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 
 export function declare(command: Command, runner: Runner): void {
@@ -74,20 +74,7 @@ export interface ApplyOptions {
 export async function apply(context: Context, name: string | undefined, options: ApplyOptions): Promise<ExitCode> {
   const chosen = chosenSyncs(context.configuration, name, options.for);
   refuseUnnamedPlan(chosen, options);
-  const documents = openDocuments(context.output, options);
-  const codes: ExitCode[] = [];
-  for (const sync of chosen) {
-    const document = documents.next(sync);
-    try {
-      codes.push(await applyOne(context, sync, document, options));
-    } catch (error) {
-      await document.fail(errorDocument(error));
-      codes.push(exitCodeOf(error));
-    }
-    if (context.interruption.stop.aborted) break;
-  }
-  await documents.end();
-  return worstOf(codes);
+  return withRunDocuments(context, chosen, options, (document, sync) => applyOne(context, sync, document, options));
 }
 
 async function applyOne(

@@ -13,8 +13,9 @@ import { notesOf } from "#sync/planning/notes.ts";
 import { chosenSyncs, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { readStateForPlan } from "#daemon/data-folder.ts";
-import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
+import { eachSync } from "./syncs.ts";
 
 /**
  * `rollcall plan [sync] --compare OLD`: who enters, who leaves and what changes if the configuration replaces another one,
@@ -28,34 +29,31 @@ export async function compare(
   options: { readonly limit?: number | undefined },
 ): Promise<ExitCode> {
   const { configuration, output } = context;
-  const codes: ExitCode[] = [];
+  let written = 0;
+  const opening = (sync: string): string => `${written++ === 0 ? "" : ","}\n{"sync":${JSON.stringify(sync)}`;
   if (output.json) await output.write('{"comparisons":[');
-  for (const [place, sync] of chosenSyncs(configuration, name).entries()) {
-    const opening = `${place === 0 ? "" : ","}\n{"sync":${JSON.stringify(sync)}`;
-    let code: ExitCode = exitCodes.done;
-    try {
-      await compareOne(context, old, sync, async ({ plan, desired }) => {
-        const notes = notesOf(desired);
-        if (changes(plan.counts) > 0) code = exitCodes.changes;
-        const title = `${sync}: ${basename(old.file)} → ${basename(configuration.file)}`;
-        if (output.json) await output.write(`${opening},"notes":${JSON.stringify(noteLines(notes))},"plan":`);
-        const { colour, width } = output;
-        const parts = output.json
-          ? renderJson(plan)
-          : renderText(plan, { ...options, title, colour, width, notes: mapNotes(notes, forCaller), words });
-        for await (const part of parts) await output.write(part);
-        if (output.json) await output.write("}");
-      });
-    } catch (error) {
-      code = exitCodeOf(error);
-      if (output.json) await output.write(`${opening},"error":${JSON.stringify(errorDocument(error))}}`);
-      else output.say(`${sync}: ${describeError(error)}`);
-    }
-    codes.push(code);
-    if (context.interruption.stop.aborted) break;
-  }
+  const failed = async (sync: string, error: unknown): Promise<void> => {
+    if (!output.json) return output.say(`${sync}: ${describeError(error)}`);
+    await output.write(`${opening(sync)},"error":${JSON.stringify(errorDocument(error))}}`);
+  };
+  const code = await eachSync(context, chosenSyncs(configuration, name), failed, async (sync) => {
+    let found: ExitCode = exitCodes.done;
+    await compareOne(context, old, sync, async ({ plan, desired }) => {
+      const notes = notesOf(desired);
+      if (changes(plan.counts) > 0) found = exitCodes.changes;
+      const title = `${sync}: ${basename(old.file)} → ${basename(configuration.file)}`;
+      if (output.json) await output.write(`${opening(sync)},"notes":${JSON.stringify(noteLines(notes))},"plan":`);
+      const { colour, width } = output;
+      const parts = output.json
+        ? renderJson(plan)
+        : renderText(plan, { ...options, title, colour, width, notes: mapNotes(notes, forCaller), words });
+      for await (const part of parts) await output.write(part);
+      if (output.json) await output.write("}");
+    });
+    return found;
+  });
   if (output.json) await output.write("\n]}\n");
-  return worstOf(codes);
+  return code;
 }
 
 async function compareOne(

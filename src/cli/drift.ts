@@ -3,7 +3,6 @@ import { common, help, allSyncs } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
 import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
-import { errorDocument } from "#errors.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
@@ -11,9 +10,10 @@ import { driftNotes } from "#sync/planning/notes.ts";
 import type { Report } from "#sync/context.ts";
 import { pluralize, visible } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
-import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import { exitCodeOf, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { dryRun } from "./plan.ts";
+import { eachSync, failuresTo } from "./syncs.ts";
 
 export function declare(command: Command, runner: Runner): void {
   help(common(command).argument("[sync]", allSyncs), {
@@ -31,39 +31,28 @@ export function declare(command: Command, runner: Runner): void {
  */
 export async function drift(context: Context, name: string | undefined): Promise<ExitCode> {
   const { configuration, output } = context;
-  const codes: ExitCode[] = [];
   const documents: object[] = [];
-  for (const sync of chosenSyncs(configuration, name)) {
-    try {
-      let any = false;
-      const warn = (message: string): void => {
-        output.say(`${sync}: ${message}`);
-      };
-      // A plan that a limit holds is shown all the same.
-      await dryRun(context, sync, {
-        warn,
-        // Whatever a run would do about it.
-        drift: "revert",
-        report: async (report) => {
-          const causes = (report.causes ?? []).filter(({ kind }) => kind === "drift");
-          const changes = await changesOf(report, causes);
-          any = changes.length > 0;
-          if (output.json) documents.push({ sync, target: report.target, causes, changes });
-          else await output.write(textOf(context, report, changes, configuration.syncs[sync]?.drift.policy));
-        },
-      }).catch((error: unknown) => {
-        if (exitCodeOf(error) !== exitCodes.held) throw error;
-      });
-      codes.push(any ? exitCodes.changes : exitCodes.done);
-    } catch (error) {
-      if (output.json) documents.push({ sync, error: errorDocument(error) });
-      else output.say(`${sync}: ${describeError(error)}`);
-      codes.push(exitCodeOf(error));
-      if (context.interruption.stop.aborted) break;
-    }
-  }
+  const failed = failuresTo(output, output.json ? documents : undefined);
+  const code = await eachSync(context, chosenSyncs(configuration, name), failed, async (sync) => {
+    let any = false;
+    // A plan that a limit holds is shown all the same.
+    await dryRun(context, sync, {
+      // Whatever a run would do about it.
+      drift: "revert",
+      report: async (report) => {
+        const causes = (report.causes ?? []).filter(({ kind }) => kind === "drift");
+        const changes = await changesOf(report, causes);
+        any = changes.length > 0;
+        if (output.json) documents.push({ sync, target: report.target, causes, changes });
+        else await output.write(textOf(context, report, changes, configuration.syncs[sync]?.drift.policy));
+      },
+    }).catch((error: unknown) => {
+      if (exitCodeOf(error) !== exitCodes.held) throw error;
+    });
+    return any ? exitCodes.changes : exitCodes.done;
+  });
   if (output.json) await output.write(`${JSON.stringify({ drift: documents })}\n`, "json");
-  return worstOf(codes);
+  return code;
 }
 
 /** The changes with a cause among these. */

@@ -5,7 +5,6 @@ import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
 import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
 import { incidentNames } from "#sync/drill/names.ts";
-import { errorDocument } from "#errors.ts";
 import { changes } from "#plan/change.ts";
 import { code } from "#plan/render/markdown.ts";
 import { isEmpty, totalsOf } from "#plan/render/shared.ts";
@@ -16,11 +15,11 @@ import type { Finding, Verdict } from "#sync/drill/judge.ts";
 import type { IncidentName } from "#sync/drill/names.ts";
 import { formatSizes, pluralize, visible } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
-import { readStateForPlan } from "#daemon/data-folder.ts";
 import { exactly } from "#times.ts";
-import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { compilerOf, openSync, syncOf } from "#daemon/wiring.ts";
+import { compilerOf, syncOf } from "#daemon/wiring.ts";
+import { eachSync, failuresTo, withSync } from "./syncs.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
@@ -60,51 +59,38 @@ export async function drillCommand(
 ): Promise<ExitCode> {
   const { configuration, output } = context;
   const format = markdown ? "markdown" : (options.format ?? (output.json ? "json" : "text"));
-  const codes: ExitCode[] = [];
   const documents: object[] = [];
-  for (const sync of chosenSyncs(configuration, name)) {
-    try {
-      const drilled = await drillSync(context, sync, only);
-      if (format === "json") documents.push(drilled);
-      else await output.write(format === "markdown" ? markdownOf(drilled) : textOf(context, drilled));
-      codes.push(drilled.findings.some(({ verdict }) => verdict === "passed") ? exitCodes.changes : exitCodes.done);
-    } catch (error) {
-      if (format === "json") documents.push({ sync, error: errorDocument(error) });
-      else output.say(`${sync}: ${describeError(error)}`);
-      codes.push(exitCodeOf(error));
-      if (context.interruption.stop.aborted) break;
-    }
-  }
+  const failed = failuresTo(output, format === "json" ? documents : undefined);
+  const worst = await eachSync(context, chosenSyncs(configuration, name), failed, async (sync) => {
+    const drilled = await drillSync(context, sync, only);
+    if (format === "json") documents.push(drilled);
+    else await output.write(format === "markdown" ? markdownOf(drilled) : textOf(context, drilled));
+    return drilled.findings.some(({ verdict }) => verdict === "passed") ? exitCodes.changes : exitCodes.done;
+  });
   if (format === "json") await output.write(`${JSON.stringify({ drills: documents })}\n`, "json");
-  return worstOf(codes);
+  return worst;
 }
 
 async function drillSync(context: Context, name: string, only: DrillOptions["only"]): Promise<Drill> {
-  const { configuration, output, interruption } = context;
-  const sync = await openSync(configuration, name, context.embedded, context.observe);
+  const { configuration, output } = context;
   const configured = syncOf(configuration, name);
   const { rules, approval } = configured;
-  try {
-    await using state = await readStateForPlan(configuration);
-    return await drill(sync, {
+  const compile = await compilerOf(configuration, configured);
+  return withSync(context, name, (sync, { state, memory, interruption, warn }) =>
+    drill(sync, {
       rules,
-      compile: await compilerOf(configuration, configured),
+      compile,
       approval,
       only,
       files: state.files,
-      memory: configuration.memory,
+      memory,
       interruption,
-      warn: (message) => {
-        output.say(`${name}: ${message}`);
-      },
+      warn,
       begin: (title) => {
         output.progress(`${name}: ${title} …`);
       },
-    });
-  } finally {
-    output.progress();
-    await sync.target.close();
-  }
+    }),
+  );
 }
 
 const verdicts: Readonly<Record<Verdict, string>> = {

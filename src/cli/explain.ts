@@ -2,8 +2,7 @@ import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, chosenSyncs, progressOf } from "#daemon/context.ts";
-import { errorDocument } from "#errors.ts";
+import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
 import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import { foreignInWords, indented, outcomeInWords, recordInWords } from "#sync/explain/text.ts";
@@ -12,11 +11,10 @@ import { painter } from "#plan/render/text.ts";
 import type { Paint } from "#plan/render/text.ts";
 import { lastChangeOf } from "./history.ts";
 import { formatName } from "#text.ts";
-import { readStateForPlan } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { forCaller } from "#times.ts";
-import { openSync } from "#daemon/wiring.ts";
-import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import { eachSync, failuresTo, withSync } from "./syncs.ts";
+import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 
 export function declare(command: Command, runner: Runner): void {
@@ -39,47 +37,25 @@ export function declare(command: Command, runner: Runner): void {
 export async function explain(context: Context, wanted: string, name: string | undefined): Promise<ExitCode> {
   const { output } = context;
   const documents: object[] = [];
-  const codes: ExitCode[] = [];
+  const failed = failuresTo(output, output.json ? documents : undefined);
   let found = false;
-  for (const sync of chosenSyncs(context.configuration, name)) {
-    try {
-      const explanation = await explainOne(context, sync, wanted);
-      found ||= explanation.records.length + explanation.outcomes.length + explanation.foreign.length > 0;
-      const history = await historyOf(context, explanation, wanted);
-      documents.push({ ...explanation, history });
-      const paint = painter(output.colour);
-      const lines = [...linesOf(explanation, wanted, paint), ...(history === undefined ? [] : [forCaller(history)])];
-      if (!output.json) await output.write(`${lines.join("\n")}\n`);
-    } catch (error) {
-      codes.push(exitCodeOf(error));
-      documents.push({ sync, error: errorDocument(error) });
-      if (!output.json) output.say(`${sync}: ${describeError(error)}`);
-      if (context.interruption.stop.aborted) break;
-    }
-  }
+  const code = await eachSync(context, chosenSyncs(context.configuration, name), failed, async (sync) => {
+    const explanation = await explainOne(context, sync, wanted);
+    found ||= explanation.records.length + explanation.outcomes.length + explanation.foreign.length > 0;
+    const history = await historyOf(context, explanation, wanted);
+    documents.push({ ...explanation, history });
+    const paint = painter(output.colour);
+    const lines = [...linesOf(explanation, wanted, paint), ...(history === undefined ? [] : [forCaller(history)])];
+    if (!output.json) await output.write(`${lines.join("\n")}\n`);
+    return exitCodes.done;
+  });
   if (output.json) await output.write(`${JSON.stringify({ explanations: documents }, undefined, 2)}\n`);
-  return worstOf([...codes, found ? exitCodes.done : exitCodes.failed]);
+  return found ? code : exitCodes.failed;
 }
 
-async function explainOne(context: Context, name: string, wanted: string): Promise<Explanation> {
-  const { configuration, interruption, output } = context;
-  const sync = await openSync(configuration, name, context.embedded);
-  try {
-    await using state = await readStateForPlan(configuration);
-    return await explainBy(sync, wanted, {
-      state,
-      memory: configuration.memory,
-      interruption,
-      approval: configuration.syncs[name]?.approval ?? "automatic",
-      progress: progressOf(context, name),
-      warn: (message) => {
-        output.say(`${name}: ${message}`);
-      },
-    });
-  } finally {
-    output.progress();
-    await sync.target.close();
-  }
+function explainOne(context: Context, name: string, wanted: string): Promise<Explanation> {
+  const approval = context.configuration.syncs[name]?.approval ?? "automatic";
+  return withSync(context, name, (sync, looking) => explainBy(sync, wanted, { ...looking, approval }));
 }
 
 /** Where to look for somebody who was in the target and is no more; undefined: there is nobody like that. */

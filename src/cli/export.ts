@@ -8,11 +8,12 @@ import { filesIn } from "#state/folder/store.ts";
 import { describeExported, exportDocument, exportFiles, exportTables } from "#daemon/export.ts";
 import { command } from "#commands.ts";
 import { resolve } from "node:path";
-import { errorDocument, InputError } from "#errors.ts";
+import { InputError } from "#errors.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { placeOf } from "#daemon/wiring.ts";
+import { eachSync, failuresTo } from "./syncs.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
@@ -45,32 +46,24 @@ export async function exportCommand(
 ): Promise<ExitCode> {
   if (raw && to === undefined)
     throw new InputError("--raw only applies to CSV files: name a folder for them with --to");
-  const { output, interruption } = context;
+  const { output } = context;
   const documents: object[] = [];
-  let failed = false;
-  const fail = (sync: string, error: unknown): void => {
-    failed = true;
-    if (!output.json) output.say(`${sync}: ${describeError(error)}`);
-  };
-  for (const sync of chosen(context, name, to)) {
-    try {
-      const files = filesIn(daemonFolder(context.configuration));
-      const exported =
-        to === undefined
-          ? await exportTables(context, files, sync)
-          : await exportFiles(context, sync, resolve(to), { raw });
-      const document = exportDocument(exported);
-      documents.push({ sync, ...document });
-      if (!output.json) await output.write(describeExported(sync, document));
-      if (exported.problem !== undefined) fail(sync, exported.problem);
-    } catch (error) {
-      documents.push({ sync, error: errorDocument(error) });
-      fail(sync, error);
-    }
-    if (interruption.stop.aborted) break;
-  }
+  const failed = failuresTo(output, output.json ? documents : undefined);
+  const code = await eachSync(context, chosen(context, name, to), failed, async (sync) => {
+    const files = filesIn(daemonFolder(context.configuration));
+    const exported =
+      to === undefined
+        ? await exportTables(context, files, sync)
+        : await exportFiles(context, sync, resolve(to), { raw });
+    const document = exportDocument(exported);
+    documents.push({ sync, ...document });
+    if (!output.json) await output.write(describeExported(sync, document));
+    if (exported.problem === undefined) return exitCodes.done;
+    if (!output.json) output.say(`${sync}: ${describeError(exported.problem)}`);
+    return exitCodes.failed;
+  });
   if (output.json) await output.write(`${JSON.stringify({ exports: documents }, undefined, 2)}\n`);
-  return failed ? exitCodes.failed : exitCodes.done;
+  return code;
 }
 
 /** The syncs to export: of several with the same target and database, one. */

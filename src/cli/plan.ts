@@ -3,20 +3,18 @@ import type { Command } from "commander";
 import { common, help, withLimit, limitOf, withFor, allSyncs, parseLimits } from "./flags.ts";
 import type { CommonOptions, LimitOptions, OverrideOptions, ForOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, load, chosenSyncs, progressOf } from "#daemon/context.ts";
+import { interruptMessages, load, chosenSyncs } from "#daemon/context.ts";
 import { command, forOptions } from "#commands.ts";
 import { shortDigest } from "#plan/change.ts";
 import type { DriftRules, Overridable } from "#plan/limits.ts";
-import { errorDocument } from "#errors.ts";
 import { seenPushes } from "#sync/planning/pushes.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/context.ts";
-import { readStateForPlan } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
-import { exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { openDocuments } from "./run-output.ts";
-import { openSync } from "#daemon/wiring.ts";
+import { withRunDocuments } from "./run-output.ts";
+import { withSync } from "./syncs.ts";
 
 export function declare(command: Command, runner: Runner): void {
   withFor(withLimit(common(command).argument("[sync]", allSyncs)))
@@ -64,26 +62,16 @@ export interface PlanOptions {
  * a limit would hold them, or some of them.
  */
 export async function plan(context: Context, name: string | undefined, options: PlanOptions): Promise<ExitCode> {
-  const documents = openDocuments(context.output, options);
-  const codes: ExitCode[] = [];
-  for (const sync of chosenSyncs(context.configuration, name, options.for)) {
-    const { warn, report, end, fail } = documents.next(sync);
-    try {
-      const { overrides = [], for: people } = options;
-      const { outcome, waiting, digest } = await dryRun(context, sync, { overrides, for: people, warn, report });
-      const override = overrides.length === 0 ? [] : ["--override", overrides.join(",")];
-      const next = command("apply", sync, ...forOptions(people), ...override, "--digest", shortDigest(digest));
-      await end({ outcome, next: outcome === "planned" ? next : undefined });
-      codes.push(outcome === "no change" ? exitCodes.done : exitCodes.changes);
-      if (waiting.length > 0) codes.push(exitCodes.held);
-    } catch (error) {
-      await fail(errorDocument(error));
-      codes.push(exitCodeOf(error));
-      if (context.interruption.stop.aborted) break;
-    }
-  }
-  await documents.end();
-  return worstOf(codes);
+  const { overrides = [], for: people } = options;
+  const override = overrides.length === 0 ? [] : ["--override", overrides.join(",")];
+  const syncs = chosenSyncs(context.configuration, name, people);
+  return withRunDocuments(context, syncs, options, async ({ warn, report, end }, sync) => {
+    const { outcome, waiting, digest } = await dryRun(context, sync, { overrides, for: people, warn, report });
+    const next = command("apply", sync, ...forOptions(people), ...override, "--digest", shortDigest(digest));
+    await end({ outcome, next: outcome === "planned" ? next : undefined });
+    if (waiting.length > 0) return exitCodes.held;
+    return outcome === "no change" ? exitCodes.done : exitCodes.changes;
+  });
 }
 
 export interface DryRunOptions {
@@ -93,31 +81,23 @@ export interface DryRunOptions {
   /** Plans as if the sync had this policy. */
   readonly drift?: DriftRules["policy"];
   readonly report?: (report: Report) => Promise<void>;
-  readonly warn: (message: string) => void;
+  /** Default: they are shown on the terminal. */
+  readonly warn?: (message: string) => void;
 }
 
 /** Runs one sync of the configuration without changing anything, with progress on the terminal. */
-export async function dryRun(context: Context, name: string, options: DryRunOptions): Promise<RunResult> {
-  const { configuration, output, interruption } = context;
-  const sync = await openSync(configuration, name, context.embedded, context.observe);
-  const { memory } = configuration;
-  try {
-    await using state = await readStateForPlan(configuration);
+export function dryRun(context: Context, name: string, options: DryRunOptions): Promise<RunResult> {
+  return withSync(context, name, async (sync, { state, ...looking }) => {
     const { drift: policy = sync.drift.policy } = options;
-    return await run(
+    return run(
       { ...sync, drift: { ...sync.drift, policy } },
       {
+        ...looking,
         ...options,
         apply: false,
         files: state.files,
         seenPushes: seenPushes((await state.journal()).runs, name),
-        memory,
-        interruption,
-        progress: progressOf(context, name),
       },
     );
-  } finally {
-    output.progress();
-    await sync.target.close();
-  }
+  });
 }

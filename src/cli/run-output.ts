@@ -22,9 +22,10 @@ import type { Context } from "#daemon/context.ts";
 import { describeExported } from "#daemon/export.ts";
 import type { ExportDocument } from "#daemon/export.ts";
 import { forCaller } from "#times.ts";
-import { describeFailure, exitCodeOf, exitCodes } from "#daemon/output.ts";
+import { describeFailure, exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import { selectionWords } from "#state/run-text.ts";
+import { eachSync } from "./syncs.ts";
 import { daemonElsewhere } from "./known-runs.ts";
 import { StoredChanges } from "#daemon/stored-changes.ts";
 import { mapNotes, noteLines } from "#plan/note.ts";
@@ -82,24 +83,33 @@ export function openDocuments(output: Output, options: LimitOption): Documents {
   return output.json ? jsonDocuments(output) : textDocuments(output, options);
 }
 
-/** Shows a run as the only one of a document. What `work` throws is shown as its failure. */
-export async function withRunDocument(
+/** Shows a run of each of these syncs. What `work` throws is shown as its failure. @param failed what is known of that */
+export async function withRunDocuments(
+  context: Context,
+  syncs: readonly string[],
+  options: LimitOption,
+  work: (document: RunDocument, sync: string) => Promise<ExitCode>,
+  failed?: FailedRun,
+): Promise<ExitCode> {
+  const documents = openDocuments(context.output, options);
+  let document: RunDocument | undefined;
+  const fail = (_: string, error: unknown) => document?.fail(errorDocument(error), failed);
+  const code = await eachSync(context, syncs, fail, (sync) => {
+    document = documents.next(sync);
+    return work(document, sync);
+  });
+  await documents.end();
+  return code;
+}
+
+/** Shows one run, as `withRunDocuments` does. */
+export function withRunDocument(
   context: Context,
   run: RunRecord,
   options: LimitOption,
   work: (document: RunDocument) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  const documents = openDocuments(context.output, options);
-  const document = documents.next(run.sync);
-  let code: ExitCode;
-  try {
-    code = await work(document);
-  } catch (error) {
-    await document.fail(errorDocument(error), { run: run.id });
-    code = exitCodeOf(error);
-  }
-  await documents.end();
-  return code;
+  return withRunDocuments(context, [run.sync], options, work, { run: run.id });
 }
 
 /** Shows the stored plan of a run, if it has one. */

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { common, help, allSyncs } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, chosenSyncs, progressOf } from "#daemon/context.ts";
+import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
 import { errorDocument } from "#errors.ts";
 import { csvLine } from "#plan/render/csv.ts";
 import { painter } from "#plan/render/text.ts";
@@ -11,11 +11,10 @@ import type { Fate, Unmanaged, UnmanagedList } from "#sync/explain/unmanaged.ts"
 import { formatName, formatNumber, pluralize, visible, wordsOf } from "#text.ts";
 import { exactly } from "#times.ts";
 import type { Context } from "#daemon/context.ts";
-import { readStateForPlan } from "#daemon/data-folder.ts";
 import { layOut, renderTable } from "./format.ts";
-import { describeError, exitCodeOf, exitCodes, worstOf } from "#daemon/output.ts";
+import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
-import { openSync } from "#daemon/wiring.ts";
+import { eachSync, withSync } from "./syncs.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command).argument("[sync]", allSyncs).option("--csv", "list all of them as CSV");
@@ -43,58 +42,36 @@ export async function unmanaged(
 ): Promise<ExitCode> {
   const { configuration, output } = context;
   const isCsv = csv && !output.json;
-  const codes: ExitCode[] = [];
   let written = 0;
   /** All syncs have the columns of the first. */
   let columns: readonly string[] | undefined;
   if (output.json) await output.write('{"unmanaged":[');
-  for (const sync of chosenSyncs(configuration, name)) {
-    try {
-      codes.push(
-        await listOne(context, sync, async (list) => {
-          if (output.json) await writeJson(output, list, written++ > 0);
-          else if (isCsv) {
-            if (columns === undefined) await output.write(`\uFEFF${csvLine(columnsOf(list))}`, "data");
-            columns ??= columnsOf(list);
-            await writeCsv(output, list, columns);
-          } else await writeText(output, list);
-          return list.count > 0 ? exitCodes.changes : exitCodes.done;
-        }),
-      );
-    } catch (error) {
-      if (output.json)
-        await output.write(`${written++ > 0 ? "," : ""}${JSON.stringify({ sync, error: errorDocument(error) })}`);
-      else output.say(`${sync}: ${describeError(error)}`);
-      codes.push(exitCodeOf(error));
-      if (context.interruption.stop.aborted) break;
-    }
-  }
+  const failed = async (sync: string, error: unknown): Promise<void> => {
+    if (!output.json) return output.say(`${sync}: ${describeError(error)}`);
+    await output.write(`${written++ > 0 ? "," : ""}${JSON.stringify({ sync, error: errorDocument(error) })}`);
+  };
+  const code = await eachSync(context, chosenSyncs(configuration, name), failed, (sync) =>
+    listOne(context, sync, async (list) => {
+      if (output.json) await writeJson(output, list, written++ > 0);
+      else if (isCsv) {
+        if (columns === undefined) await output.write(`\uFEFF${csvLine(columnsOf(list))}`, "data");
+        columns ??= columnsOf(list);
+        await writeCsv(output, list, columns);
+      } else await writeText(output, list);
+      return list.count > 0 ? exitCodes.changes : exitCodes.done;
+    }),
+  );
   if (output.json) await output.write("]}\n");
-  return worstOf(codes);
+  return code;
 }
 
-async function listOne(
-  context: Context,
-  name: string,
-  work: (list: UnmanagedList) => Promise<ExitCode>,
-): Promise<ExitCode> {
-  const { configuration, interruption, output } = context;
-  const sync = await openSync(configuration, name, context.embedded);
-  const warn = (message: string): void => {
-    output.say(`${name}: ${message}`);
-  };
-  const { memory } = configuration;
-  try {
-    await using state = await readStateForPlan(configuration);
-    const options = { files: state.files, memory, interruption, progress: progressOf(context, name), warn };
-    return await listUnmanaged(sync, options, async (list) => {
-      output.progress();
+function listOne(context: Context, name: string, work: (list: UnmanagedList) => Promise<ExitCode>): Promise<ExitCode> {
+  return withSync(context, name, (sync, { state, ...looking }) =>
+    listUnmanaged(sync, { ...looking, files: state.files }, (list) => {
+      context.output.progress();
       return work(list);
-    });
-  } finally {
-    output.progress();
-    await sync.target.close();
-  }
+    }),
+  );
 }
 
 /** Somebody with what people know them by beside the rest. */

@@ -1,0 +1,80 @@
+import { progressOf } from "#daemon/context.ts";
+import type { Context } from "#daemon/context.ts";
+import { readStateForPlan } from "#daemon/data-folder.ts";
+import { describeError, exitCodeOf, worstOf } from "#daemon/output.ts";
+import type { ExitCode, Output } from "#daemon/output.ts";
+import { openSync } from "#daemon/wiring.ts";
+import { errorDocument } from "#errors.ts";
+import type { Stage } from "#state/record.ts";
+import type { Reader } from "#state/store.ts";
+import type { Interruption } from "#sync/interruption.ts";
+import type { Sync } from "#sync/sync.ts";
+
+type Failed = (sync: string, error: unknown) => Promise<void> | void;
+
+/**
+ * Does the same with several syncs. One that fails does not keep the others from their turn, unless the command is cancelled.
+ * @param failed shows why
+ * @returns the worst of their exit codes
+ */
+export async function eachSync(
+  { interruption }: Pick<Context, "interruption">,
+  syncs: readonly string[],
+  failed: Failed,
+  work: (sync: string) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const codes: ExitCode[] = [];
+  for (const sync of syncs) {
+    try {
+      interruption.stop.throwIfAborted();
+      codes.push(await work(sync));
+    } catch (error) {
+      await failed(sync, error);
+      codes.push(exitCodeOf(error));
+      if (interruption.stop.aborted) break;
+    }
+  }
+  return worstOf(codes);
+}
+
+/** Shows why one failed. @param documents instead of the terminal */
+export function failuresTo(output: Output, documents: object[] | undefined): Failed {
+  return (sync, error) => {
+    if (documents === undefined) output.say(`${sync}: ${describeError(error)}`);
+    else documents.push({ sync, error: errorDocument(error) });
+  };
+}
+
+/** What is needed to look at a sync. */
+interface Looking {
+  readonly state: Reader;
+  readonly memory: number;
+  readonly interruption: Interruption;
+  readonly progress: (stage: Stage, records?: number) => void;
+  readonly warn: (message: string) => void;
+}
+
+/** Opens a sync of the configuration, which is looked at and not changed. Shows its progress and its warnings. */
+export async function withSync<Result>(
+  context: Context,
+  name: string,
+  work: (sync: Sync, looking: Looking) => Promise<Result>,
+): Promise<Result> {
+  const { configuration, embedded, interruption, observe, output } = context;
+  const sync = await openSync(configuration, name, embedded, observe);
+  try {
+    await using state = await readStateForPlan(configuration);
+    return await work(sync, {
+      state,
+      memory: configuration.memory,
+      interruption,
+      progress: progressOf(context, name),
+      warn: (message) => {
+        output.say(`${name}: ${message}`);
+      },
+    });
+  } finally {
+    output.progress();
+    await sync.target.close();
+  }
+}
