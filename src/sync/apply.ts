@@ -50,6 +50,8 @@ export interface Applied {
  */
 export async function apply(run: Run, planned: Planned): Promise<Applied> {
   const { target } = run.sync;
+  // The run owns what it is about to create, whatever becomes of it.
+  await run.ledger.claim();
   await run.options.applying?.();
   run.options.progress?.("apply");
   if (target.takes === "changes") return verifyWritten(run, target, await write(run, target));

@@ -52,7 +52,8 @@ async function takeSteps(run: Run): Promise<RunResult> {
   await show(run, planned, verdict);
   const decision = await decide(run, planned, verdict, disagreements);
   if (decision !== "apply") return resultOf(planned, decision);
-  await claim(run);
+  // From now on the run is not stopped but waits for what it has begun.
+  run.watching.enterApply();
   const applied = verdict.changed ? await apply(run, planned) : undefined;
   await settle(run, planned, { ...verdict, applied, baseline: planning.baseline });
   if (applied?.partly !== undefined) throw applied.partly;
@@ -164,12 +165,6 @@ function holdUnlessAgreed(
       [],
       "digest",
     );
-}
-
-/** From now on the run is not stopped but waits for what it has begun, and owns what it is about to create. */
-async function claim({ watching, ledger }: Run): Promise<void> {
-  watching.enterApply();
-  await ledger.claim();
 }
 
 function resultOf({ plan, checks, waiting }: Planned, outcome: RunResult["outcome"]): RunResult {

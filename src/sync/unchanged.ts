@@ -7,7 +7,7 @@ import type { SourceCounts } from "#plan/limits.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import { assembledOf } from "#principals/tables.ts";
 import type { Planned } from "#sync/planning/limits.ts";
-import { findSnapshot, replaceDocument, storeSnapshot } from "#sync/planning/snapshot.ts";
+import { findSnapshot, storeSnapshot } from "#sync/planning/snapshot.ts";
 import type { Snapshot } from "#sync/planning/snapshot.ts";
 import type { Sync } from "./sync.ts";
 
@@ -59,8 +59,6 @@ interface LastList {
   readonly tag: string;
   /** When the list was read, ISO 8601. */
   readonly listedAt: string;
-  /** Whether the service has said, in a preview, that a plan without changes has none there. */
-  readonly agreed: boolean;
 }
 
 /** What the last full read made of the sources. Its tables are in the workbench. */
@@ -100,7 +98,7 @@ export class Unchanged {
   readonly #last: LastRun | undefined;
   /** A digest of what this run has read. */
   #read: string | undefined;
-  #list: { readonly tag: string | undefined; readonly last?: LastList } | undefined;
+  #list: { readonly tag: string | undefined; readonly isLast: boolean } | undefined;
 
   /** Asks the sources for their versions, where they count. That must come before reading. */
   static async open(sync: Sync, options: UnchangedOptions): Promise<Unchanged> {
@@ -201,24 +199,34 @@ export class Unchanged {
       this.#isWithin(last.listedAt, day) &&
       (await this.#isStill(last.tag)) &&
       (await loadAll(snapshot, connection, listTables));
-    this.#list = isLast ? { tag: last?.tag, last } : { tag: await list() };
+    this.#list = { tag: isLast ? last?.tag : await list(), isLast };
   }
 
-  /** Whether the service has said of this list that a plan without changes has none: the same list and target again. */
+  /**
+   * Whether the service has agreed on this list: its last run found no changes in it, as the service did, or left it, as both
+   * had foretold.
+   */
   get isAgreed(): boolean {
-    return this.#list?.last?.agreed === true;
+    return this.#list?.isLast === true;
   }
 
   /**
    * Stores the target's list as it was read last, for the next run.
    * @param changed whether the run has changed the target
-   * @param arrived the entity tag of the list after that; the service has agreed on the list of a run without changes
+   * @param arrived the entity tag of the list after that
    */
   async storeList(connection: Connection, changed: boolean, arrived: string | undefined): Promise<void> {
-    const { tag, last } = this.#list ?? {};
-    if (changed) return this.#storeList(connection, "arrived", arrived, false);
-    if (last === undefined) return this.#storeList(connection, "actual", tag, true);
-    if (!last.agreed) await replaceDocument(this.#lists, this.#sync.name, { ...last, agreed: true });
+    if (!changed && this.isAgreed) return;
+    const [table, tag] = changed ? (["arrived", arrived] as const) : (["actual", this.#list?.tag] as const);
+    if (tag === undefined) return;
+    const { name, place } = this.#sync;
+    const document: LastList = { place, tag, listedAt: new Date(this.#options.now).toISOString() };
+    const tables = {
+      actual: `FROM ${table}`,
+      actual_foreign: `FROM ${table}_foreign`,
+      actual_extra: `FROM ${table}_extra`,
+    };
+    await storeSnapshot(connection, { folder: this.#lists, name, what: "the folder of the lists" }, tables, document);
   }
 
   /** Makes the next run list the target, whatever it says. */
@@ -260,23 +268,6 @@ export class Unchanged {
 
   get #lists(): string {
     return join(this.#options.folder, "lists");
-  }
-
-  async #storeList(
-    connection: Connection,
-    table: "actual" | "arrived",
-    tag: string | undefined,
-    agreed: boolean,
-  ): Promise<void> {
-    if (tag === undefined) return;
-    const { name, place } = this.#sync;
-    const document: LastList = { place, tag, listedAt: new Date(this.#options.now).toISOString(), agreed };
-    const tables = {
-      actual: `FROM ${table}`,
-      actual_foreign: `FROM ${table}_foreign`,
-      actual_extra: `FROM ${table}_extra`,
-    };
-    await storeSnapshot(connection, { folder: this.#lists, name, what: "the folder of the lists" }, tables, document);
   }
 
   #isWithin(moment: string, limit: number): boolean {

@@ -148,19 +148,14 @@ export class Ledger {
       // Rows that stay are not written again: most runs change little or nothing.
       await connection.run(`
         CREATE OR REPLACE TEMP TABLE ledger_change AS
-        WITH owns AS (
-          SELECT s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name)
-          UNION ALL
-          SELECT l.* FROM ledger l ANTI JOIN managed USING (kind, name) SEMI JOIN desired USING (kind, name))
-        SELECT kind, name, source, source_id, o.is_owned IS NOT NULL AS is_new
-        FROM (SELECT *, true AS is_owned FROM owns) o
-        FULL JOIN (SELECT * EXCLUDE (sync), true AS was_owned FROM owned.principal WHERE sync = ${sync}) p
-          USING (kind, name, source, source_id)
-        WHERE is_owned IS NULL OR was_owned IS NULL;
-        DELETE FROM owned.principal p WHERE sync = ${sync} AND EXISTS (
-          FROM ledger_change c WHERE NOT c.is_new
-            AND c.kind = p.kind AND c.name = p.name AND c.source = p.source AND c.source_id = p.source_id);
-        INSERT INTO owned.principal SELECT ${sync}, kind, name, source, source_id FROM ledger_change WHERE is_new`);
+        WITH was AS (SELECT rowid AS place, * EXCLUDE (sync) FROM owned.principal WHERE sync = ${sync}),
+        different AS (
+          FROM was FULL JOIN (SELECT *, true AS is_there FROM (${origins})) USING (kind, name, source, source_id)
+          WHERE place IS NULL OR is_there IS NULL)
+        SELECT * EXCLUDE (is_there) FROM different SEMI JOIN managed USING (kind, name)
+        UNION ALL FROM was ANTI JOIN managed USING (kind, name) ANTI JOIN desired USING (kind, name);
+        DELETE FROM owned.principal WHERE rowid IN (SELECT place FROM ledger_change WHERE place IS NOT NULL);
+        INSERT INTO owned.principal SELECT ${sync}, kind, name, source, source_id FROM ledger_change WHERE place IS NULL`);
       await connection.run(`
         DELETE FROM owned.by_hand WHERE sync = ${sync};
         INSERT INTO owned.by_hand
