@@ -11,6 +11,7 @@ const leaves: Record<string, readonly string[]> = {
   errors: ["redact"],
   text: [],
   passwords: ["queue"],
+  priority: [],
   queue: [],
   redact: [],
   roles: [],

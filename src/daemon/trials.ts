@@ -2,7 +2,6 @@ import { fork } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
-import { constants, setPriority } from "node:os";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
@@ -12,6 +11,7 @@ import type { Trial, TrialOrder, TrialMessage, TrialTask } from "./trial.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { formatDuration } from "#text.ts";
+import { yieldProcessors } from "#priority.ts";
 import { root } from "#root.ts";
 
 export interface TrialsOptions {
@@ -194,11 +194,7 @@ async function work(
 /** Where processors or memory are short, runs come first. */
 function yieldTo({ pid }: ChildProcess): void {
   if (pid === undefined) return;
-  try {
-    setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL);
-  } catch {
-    // It may have ended, or the system may not allow it.
-  }
+  yieldProcessors(10, pid);
   void writeFile(`/proc/${pid}/oom_score_adj`, "1000").catch(() => undefined);
 }
 

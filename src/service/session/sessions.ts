@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Logger } from "pino";
-import { createQueue } from "#queue.ts";
+import { createQueue, createShared } from "#queue.ts";
 import { messageOf } from "#errors.ts";
 import type { Records } from "#service/records.ts";
 
@@ -58,7 +58,10 @@ export class Sessions {
   readonly #interval: number;
   /** What another process has seen last may not be written yet: no session ends early for that. In milliseconds. */
   readonly #grace: number;
+  /** The database refuses to change a row in two transactions at once. */
   readonly #writing = createQueue();
+  /** Many that end at the same time wait for the disk once. */
+  readonly #removing = createShared(() => this.#writing(() => this.#removeEnded()));
   #timer: NodeJS.Timeout | undefined;
 
   /** Opens the session store. */
@@ -81,7 +84,7 @@ export class Sessions {
 
   async #start(): Promise<void> {
     for (const row of await this.#records.rows<Row>(`SELECT * FROM ${this.#table}`)) this.#know(row);
-    await this.#writeDown();
+    await this.#writing(() => this.#writeDown());
     this.#timer = setInterval(() => {
       this.#writing(() => this.#writeDown()).catch((error: unknown) => {
         this.#warn(error);
@@ -134,7 +137,7 @@ export class Sessions {
     if (this.#sessions.get(digest)?.kind === "local") return;
     this.#sessions.delete(digest);
     this.#ended.add(digest);
-    await this.#removeEnded();
+    await this.#removing();
   }
 
   /** The number of open sessions that this process knows: all of them, unless several share the records. */
@@ -147,8 +150,7 @@ export class Sessions {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     try {
-      await this.#writing.idle();
-      await this.#writeDown();
+      await this.#writing(() => this.#writeDown());
     } catch (error) {
       this.#warn(error);
     }
@@ -229,7 +231,7 @@ export class Sessions {
       this.#used.delete(digest);
       this.#ended.add(digest);
     }
-    await this.#removeEnded();
+    await this.#removing();
   }
 
   #warn(error: unknown): void {

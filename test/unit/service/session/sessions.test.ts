@@ -102,6 +102,23 @@ describe("0.5", () => {
     await second.close();
   });
 
+  test("many log in and out at the same time, while last uses are stored", async () => {
+    const first = await open();
+    const tokens = await Promise.all(Array.from({ length: 60 }, () => first.open(ada, { remembered: false })));
+    const [leaving, staying] = [tokens.slice(0, 40), tokens.slice(40)];
+    await Promise.all(tokens.map((token) => first.find(token)));
+    const [, later] = await Promise.all([
+      first.close(),
+      first.open(ada, { remembered: false }),
+      ...leaving.map((token) => first.end(token)),
+    ]);
+    const second = await open();
+    const found = async (token: string): Promise<boolean> => (await second.find(token)) !== undefined;
+    expect(await Promise.all(leaving.map(found))).toEqual(leaving.map(() => false));
+    expect(await Promise.all([...staying, later].map(found))).toEqual(Array.from({ length: 21 }, () => true));
+    await second.close();
+  });
+
   test("a user ends no session but their own: of more than a thousand, those not used for the longest", async () => {
     const first = await open();
     const eve = { id: "2", name: "eve" };
