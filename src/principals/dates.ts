@@ -1,3 +1,5 @@
+/** Since 1917 a FILETIME has 18 digits. Fewer are another count, such as microseconds since 1970. */
+const filetime = /^\d{18,19}$/;
 /** Between 1601, where FILETIME begins, and 1970, in milliseconds. */
 const filetimeEpoch = 11_644_473_600_000;
 /** What Active Directory writes for "never". */
@@ -7,6 +9,8 @@ const forms = {
   iso: /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i,
   generalized: /^(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)?(\d\d)?(?:[.,](\d{1,9}))?(Z|[+-]\d\d(?:\d\d)?))?$/,
 };
+
+const zones = /^(?:Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)$/i;
 
 /** The parts of a date as they are written; months from 1. */
 interface Parts {
@@ -29,7 +33,7 @@ interface Parts {
  */
 export function momentOf(text: string): Date | null | undefined {
   if (never.has(text)) return null;
-  if (/^\d{16,19}$/.test(text)) return new Date(Number(BigInt(text) / 10_000n) - filetimeEpoch);
+  if (filetime.test(text)) return new Date(Number(BigInt(text) / 10_000n) - filetimeEpoch);
   const match = forms.iso.exec(text) ?? forms.generalized.exec(text);
   if (match === null) return undefined;
   const [, year, month, day, hours = 0, minutes, seconds, fraction, zone = "Z"] = match;
@@ -55,7 +59,7 @@ function momentFrom(parts: Parts): Date | undefined {
   date.setUTCFullYear(year, month - 1, day);
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
   // A leap second is the second after it.
-  if (hours > 23 || minutes > 59 || seconds > 60) return undefined;
+  if (hours > 23 || minutes > 59 || seconds > 60 || !zones.test(zone)) return undefined;
   date.setUTCHours(hours, minutes, seconds, fraction);
   return new Date(date.getTime() - offsetOf(zone));
 }
@@ -161,14 +165,23 @@ function tokensOf(format: string): string[] {
   });
 }
 
+/** Whether a token matches digits. */
+function isNumber(token = ""): boolean {
+  return directives[token.slice(1)]?.[0].startsWith(String.raw`(\d`) ?? false;
+}
+
 function formatOf(format: string): Format {
   const known = compiled.get(format);
   if (known !== undefined) return known;
-  const tokens = tokensOf(format).map((token) =>
-    token.startsWith("%")
-      ? (directives[token.slice(1)] ?? (["", undefined, ""] as const))
-      : ([RegExp.escape(token).replaceAll(/(?:\\x20|\\u00a0|\s)+/g, String.raw`\s+`), undefined, token] as const),
-  );
+  const written = tokensOf(format);
+  const tokens = written.map((token, index) => {
+    if (!token.startsWith("%"))
+      return [RegExp.escape(token).replaceAll(/(?:\\x20|\\u00a0|\s)+/g, String.raw`\s+`), undefined, token] as const;
+    const [pattern, field, example] = directives[token.slice(1)] ?? ["", undefined, ""];
+    // Of `1112024`, nobody knows where the day ends: numbers that touch have all of their digits.
+    const touches = isNumber(written[index - 1]) || isNumber(written[index + 1]);
+    return [touches ? pattern.replace("{1,2}", "{2}") : pattern, field, example] as const;
+  });
   const made = {
     pattern: new RegExp(`^${tokens.map(([pattern]) => pattern).join("")}$`),
     fields: tokens.flatMap(([, field]) => field ?? []),

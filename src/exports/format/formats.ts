@@ -49,7 +49,8 @@ function most<Candidate>(
 }
 
 const fields: Readonly<Record<string, string>> = {
-  Y: String.raw`(?:1[5-9]|2[01])\d\d`,
+  // The first and the last year stand for no date.
+  Y: String.raw`(?:(?:1[5-9]|2[01])\d\d|0001|9999)`,
   y: String.raw`\d\d`,
   m: String.raw`(?:0[1-9]|1[0-2])`,
   b: `(?:${"jan feb mar apr may jun jul aug sep oct nov dec".replaceAll(/[a-z]/g, (letter) => `[${letter.toUpperCase()}${letter}]`).replaceAll(" ", "|")})[A-Za-z]*`,

@@ -11,7 +11,7 @@ import { booleansOf } from "./formats.ts";
 import type { FormatOptions } from "./options.ts";
 import { readRows } from "./sample.ts";
 import type { SampleRow } from "./sample.ts";
-import { guessValues, nullOf } from "./values.ts";
+import { guessValues, nullOf, withoutNulls } from "./values.ts";
 import type { ColumnValues, Found, OptionName } from "./values.ts";
 
 /** What the beginning of a file says about its format. */
@@ -78,10 +78,7 @@ export async function guessFormat(
     values: data.flatMap((row) => row[index] ?? []),
   }));
   const nothing = given.null_value ?? nullOf(columns);
-  const present = columns.map((column) => ({
-    ...column,
-    values: column.values.filter((value) => value !== (nothing ?? "(null)")),
-  }));
+  const present = withoutNulls(columns, nothing);
   const doubtful: (keyof FormatOptions)[] = [];
   const found: Found = { notes, doubts, doubtful, called };
   if (sniffed === undefined && (separator === undefined || enclosing === undefined))

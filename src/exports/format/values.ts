@@ -40,29 +40,29 @@ export function guessValues(
 
 const isText = ({ type }: ColumnValues): boolean => type === "VARCHAR";
 
-/** A null that columns of other types than text have; else empty fields of such columns. */
+/** A null that columns of other types than text have. There, an empty field is null without being called so (A.17). */
 export function nullOf(columns: readonly ColumnValues[]): string | undefined {
   const values = new Set(
     columns.filter((column) => column.type !== "" && !isText(column)).flatMap((column) => column.values),
   );
-  const found = nulls.find((text) => values.has(text)) ?? (values.has("") ? "" : undefined);
+  const found = nulls.find((text) => values.has(text));
   return found === "(null)" ? undefined : found;
 }
 
+/** The columns without what is null in them. */
+export function withoutNulls(columns: readonly ColumnValues[], nothing = "(null)"): readonly ColumnValues[] {
+  return columns.map((column) => ({
+    ...column,
+    values: column.values.filter((value) => value !== nothing && (value !== "" || isText(column))),
+  }));
+}
+
 /** `NA` is no number, and the code of a country. */
-function nullAsText(
-  columns: readonly ColumnValues[],
-  nothing: string,
-  { notes, doubts, doubtful, called }: Found,
-): void {
+function nullAsText(columns: readonly ColumnValues[], nothing: string, { doubts, doubtful, called }: Found): void {
   const texts = columns.filter((column) => isText(column) && column.values.includes(nothing));
   const [one] = texts;
   if (one === undefined) return;
   const names = texts.map(({ name }) => name).join(", ");
-  if (nothing === "") {
-    notes.push(`empty fields are null, also those of ${names}`);
-    return;
-  }
   const number = columns.find((column) => !isText(column) && column.values.includes(nothing))?.name ?? "";
   doubtful.push("null_value");
   const times = one.values.filter((value) => value === nothing).length;
@@ -141,7 +141,7 @@ const secondsOf = { end: 253_402_300_800, start: -62_135_596_800 } as const;
 const day = 86_400;
 
 /** What numbers are that would be seconds since 1970, and hardly are. */
-function notSeconds({ name, values }: ColumnValues, called: OptionName): string | undefined {
+function notSeconds({ name, type, values }: ColumnValues, called: OptionName): string | undefined {
   const numbers = mostlyNumbers(values);
   const end = `if they are seconds, give ${called("converted_to_epoch")}; else write them as text`;
   const [first = 0] = numbers;
@@ -149,6 +149,12 @@ function notSeconds({ name, values }: ColumnValues, called: OptionName): string 
     const asDay = first > 60 ? `, ${dateOf((first - 25_569) * day)} as a day of a spreadsheet` : "";
     return `${name}: ${String(first)} is ${dateOf(first)} as seconds since 1970${asDay}; ${end}`;
   }
+  const written = values.find((value) => formatsOf("DATE", [value]).includes(defaults.DATE));
+  if (written !== undefined)
+    return (
+      `${name}: ${written} is ${dateOf(Number(written))} as seconds since 1970, and a day as ${defaults.DATE}; if they are seconds, give ` +
+      `${called("converted_to_epoch")}; else give ${called(optionOf[kindOf(type) ?? "DATE"])}, and write what is no date as null`
+    );
   const beyond = numbers.find((number) => number >= secondsOf.end || number < secondsOf.start);
   if (beyond === undefined) return undefined;
   const [unit, factor] =

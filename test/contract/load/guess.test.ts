@@ -76,6 +76,7 @@ describe("numbers that are hardly seconds since 1970", () => {
     ["DATE", ["1706659200000"], "and 2024-01-31 as milliseconds"],
     ["TIMESTAMP", ["1706659200000000", "0"], "and 2024-01-31 as microseconds"],
     ["TIMESTAMP", ["1706659200000000000"], "and 2024-01-31 as nanoseconds"],
+    ["DATE", ["0", "20241231", "0"], "since: 20241231 is 1970-08-23 as seconds since 1970, and a day as %Y%m%d"],
   ])("%s %j", async (type, values, told) => {
     const text = `id,since\n${values.map((value, i) => `${i},${value}\n`).join("")}`;
     const { doubts, options } = await guess(`id BIGINT, since ${type}`, text);
@@ -113,13 +114,22 @@ describe("a null that is a text, too", () => {
     const given = await guess("code VARCHAR, sales BIGINT, country VARCHAR", text, { null_value: nothing });
     expect(given.doubts).toEqual([]);
   });
-  test("is none where no text has it, and a note where fields are empty", async () => {
+  test("is none where no text has it", async () => {
     const table = "code VARCHAR, sales BIGINT";
     expect(await guess(table, "code,sales\na,NA\nb,1\n")).toMatchObject({ doubts: [], options: { null_value: "NA" } });
-    expect(await guess(table, "code,sales\na,\n,1\n")).toMatchObject({
-      doubts: [],
-      notes: ["empty fields are null, also those of code"],
-    });
+  });
+  test("empty fields stay what the interface says that they are", async () => {
+    const table = "code VARCHAR, since DATE";
+    const options = { has_header_row: true, date_format: "%Y-%m-%d" };
+    const empty = await guess(table, "code,since\na,\n,2024-01-31\n");
+    expect(empty).toMatchObject({ doubts: [], notes: [], options });
+    expect(empty.options).not.toHaveProperty("null_value");
+    const both = await guess(table, "code,since\na,-\n,2024-01-31\nb,\n");
+    expect(both).toMatchObject({ doubts: [], notes: [], options: { ...options, null_value: "-" } });
+  });
+  test("the first and the last day of all, which stand for no date, are dates", async () => {
+    const told = await guess("id BIGINT, since DATE", "id,since\n1,9999-12-31\n2,0001-01-01\n");
+    expect(told).toMatchObject({ doubts: [], notes: [], options: { date_format: "%Y-%m-%d" } });
   });
 });
 

@@ -198,7 +198,16 @@ describe("dates", () => {
     expect(isTrue("isBefore(entry.leaves, now()) || isAfter(entry.leaves, now())")).toBe(false);
   });
 
-  test.each(["31.12.2024", "2024-02-30", "20241301", "2024-01-31T25:00", "soon"])("%s is none", (leaves) => {
+  test.each([
+    "31.12.2024",
+    "2024-02-30",
+    "20241301",
+    "2024-01-31T25:00",
+    "2024-01-31T12:00:00+99:00",
+    "1706659200000000",
+    "20240131120000123",
+    "soon",
+  ])("%s is none", (leaves) => {
     expect(() => isTrue("isBefore(entry.leaves, now())", { leaves })).toThrow(/needs a date like .*, not "/);
   });
 
@@ -210,6 +219,7 @@ describe("dates", () => {
     ["%d.%m.%y", "31.12.68", "2068-12-31"],
     ["%d.%m.%y", "31.12.69", "1969-12-31"],
     ["%Y%m%d", "20240131", "2024-01-31"],
+    ["%d%b%Y %I%p", "1Jan2024 3PM", "2024-01-01T15:00:00Z"],
     ["%e %B %Y", "31 January 2024", "2024-01-31"],
     ["%a, %d %b %Y", "Wed, 31 Jan 2024", "2024-01-31"],
     ["%m/%d/%Y %I:%M %p", "1/31/2024 12:05 AM", "2024-01-31 00:05"],
@@ -223,6 +233,9 @@ describe("dates", () => {
 
   test.each([
     ["%d.%m.%Y", "12/31/2024", 'date() needs a date like 31.01.2024 (%d.%m.%Y), not "12/31/2024"'],
+    ["%d%m%Y", "1112024", expect.stringContaining('not "1112024"')],
+    ["%Y%m%d", "2024111", expect.stringContaining('not "2024111"')],
+    ["%d.%m.%Y %H:%M %z", "31.12.2024 10:00 +24:00", expect.stringContaining('+24:00"')],
     ["%d.%m.%Y", "31.02.2024", expect.stringContaining('not "31.02.2024"')],
     ["%d.%m.%Y", "31.12.24", expect.stringContaining('not "31.12.24"')],
     ["%d.%m.%Y", "31.12.2024 10:00", expect.stringContaining('not "31.12.2024 10:00"')],
