@@ -92,21 +92,22 @@ const most = 30;
 export async function findCauses(connection: Connection, options: CauseOptions): Promise<Cause[]> {
   const [found] = await connection.rows<{ moves: number }>(`
     CREATE OR REPLACE TEMP TABLE explained AS
-    WITH ${items(options.attributes)}${
+    WITH item AS (SELECT row_number() OVER () AS item, * FROM (${items(options.attributes)}))${
       options.hasBaseline
         ? explanation(options)
         : `
     SELECT action, kind, name, aspect, grp, 'first' AS cause, NULL::VARCHAR AS source, NULL::VARCHAR AS attribute, NULL::VARCHAR AS was,
-      NULL::VARCHAR AS became, NULL::VARCHAR AS whole_was, NULL::VARCHAR AS whole_became, NULL::BIGINT AS of FROM item`
+      NULL::VARCHAR AS became, NULL::VARCHAR AS whole_was, NULL::VARCHAR AS whole_became FROM item`
     };
+    CREATE OR REPLACE TEMP TABLE shared_by (cause VARCHAR, kind VARCHAR, name VARCHAR, source VARCHAR, attribute VARCHAR, value VARCHAR, of BIGINT);
     SELECT count(*)::INTEGER AS moves FROM explained WHERE ${isMove}`);
-  if ((found?.moves ?? 0) >= together.records) await connection.run(explainTogether);
+  if ((found?.moves ?? 0) >= together.records) await connection.run(`INSERT INTO shared_by ${sharedByMoves}`);
   const rows = await connection.rows<CauseRow>(`
     CREATE OR REPLACE TEMP TABLE drift_item AS
     SELECT action, kind, name, aspect, grp FROM explained WHERE cause = 'drift';
     ${rollUp};
     FROM cause ORDER BY length(id), id`);
-  await connection.run("DROP TABLE explained; DROP TABLE keyed; DROP TABLE cause");
+  await connection.run("DROP TABLE explained; DROP TABLE shared_by; DROP TABLE keyed; DROP TABLE cause");
   return rows.map(causeOf);
 }
 
@@ -138,17 +139,15 @@ function wholeOf({ was, became, whole_was, whole_became, differ }: CauseRow): Pi
 const isMove = "cause IN ('new', 'gone') AND aspect IN ('existence', 'active')";
 
 /**
- * SQL of `item (action, kind, name, aspect, grp, was, wanted)`, for a WITH, with values as texts: a row for the creation or deletion of a principal
+ * SQL of `(action, kind, name, aspect, grp, was, wanted)`, with values as texts: a row for the creation or deletion of a principal
  * (`existence`), for each attribute that is changed, and for each membership (`joined`, `left`).
  */
 function items({ all }: Attributes): string {
   return `
-    side AS (FROM change_pair),
-    item AS (
-      SELECT action, kind, name, 'existence' AS aspect, NULL::VARCHAR AS grp, NULL::VARCHAR AS was, NULL::VARCHAR AS wanted
-      FROM side WHERE NOT (${isUpdateInSql})
-      ${all.map(attributeItems).join("")}
-      ${membershipItems("joined", "after", "before")} ${membershipItems("left", "before", "after")})`;
+    SELECT action, kind, name, 'existence' AS aspect, NULL::VARCHAR AS grp, NULL::VARCHAR AS was, NULL::VARCHAR AS wanted
+    FROM change_pair WHERE NOT (${isUpdateInSql})
+    ${all.map(attributeItems).join("")}
+    ${membershipItems("joined", "after", "before")} ${membershipItems("left", "before", "after")}`;
 }
 
 /** SQL of the rows of `item` for one attribute. */
@@ -156,7 +155,7 @@ function attributeItems(attribute: Attribute): string {
   const column = columnOf(attribute);
   return `
     UNION ALL
-    SELECT action, kind, name, ${literal(attribute.name)}, NULL, ${textOf(attribute, "before.")}, ${textOf(attribute, "after.")} FROM side
+    SELECT action, kind, name, ${literal(attribute.name)}, NULL, ${textOf(attribute, "before.")}, ${textOf(attribute, "after.")} FROM change_pair
     WHERE ${isUpdateInSql} AND before.${column} IS DISTINCT FROM after.${column}`;
 }
 
@@ -166,7 +165,7 @@ function membershipItems(aspect: "joined" | "left", of: string, without: string)
     UNION ALL
     SELECT 'update', kind, name, '${aspect}', g, NULL, NULL FROM (
       SELECT kind, name, unnest(list_filter(${of}.group_names, lambda g: NOT list_contains(${without}.group_names, g))) AS g
-      FROM side WHERE ${isUpdateInSql} AND before.group_names <> after.group_names)`;
+      FROM change_pair WHERE ${isUpdateInSql} AND before.group_names <> after.group_names)`;
 }
 
 /** The rules that decide about each aspect of a principal, besides those for its attributes. */
@@ -221,8 +220,7 @@ function pointerIn(column: string): string {
 }
 
 /**
- * SQL of the rows of `item` with `cause`, `source`, `attribute`, and what the value `was` and `became`; the end of a WITH. `of` is
- * for `explainTogether`.
+ * SQL of the rows of `item` with `cause`, `source`, `attribute`, and what the value `was` and `became`; the end of a WITH.
  */
 function explanation(options: CauseOptions): string {
   const { changedKeys } = options;
@@ -239,15 +237,14 @@ function explanation(options: CauseOptions): string {
     "users.nested",
   ]);
   return `,
-    involved AS (SELECT DISTINCT kind, name FROM item),
     ${concerned},
     ${judged(options)},
     ${evidence(options)},
-    often AS (SELECT source, attribute, core, count(*) AS times FROM evidence GROUP BY ALL),
+    often AS (SELECT source, attribute, was, became, count(*) AS times FROM evidence GROUP BY ALL),
     best AS (
       SELECT e.* FROM evidence e
-      JOIN often o ON o.source = e.source AND o.attribute = e.attribute AND o.core IS NOT DISTINCT FROM e.core
-      QUALIFY row_number() OVER (PARTITION BY e.action, e.kind, e.name, e.aspect, e.grp ORDER BY o.times DESC, e.attribute) = 1),
+      JOIN often o ON ${isSame("o", "e")}
+      QUALIFY row_number() OVER (PARTITION BY e.item ORDER BY o.times DESC, e.attribute) = 1),
     alone AS (
       SELECT j.action, j.kind, j.name, j.aspect, j.grp,
         CASE
@@ -257,19 +254,17 @@ function explanation(options: CauseOptions): string {
         coalesce(b.source, j.of_source) AS source,
         CASE WHEN j.guess = 'drift' THEN CASE WHEN j.aspect IN ('joined', 'left') THEN 'memberships' ELSE j.aspect END
           WHEN j.guess = 'membership' THEN j.grp ELSE b.attribute END AS attribute,
-        CASE WHEN j.guess = 'drift' THEN j.wanted ELSE b.core.was END AS was_part,
-        CASE WHEN j.guess = 'drift' THEN j.was ELSE b.core.became END AS became_part,
+        CASE WHEN j.guess = 'drift' THEN j.wanted ELSE b.was END AS was_part,
+        CASE WHEN j.guess = 'drift' THEN j.was ELSE b.became END AS became_part,
         CASE WHEN j.guess = 'drift' THEN j.wanted ELSE b.whole_was END AS whole_was,
         CASE WHEN j.guess = 'drift' THEN j.was ELSE b.whole_became END AS whole_became
-      FROM judged j LEFT JOIN best b ON b.action = j.action AND b.kind = j.kind AND b.name = j.name AND b.aspect = j.aspect
-        AND b.grp IS NOT DISTINCT FROM j.grp)
+      FROM judged j LEFT JOIN best b USING (item))
     SELECT a.action, a.kind, a.name, a.aspect, a.grp,
       coalesce(g.cause, a.cause) AS cause, coalesce(g.source, a.source) AS source,
       CASE coalesce(g.cause, a.cause) WHEN 'configuration' THEN ${literal(changedKeys.join(", "))}
         ELSE coalesce(g.attribute, a.attribute) END AS attribute,
       coalesce(g.was_part, a.was_part) AS was, coalesce(g.became_part, a.became_part) AS became,
-      coalesce(g.whole_was, a.whole_was) AS whole_was, coalesce(g.whole_became, a.whole_became) AS whole_became,
-      NULL::BIGINT AS of
+      coalesce(g.whole_was, a.whole_was) AS whole_was, coalesce(g.whole_became, a.whole_became) AS whole_became
     FROM alone a LEFT JOIN alone g ON g.kind = 'group' AND g.aspect = 'existence' AND g.name = ${onlyIf("a.cause = 'of group'", "a.grp")}`;
 }
 
@@ -283,9 +278,9 @@ const concerned = `concerned AS (
       SELECT o.kind, o.name, o.source, o.source_id, r.scope AS is_scope, r.name AS is_name, r.attributes AS is_said,
         b.scope AS was_scope, b.name AS was_name, ${ifValid("b.attributes")} AS was_said
       FROM (
-        SELECT kind, name, source, source_id FROM assembled_origin SEMI JOIN involved USING (kind, name)
+        SELECT kind, name, source, source_id FROM assembled_origin SEMI JOIN changes USING (kind, name)
         UNION
-        SELECT kind, name, source, source_id FROM ledger SEMI JOIN involved USING (kind, name)) o
+        SELECT kind, name, source, source_id FROM ledger SEMI JOIN changes USING (kind, name)) o
       LEFT JOIN record r USING (kind, source, source_id) LEFT JOIN baseline_record b USING (kind, source, source_id)),
     stood AS (
       SELECT kind, name, min(source) AS source, bool_and(was_scope IS NULL) AS is_new, bool_or(was_scope IN ('excluded', 'unlisted')) AS was_out,
@@ -364,7 +359,7 @@ function evidence(options: CauseOptions): string {
   const lists = [...groupAttributes].map(literal).join(", ");
   return `
     asked AS (
-      SELECT j.action, j.kind, j.name, j.aspect, j.grp, c.source, c.was_said, c.is_said, relevant.attribute, relevant.pointer,
+      SELECT j.item, c.source, c.was_said, c.is_said, relevant.attribute, relevant.pointer,
         coalesce(was_scope = 'unlisted', false) OR coalesce(is_scope = 'unlisted', false) AS is_unlisted
       FROM judged j
       JOIN (FROM concerned WHERE is_said <> was_said) c ON c.kind = j.kind AND c.name = j.name
@@ -377,11 +372,11 @@ function evidence(options: CauseOptions): string {
       SELECT * EXCLUDE (key) REPLACE (key AS attribute, ${pointerIn("key")} AS pointer)
       FROM (SELECT *, unnest(list_distinct(json_keys(was_said) || json_keys(is_said))) AS key FROM asked WHERE attribute IS NULL)),
     said AS (
-      SELECT DISTINCT action, kind, name, aspect, grp, source, attribute,
+      SELECT DISTINCT item, source, attribute,
         json_extract_string(was_said, pointer) AS was, json_extract_string(is_said, pointer) AS became
       FROM named WHERE attribute NOT IN (${lists}) AND NOT is_unlisted),
     listed AS (
-      SELECT DISTINCT action, kind, name, aspect, grp, source, attribute,
+      SELECT DISTINCT item, source, attribute,
         ${groupsAt("was_said")} AS before, ${groupsAt("is_said")} AS after
       FROM named WHERE attribute IN (${lists})),
     membership AS (
@@ -389,21 +384,16 @@ function evidence(options: CauseOptions): string {
       FROM listed
       UNION ALL
       SELECT * EXCLUDE (before, after), NULL, unnest(list_filter(after, lambda g: NOT list_contains(before, g))) FROM listed),
-    -- Every value with the parts it consists of: how many of them both begin with, and how many of the rest they end with.
-    part AS MATERIALIZED (
-      SELECT *, ${partsOf("was")} AS a, ${partsOf("became")} AS b FROM said WHERE was IS DISTINCT FROM became),
-    headed AS MATERIALIZED (SELECT *, ${sameParts("a", "b")} AS head FROM part),
-    tailed AS MATERIALIZED (
-      SELECT *, least(${sameParts("list_reverse(a)", "list_reverse(b)")}, len(a) - head, len(b) - head) AS tail FROM headed),
+    changed AS (SELECT item, source, attribute, was, became, was AS whole_was, became AS whole_became FROM said WHERE was <> became),
+    -- Little of a DN differs: only that is cut into words, which takes much longer.
+    ${differing("piece", "changed", piecesOf)},
+    ${differing("word", "piece", wordsOf)},
     evidence AS (
-      SELECT action, kind, name, aspect, grp, source, attribute,
-        CASE WHEN was IS NULL OR became IS NULL OR was = '' OR became = '' THEN struct_pack(was := was, became := became)
-          ELSE struct_pack(was := ${middleOf("a")}, became := ${middleOf("b")}) END AS core,
-        was AS whole_was, became AS whole_became
-      FROM tailed
+      FROM word
       UNION ALL
-      SELECT action, kind, name, aspect, grp, source, attribute, struct_pack(was := was, became := became), was, became
-      FROM membership)`;
+      SELECT item, source, attribute, was, became, was, became FROM said WHERE (was IS NULL) <> (became IS NULL)
+      UNION ALL
+      SELECT item, source, attribute, was, became, was, became FROM membership)`;
 }
 
 /** SQL: JSON that the last run stored; NULL where it is not valid, as it was of a lone surrogate in releases before 0.2. */
@@ -427,14 +417,11 @@ const population = `(
       UNION ALL SELECT 'gone', * REPLACE (${ifValid("attributes")} AS attributes) FROM baseline_record WHERE scope = 'in')`;
 
 /**
- * SQL that completes `explained` for records that came or left together: the attribute and value that they have in common with
+ * SQL of `shared_by`, for records that came or left together: the attribute and value that they have in common with
  * hardly any other record, the DN above them, or a group that they are in, directly or by other groups; and how many have that.
  * What most have in common explains all of them; of what equally many have, a place or a group comes before an attribute.
  */
-const explainTogether = `
-    UPDATE explained SET source = best.source, attribute = best.attribute, of = best.of,
-      was = CASE explained.cause WHEN 'gone' THEN best.value END, became = CASE explained.cause WHEN 'new' THEN best.value END
-    FROM (
+const sharedByMoves = `
       WITH RECURSIVE membership AS (
         SELECT 'gone' AS cause, kind, name, unnest(group_names) AS value FROM actual
         UNION ALL SELECT 'new', kind, name, unnest(group_names) FROM desired),
@@ -484,16 +471,34 @@ const explainTogether = `
         GROUP BY ALL HAVING records >= ${together.share} * sum(of))
       SELECT f.*, s.of FROM fact f JOIN shared s USING (cause, source, attribute, value)
       QUALIFY row_number() OVER (
-        PARTITION BY f.cause, f.kind, f.name ORDER BY s.records DESC, f.attribute IN ('dn', ${inGroup}) DESC, f.attribute = 'dn' DESC, length(f.value) DESC, f.attribute) = 1) best
-    WHERE best.cause = explained.cause AND best.kind = explained.kind AND best.name = explained.name`;
+        PARTITION BY f.cause, f.kind, f.name ORDER BY s.records DESC, f.attribute IN ('dn', ${inGroup}) DESC, f.attribute = 'dn' DESC, length(f.value) DESC, f.attribute) = 1`;
 
 /** SQL of the names of groups at `pointer` in what a record said. */
 function groupsAt(said: string): string {
   return `coalesce(from_json(json_extract(${said}, pointer), '["VARCHAR"]'), []::VARCHAR[])`;
 }
 
-/** SQL of the parts of a value: what stands between the signs that DNs, paths, addresses and names are made of, and these. */
-function partsOf(value: string): string {
+/**
+ * SQL of `name` and what it needs, for a WITH: the rows of `from` with no more of `was` and `became` than what differs, in whole parts:
+ * without those that both begin with, and those of the rest that they end with.
+ */
+function differing(name: string, from: string, parts: (value: string) => string): string {
+  return `
+    ${name}_cut AS MATERIALIZED (SELECT *, ${parts("was")} AS a, ${parts("became")} AS b FROM ${from}),
+    ${name}_headed AS MATERIALIZED (SELECT *, ${sameParts("a", "b")} AS head FROM ${name}_cut),
+    ${name}_tailed AS MATERIALIZED (
+      SELECT *, least(${sameParts("list_reverse(a)", "list_reverse(b)")}, len(a) - head, len(b) - head) AS tail FROM ${name}_headed),
+    ${name} AS (
+      SELECT * EXCLUDE (a, b, head, tail) REPLACE (${middleOf("a")} AS was, ${middleOf("b")} AS became) FROM ${name}_tailed)`;
+}
+
+/** SQL of the pieces of a value that end with a comma, as those of a DN do. */
+function piecesOf(value: string): string {
+  return `string_split(replace(${value}, ',', ',' || chr(1)), chr(1))`;
+}
+
+/** SQL of the words of a value: what stands between the signs that DNs, paths, addresses and names are made of, and these. */
+function wordsOf(value: string): string {
   return `regexp_extract_all(${value}, '[^,;@/\\s]+|[,;@/\\s]')`;
 }
 
@@ -515,12 +520,13 @@ function middleOf(parts: string): string {
 const rollUp = `
     CREATE OR REPLACE TEMP TABLE keyed AS
     WITH fitted AS (
-      SELECT kind, name, cause,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership', 'new', 'gone') THEN attribute END AS attribute,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN was END AS was,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN became END AS became, whole_was, whole_became,
-        CASE WHEN cause IN ('first', 'configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE source END AS source, of
-      FROM explained),
+      SELECT e.kind, e.name, e.cause,
+        CASE WHEN e.cause IN ('first', 'configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE coalesce(t.source, e.source) END AS source,
+        CASE WHEN e.cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership', 'new', 'gone') THEN coalesce(t.attribute, e.attribute) END AS attribute,
+        CASE WHEN e.cause IN ('attribute', 'rename', 'into scope', 'out of scope') THEN e.was WHEN e.cause = 'gone' THEN t.value END AS was,
+        CASE WHEN e.cause IN ('attribute', 'rename', 'into scope', 'out of scope') THEN e.became WHEN e.cause = 'new' THEN t.value END AS became,
+        e.whole_was, e.whole_became, t.of
+      FROM explained e LEFT JOIN shared_by t ON t.cause = e.cause AND t.kind = e.kind AND t.name = e.name),
     -- Grouped: a window that counts what is different is much slower where there are many items.
     sized AS (
       SELECT cause, source, attribute, was, became, count(*) AS size
