@@ -8,7 +8,7 @@ import { giveNames } from "./names.ts";
 import type { KnownNames, Numbered } from "./names.ts";
 import type { Kind } from "./principal.ts";
 import { createHeld, holdAmbiguous, holdAmbiguousJoins, holdHiddenReferences } from "./quarantine.ts";
-import { createLinks, findCutLists, unresolvedLinks } from "./references.ts";
+import { createLinks, findCutLists, noUnresolved, unresolvedLinks } from "./references.ts";
 import type { CutLists, Unresolved } from "./references.ts";
 import { addMissedMembers, collectSaid, countUnlisted } from "./scope.ts";
 import type { Unlisted } from "./scope.ts";
@@ -189,23 +189,19 @@ async function resolve(
   { observer, keepAttributes = false, signal }: AssemblyOptions,
 ): Promise<Resolution> {
   const { defaultGroups, judgesLate, groupQuestions } = rules;
-  const keepLinks = observer !== undefined;
+  const asksGroups = groupQuestions !== undefined;
   await createHeld(connection);
   if (judgesLate) await holdAmbiguousJoins(connection);
-  await createLinks(connection, keepLinks);
-  await holdAmbiguous(connection, groupQuestions !== undefined);
-  await holdHiddenReferences(connection);
-  const unresolved = await unresolvedLinks(connection, shown.reasons);
+  const losesLinks = await createLinks(connection, observer !== undefined);
+  if (losesLinks || asksGroups) await holdAmbiguous(connection, asksGroups);
+  if (losesLinks) await holdHiddenReferences(connection);
+  const unresolved = losesLinks ? await unresolvedLinks(connection, shown.reasons) : noUnresolved;
   const cutLists = await findCutLists(connection);
   await connection.run(`
     CREATE OR REPLACE TABLE lost_reference AS
-    SELECT s.name AS source, l.lost_key AS key, e.kind, e.name
-    FROM (FROM link WHERE lost_key IS NOT NULL AND lost_state IS NULL) l
-    JOIN staged_source s USING (source) JOIN staged_entry e ON e.seq = coalesce(l.member, l.grp);
-    CREATE OR REPLACE TEMP TABLE membership AS
-    SELECT DISTINCT member, grp FROM link
-    WHERE lost_key IS NULL AND member NOT IN (SELECT seq FROM held) AND grp NOT IN (SELECT seq FROM held);
-    ${keepLinks ? "" : "DROP TABLE link"}`);
+    SELECT s.name AS source, l.key, e.kind, e.name
+    FROM (FROM lost_link WHERE state IS NULL) l
+    JOIN staged_source s USING (source) JOIN staged_entry e ON e.seq = coalesce(l.member, l.grp)`);
   const defaults = defaultGroups.map(literal).join(", ");
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE held_group AS
@@ -225,7 +221,7 @@ async function resolve(
     JOIN staged_entry e USING (seq) JOIN staged_source s USING (source)
     ORDER BY e.seq;
     INSERT INTO quarantined SELECT 'group', name, ${literal(ruleSource)}, name, origin, reason FROM held_rule_group ORDER BY name`);
-  if (groupQuestions !== undefined) {
+  if (asksGroups) {
     await addMissedMembers(connection);
     await collectSaid(connection, keepAttributes ? groupQuestions : undefined, slice);
   }
@@ -255,22 +251,25 @@ async function createRecords(
     ? `CASE WHEN v.is_out THEN coalesce(g.said, '{}') WHEN g.said IS NULL THEN a.attributes
         ELSE json_merge_patch(a.attributes, g.said)::VARCHAR END AS attributes`
     : "a.attributes";
+  const late = `
+      UNION ALL
+      SELECT r.seq, r.source, r.kind, r.source_id, r.origin, e.seq, e.name FROM staged_raw r
+      LEFT JOIN person p USING (seq) LEFT JOIN staged_entry e ON e.seq = coalesce(p.person, r.seq)`;
   await connection.run(`
     CREATE OR REPLACE TABLE record AS
     WITH seen AS (
-      SELECT e.seq, e.seq AS person, source, kind, source_id, origin FROM staged_entry e ANTI JOIN staged_raw USING (seq)
+      SELECT seq, source, kind, source_id, origin, seq AS entry, name FROM staged_entry ANTI JOIN staged_raw USING (seq)
       WHERE EXISTS (FROM staged_attributes)
+      ${judgesLate ? late : ""}
       UNION ALL
-      SELECT seq, ${judgesLate ? "coalesce(p.person, seq)" : "seq"}, r.source, r.kind, r.source_id, r.origin FROM staged_raw r
-      ${judgesLate ? "LEFT JOIN person p USING (seq)" : ""}
-      UNION ALL
-      SELECT seq, seq, source, kind, source_id, NULL FROM staged_excluded)
-    SELECT s.kind, e.name, o.name AS source, s.source_id,
-      CASE ${asksGroups ? "WHEN v.is_out THEN 'unlisted' " : ""}WHEN e.seq IS NULL THEN 'excluded' WHEN e.seq IN (SELECT seq FROM held) THEN 'quarantined' ELSE 'in' END AS scope,
-      CASE WHEN a.seq IS NOT NULL${asksGroups ? " AND v.is_out IS NOT TRUE" : ""} THEN nullif(regexp_extract(s.origin, '${containerPattern}', 1), '') END AS container,
+      SELECT seq, source, kind, source_id, NULL, NULL, NULL FROM staged_excluded)
+    SELECT s.kind, s.name, o.name AS source, s.source_id,
+      CASE ${asksGroups ? "WHEN v.is_out THEN 'unlisted' " : ""}WHEN s.entry IS NULL THEN 'excluded' WHEN s.entry IN (SELECT seq FROM held) THEN 'quarantined' ELSE 'in' END AS scope,
+      CASE WHEN contains(s.origin, '=') AND a.seq IS NOT NULL${asksGroups ? " AND v.is_out IS NOT TRUE" : ""}
+        THEN nullif(regexp_extract(s.origin, '${containerPattern}', 1), '') END AS container,
       ${attributes}
-    FROM seen s JOIN staged_source o ON o.source = s.source
-    LEFT JOIN staged_entry e ON e.seq = s.person LEFT JOIN (SELECT seq, ${kept.json} AS attributes FROM staged_attributes) a ON a.seq = s.seq
+    FROM seen s JOIN staged_source o USING (source)
+    LEFT JOIN (SELECT seq, ${kept.json} AS attributes FROM staged_attributes) a ON a.seq = s.seq
     ${asksGroups ? "LEFT JOIN said_group g ON g.seq = s.seq LEFT JOIN identity i ON i.seq = s.seq LEFT JOIN scope_verdict v ON v.person = i.person" : ""};
     CREATE OR REPLACE TABLE rule_membership AS
     SELECT e.kind, e.name, n.name AS grp FROM staged_group_name n JOIN staged_entry e ON e.seq = n.member
@@ -283,27 +282,33 @@ async function createPrincipals(connection: Connection, { declared: attributes }
     const column = `e.${attributes.columns[index]}`;
     return type === "texts" ? `list_sort(list_distinct(from_json(${column}, '["VARCHAR"]')))` : column;
   });
-  await connection.run(`CREATE OR REPLACE TABLE assembled (${assembledOf(attributes).assembled})`);
-  const [last] = await connection.rows<{ seq: number | null; named: boolean }>(
-    "SELECT max(seq) AS seq, EXISTS (FROM staged_group_name) OR EXISTS (FROM default_group) AS named FROM staged_entry",
-  );
-  // No two groups that count have one name: only a name that stands in a rule may be there twice.
-  const distinct = last?.named === true ? "DISTINCT " : "";
+  await connection.run(`
+    CREATE OR REPLACE TABLE assembled (${assembledOf(attributes).assembled});
+    CREATE OR REPLACE TEMP TABLE group_place AS
+    SELECT any_value(seq) AS seq, name, row_number() OVER (ORDER BY name)::INTEGER AS place FROM (
+      SELECT seq, name FROM staged_entry WHERE kind = 'group' AND seq NOT IN (SELECT seq FROM held)
+      UNION ALL SELECT NULL, name FROM staged_group_name
+      UNION ALL SELECT NULL, name FROM default_group)
+    GROUP BY name`);
+  const [last] = await connection.rows<{ seq: number | null }>("SELECT max(seq) AS seq FROM staged_entry");
   for (let from = 0; from <= (last?.seq ?? 0); from += slice) {
     const within = (column: string): string => `${column} >= ${from} AND ${column} < ${from + slice}`;
     await connection.run(`
       INSERT INTO assembled
-      WITH group_name AS (
-        SELECT m.member, g.name FROM membership m JOIN staged_entry g ON g.seq = m.grp WHERE ${within("m.member")}
+      WITH given AS (
+        SELECT l.member, g.place FROM link l JOIN group_place g ON g.seq = l.grp WHERE ${within("l.member")}
         UNION ALL
-        SELECT n.member, n.name FROM staged_group_name n
+        SELECT n.member, g.place FROM staged_group_name n JOIN group_place g USING (name)
         WHERE ${within("n.member")} AND n.name NOT IN (FROM held_group)
         UNION ALL
-        SELECT e.seq, d.name FROM staged_entry e, default_group d WHERE ${within("e.seq")} AND e.kind = 'user'),
+        SELECT e.seq, g.place FROM staged_entry e, default_group d JOIN group_place g USING (name)
+        WHERE ${within("e.seq")} AND e.kind = 'user'),
       gathered AS (
-        SELECT member, list(${distinct}name ORDER BY name) AS names FROM group_name GROUP BY member)
-      SELECT ${["e.kind", "e.name", ...values].join(", ")}, coalesce(g.names, []), s.name, e.source_id, e.origin, e.kept
-      FROM staged_entry e JOIN staged_source s USING (source) LEFT JOIN gathered g ON g.member = e.seq
+        SELECT member, list_sort(list(DISTINCT place)) AS places FROM given GROUP BY member)
+      SELECT ${["e.kind", "e.name", ...values].join(", ")},
+        coalesce(list_transform(g.places, lambda place: n.names[place]), []), s.name, e.source_id, e.origin, e.kept
+      FROM staged_entry e JOIN staged_source s USING (source) LEFT JOIN gathered g ON g.member = e.seq,
+        (SELECT list(name ORDER BY place) AS names FROM group_place) n
       WHERE ${within("e.seq")} AND e.seq NOT IN (SELECT seq FROM held)`);
   }
 }

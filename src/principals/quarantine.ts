@@ -51,8 +51,8 @@ export async function holdAmbiguous(connection: Connection, asksGroups: boolean)
     `SELECT k.seq, e.origin, (k.source, k.kind, k.key) AS shared,
       'a reference to the ' || k.kind || ' ' || ${inMessage("k.key")} || ' may also mean' AS said
     FROM ${entryKeys} k JOIN staged_entry e USING (seq)
-    SEMI JOIN (SELECT source, lost_kind, lost_key FROM link WHERE lost_state = 'several' ${asksGroups ? asked : ""}) l
-      ON l.source = k.source AND l.lost_kind = k.kind AND l.lost_key = k.key`,
+    SEMI JOIN (SELECT source, kind, key FROM lost_link WHERE state = 'several' ${asksGroups ? asked : ""}) l
+      ON l.source = k.source AND l.kind = k.kind AND l.key = k.key`,
   );
 }
 
@@ -71,11 +71,9 @@ export function withoutHidden(column: string): string {
  */
 export async function holdHiddenReferences(connection: Connection): Promise<void> {
   await connection.run(`CREATE OR REPLACE TEMP TABLE hidden_key (${assemblyTables.hidden_key})`);
-  const lost = "link WHERE lost_key IS NOT NULL AND lost_state IS NULL";
-  const [any] = await connection.rows(`SELECT true FROM ${lost} LIMIT 1`);
-  if (any === undefined) return;
+  const lost = "lost_link WHERE state IS NULL";
   const found = await connection.rows<{ source: number; key: string }>(`
-    SELECT DISTINCT source, key FROM (SELECT source, lost_key AS key FROM ${lost} UNION ALL SELECT source, key FROM ${entryKeys})
+    SELECT DISTINCT source, key FROM (SELECT source, key FROM ${lost} UNION ALL SELECT source, key FROM ${entryKeys})
     WHERE regexp_matches(key, ${mayHide})`);
   for (const { source, key } of found) {
     const meant = withoutUnseen(key);
@@ -87,16 +85,16 @@ export async function holdHiddenReferences(connection: Connection): Promise<void
   await connection.run(`
     INSERT INTO held
     WITH lost AS (
-      SELECT l.source, coalesce(l.member, l.grp) AS seq, l.lost_kind, l.lost_key, coalesce(h.meant, l.lost_key) AS meant, h.shown
-      FROM (FROM ${lost}) l LEFT JOIN hidden_key h ON h.source = l.source AND h.key = l.lost_key
+      SELECT l.source, coalesce(l.member, l.grp) AS seq, l.kind, l.key, coalesce(h.meant, l.key) AS meant, h.shown
+      FROM (FROM ${lost}) l LEFT JOIN hidden_key h ON h.source = l.source AND h.key = l.key
       WHERE coalesce(l.member, l.grp) IS NOT NULL),
     known AS (
       SELECT k.source, k.kind, k.key, coalesce(h.meant, k.key) AS meant, h.shown
       FROM ${entryKeys} k LEFT JOIN hidden_key h ON h.source = k.source AND h.key = k.key)
-    SELECT DISTINCT l.seq, 'the reference ' || coalesce(l.shown, ${inMessage("l.lost_key")}) || ' may mean the ' || k.kind || ' '
+    SELECT DISTINCT l.seq, 'the reference ' || coalesce(l.shown, ${inMessage("l.key")}) || ' may mean the ' || k.kind || ' '
       || coalesce(k.shown, ${inMessage("k.key")}) || ': they differ in white space or invisible characters'
-    FROM lost l JOIN known k ON k.source = l.source AND k.meant = l.meant AND k.key <> l.lost_key
-      AND (l.lost_kind IS NULL OR l.lost_kind = k.kind)
+    FROM lost l JOIN known k ON k.source = l.source AND k.meant = l.meant AND k.key <> l.key
+      AND (l.kind IS NULL OR l.kind = k.kind)
     WHERE l.shown IS NOT NULL OR k.shown IS NOT NULL`);
 }
 

@@ -21,51 +21,65 @@ export const statedReferences = `
       UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, NULL, file, line, 'pair'
       FROM staged_line JOIN staged_file USING (file))`;
 
+/** SQL of `meant`, for a WITH: each reference, and what it connects as numbers like those of `key_owner`. */
+const meant = `${statedReferences},
+    meant AS (
+      SELECT r.*,
+        coalesce(r.given_kind, CASE WHEN m.user_seq IS NOT NULL THEN 'user' WHEN m.group_seq IS NOT NULL THEN 'group' END)
+          AS member_kind,
+        CASE WHEN r.member_key IS NULL THEN r.member WHEN r.given_kind = 'user' THEN m.user_seq
+          WHEN r.given_kind = 'group' THEN m.group_seq ELSE coalesce(m.user_seq, m.group_seq) END AS member_seq,
+        CASE WHEN r.group_key IS NULL THEN r.grp ELSE g.group_seq END AS group_seq
+      FROM reference r
+      LEFT JOIN (FROM key_owner WHERE group_seq IS NOT NULL) g ON g.source = r.source AND g.key = r.group_key
+      LEFT JOIN key_owner m ON m.source = r.source AND m.key = r.member_key)`;
+
+/** SQL: the number is no entry's. */
+function isNone(column: string): string {
+  return `coalesce(${column}, 0) < 1`;
+}
+
+/** SQL: why a number is no entry's. */
+function stateOf(column: string): string {
+  return `CASE ${column} WHEN 0 THEN 'excluded' WHEN -1 THEN 'several' END`;
+}
+
 /**
- * Makes `link` from what members, groups and records of their own say about memberships.
- * @param keepLinks false: leave out the origin of references that do connect, which only an observer needs
+ * Makes `link` and `lost_link` from what members, groups and records of their own say about memberships.
+ * @param keepReferences false: `membershipsOf` will not be called, and what was said makes room for what follows
+ * @returns whether any reference is lost
  */
-export async function createLinks(connection: Connection, keepLinks: boolean): Promise<void> {
+export async function createLinks(connection: Connection, keepReferences: boolean): Promise<boolean> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE key_owner AS
     SELECT source, key, ${owner("user")}, ${owner("group")} FROM ${entryKeys} GROUP BY source, key;
     CREATE OR REPLACE TEMP TABLE link AS
-    WITH ${statedReferences},
-    meant AS (
-      SELECT r.told_by, r.source, r.origin, r.file, r.line, r.member, r.member_key, r.grp, r.group_key, g.group_state, g.group_seq,
-        coalesce(r.given_kind, CASE WHEN m.user_state IS NOT NULL THEN 'user'
-          WHEN m.group_state IS NOT NULL THEN 'group' END) AS member_kind,
-        CASE member_kind WHEN 'user' THEN m.user_state ELSE m.group_state END AS member_state,
-        CASE member_kind WHEN 'user' THEN m.user_seq ELSE m.group_seq END AS member_seq
-      FROM reference r
-      LEFT JOIN key_owner g ON g.source = r.source AND g.key = r.group_key
-      LEFT JOIN key_owner m ON m.source = r.source AND m.key = r.member_key),
-    judged AS (
-      SELECT *,
-        group_key IS NOT NULL AND group_state IS DISTINCT FROM 'one' AS group_lost,
-        member_key IS NOT NULL AND member_state IS DISTINCT FROM 'one' AS member_lost
-      FROM meant)
-    SELECT source, CASE WHEN ${keepLinks ? "true" : "group_lost OR member_lost"}
-        THEN coalesce(origin, (SELECT list(name ORDER BY file) FROM staged_file)[file] || ':' || line) END AS origin, told_by,
-      CASE WHEN member_key IS NULL THEN member WHEN NOT member_lost THEN member_seq END AS member,
-      CASE WHEN group_key IS NULL THEN grp WHEN NOT group_lost THEN group_seq END AS grp,
-      CASE WHEN group_lost THEN group_key WHEN member_lost THEN member_key END AS lost_key,
-      CASE WHEN group_lost THEN 'group' WHEN member_lost THEN member_kind END AS lost_kind,
-      CASE WHEN group_lost THEN group_state WHEN member_lost THEN member_state END AS lost_state
-    FROM judged`);
+    WITH ${meant}
+    SELECT source, member_seq AS member, group_seq AS grp, told_by <> 'member' AS is_listed FROM meant`);
+  const [lost] = await connection.rows(`SELECT true FROM link WHERE ${isNone("member")} OR ${isNone("grp")} LIMIT 1`);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE lost_link AS
+    WITH ${meant}
+    SELECT r.source, coalesce(origin, f.name || ':' || line) AS origin,
+      CASE WHEN member_seq > 0 THEN member_seq END AS member, CASE WHEN group_seq > 0 THEN group_seq END AS grp,
+      if(${isNone("group_seq")}, group_key, member_key) AS key,
+      if(${isNone("group_seq")}, 'group', r.member_kind) AS kind,
+      ${stateOf(`if(${isNone("group_seq")}, group_seq, member_seq)`)} AS state
+    FROM meant r LEFT JOIN staged_file f USING (file)
+    WHERE ${lost === undefined ? "false" : `${isNone("member_seq")} OR ${isNone("group_seq")}`}`);
   // Make room for what follows.
-  await connection.run(`DROP TABLE key_owner; ${referenceTables.map((table) => `DROP TABLE ${table}`).join("; ")}`);
+  if (!keepReferences)
+    await connection.run(`DROP TABLE key_owner; ${referenceTables.map((table) => `DROP TABLE ${table}`).join("; ")}`);
   await connection.returnMemory();
+  return lost !== undefined;
 }
 
-/** What has a key, of one kind: nothing (NULL), only excluded entries, one entry, or several. */
+/** What has a key, of one kind: see `key_owner`. */
 function owner(kind: Kind): string {
+  const isKind = `FILTER (kind = '${kind}')`;
   return `
-    CASE WHEN count(*) FILTER (kind = '${kind}') = 0 THEN NULL
-      WHEN count(seq) FILTER (kind = '${kind}') = 0 THEN 'excluded'
-      WHEN count(seq) FILTER (kind = '${kind}') = 1 THEN 'one'
-      ELSE 'several' END AS ${kind}_state,
-    min(seq) FILTER (kind = '${kind}') AS ${kind}_seq`;
+    CASE WHEN count(*) ${isKind} = 0 THEN NULL WHEN count(seq) ${isKind} = 0 THEN 0 WHEN count(seq) ${isKind} > 1 THEN -1
+      ELSE min(seq) ${isKind} END AS ${kind}_seq`;
 }
 
 /** References that lead nowhere for one reason. */
@@ -90,22 +104,24 @@ export interface Unresolved {
   readonly alike: boolean;
 }
 
+export const noUnresolved: Unresolved = { count: 0, excluded: 0, reasons: [], more: 0, alike: false };
+
 /** The references that lead nowhere, with the first `limit` reasons. */
 export async function unresolvedLinks(connection: Connection, limit: number): Promise<Unresolved> {
   const [total] = await connection.rows<{ count: bigint; excluded: bigint; states: bigint }>(`
-    SELECT count(*) AS count, count(*) FILTER (lost_state = 'excluded') AS excluded,
-      count(DISTINCT coalesce(lost_state, 'nothing')) FILTER (lost_state IS DISTINCT FROM 'excluded') AS states FROM link WHERE lost_key IS NOT NULL`);
+    SELECT count(*) AS count, count(*) FILTER (state = 'excluded') AS excluded,
+      count(DISTINCT coalesce(state, 'nothing')) FILTER (state IS DISTINCT FROM 'excluded') AS states FROM lost_link`);
   const [count, excluded] = [Number(total?.count ?? 0), Number(total?.excluded ?? 0)];
   // Of two origins in one file, the shorter one has the smaller line.
   const rows = await connection.rows<{ reason: string; count: bigint; origin: string }>(`
-    SELECT 'the ' || coalesce(lost_kind, 'user or group') || ' ' || ${inMessage("lost_key")}
-        || CASE lost_state WHEN 'several' THEN ' may be one of several' ELSE ' does not exist' END AS reason,
+    SELECT 'the ' || coalesce(kind, 'user or group') || ' ' || ${inMessage("key")}
+        || CASE state WHEN 'several' THEN ' may be one of several' ELSE ' does not exist' END AS reason,
       count(*) AS count, min({'length': length(origin), 'text': origin}).text AS origin
     FROM (
-      SELECT l.source, l.lost_kind, l.lost_key, l.lost_state, coalesce(l.origin, e.origin) AS origin
-      FROM link l LEFT JOIN staged_entry e ON e.seq = coalesce(l.member, l.grp)
-      WHERE l.lost_key IS NOT NULL AND l.lost_state IS DISTINCT FROM 'excluded')
-    GROUP BY source, lost_kind, lost_key, lost_state
+      SELECT l.source, l.kind, l.key, l.state, coalesce(l.origin, e.origin) AS origin
+      FROM lost_link l LEFT JOIN staged_entry e ON e.seq = coalesce(l.member, l.grp)
+      WHERE l.state IS DISTINCT FROM 'excluded')
+    GROUP BY source, kind, key, state
     ORDER BY count DESC, min({'length': length(origin), 'text': origin}), reason LIMIT ${limit}`);
   const reasons = rows.map(({ reason, count, origin }) => ({ reason, count: Number(count), origin }));
   const more = reasons.reduce((left, each) => left - each.count, count - excluded);
@@ -129,7 +145,7 @@ const isLimit = "size >= 50 AND (size % 50 = 0 OR (size & (size - 1)) = 0)";
 export async function findCutLists(connection: Connection): Promise<CutLists[]> {
   const rows = await connection.rows<{ source: string; size: bigint; groups: bigint; names: readonly string[] }>(`
     WITH list AS (
-      SELECT source, grp, count(*) AS size FROM link WHERE told_by <> 'member' AND grp IS NOT NULL GROUP BY source, grp
+      SELECT source, grp, count(*) AS size FROM link WHERE is_listed AND grp > 0 GROUP BY source, grp
       QUALIFY size = max(size) OVER (PARTITION BY source))
     SELECT s.name AS source, size, count(*) AS groups, list(e.name ORDER BY e.name)[:3] AS names
     FROM list l JOIN staged_source s USING (source) JOIN staged_entry e ON e.seq = l.grp
@@ -162,16 +178,18 @@ export async function membershipsOf(connection: Connection, seq: number): Promis
     origin: string | null;
     lost: string | null;
   }>(`
-    WITH held_entry AS (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq)
-    SELECT coalesce(g.name, l.lost_key) AS group_name, l.told_by,
-      CASE l.told_by WHEN 'pair' THEN l.origin WHEN 'group' THEN g.origin END AS origin,
-      CASE WHEN l.lost_key IS NOT NULL THEN CASE l.lost_state
+    WITH ${meant},
+    held_entry AS (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq)
+    SELECT coalesce(g.name, r.group_key) AS group_name, r.told_by,
+      CASE r.told_by WHEN 'pair' THEN coalesce(r.origin, f.name || ':' || r.line) WHEN 'group' THEN g.origin END AS origin,
+      CASE WHEN ${isNone("r.group_seq")} THEN CASE ${stateOf("r.group_seq")}
           WHEN 'excluded' THEN 'the group is excluded by the rules'
           WHEN 'several' THEN 'the key may mean one of several groups'
           ELSE 'the source has no such group' END
         WHEN h.seq IS NOT NULL THEN 'the group is quarantined (' || h.reason || ')' END AS lost
-    FROM link l LEFT JOIN staged_entry g ON g.seq = l.grp LEFT JOIN held_entry h ON h.seq = l.grp
-    WHERE l.member = ${seq}
+    FROM meant r LEFT JOIN staged_file f USING (file)
+    LEFT JOIN staged_entry g ON g.seq = r.group_seq LEFT JOIN held_entry h ON h.seq = r.group_seq
+    WHERE r.member_seq = ${seq}
     UNION
     SELECT name, 'rule', NULL, CASE WHEN name IN (FROM held_group) THEN 'the group is quarantined' END
     FROM staged_group_name WHERE member = ${seq}

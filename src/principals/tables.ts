@@ -130,20 +130,25 @@ export const assemblyTables = {
   given_name: "seq INTEGER, kind VARCHAR, name VARCHAR",
   /** The entries that are quarantined, a row for each reason. Made in quarantine.ts, read by `assemble`. */
   held: "seq INTEGER, reason VARCHAR",
-  /** What each key stands for: nothing (NULL), `excluded`, `one` or `several`. Made and read by `createLinks`. */
-  key_owner: `source INTEGER, key VARCHAR, user_state VARCHAR, user_seq INTEGER, group_state VARCHAR,
-    group_seq INTEGER`,
   /**
-   * A row for each reference: the entries that it connects. Where one of them is missing, `lost_key` is what was looked
-   * for, and `lost_state` is NULL (nobody has it), `excluded` or `several`. `told_by` is who said it: `member`, `group`
-   * or `pair`, whose `origin` is there too. Made by `createLinks`, read by `assemble` and `membershipsOf`.
+   * What each key stands for, by kind: nothing (NULL), the entry's `seq`, 0 where only excluded entries have it, or -1 where
+   * several have it. Made and read by `createLinks`.
    */
-  link: `source INTEGER, origin VARCHAR, told_by VARCHAR, member INTEGER, grp INTEGER, lost_key VARCHAR,
-    lost_kind VARCHAR, lost_state VARCHAR`,
+  key_owner: "source INTEGER, key VARCHAR, user_seq INTEGER, group_seq INTEGER",
+  /**
+   * A row for each reference: the entries that it connects, numbered as in `key_owner`. `is_listed`: not the member says so. Made by
+   * `createLinks`, read by `assemble`.
+   */
+  link: "source INTEGER, member INTEGER, grp INTEGER, is_listed BOOLEAN",
+  /**
+   * A row for each reference that connects nothing: `key` is what was looked for, and `state` is NULL (nobody has it), `excluded`
+   * or `several`. `origin` is there where a record of its own says so. Made by `createLinks`, read by `assemble`.
+   */
+  lost_link: `source INTEGER, origin VARCHAR, member INTEGER, grp INTEGER, key VARCHAR, kind VARCHAR, state VARCHAR`,
   /** Keys and lost references that are others without invisible characters. `holdHiddenReferences` only. */
   hidden_key: "source INTEGER, key VARCHAR, meant VARCHAR, shown VARCHAR",
-  /** The memberships that count. Made and read by `assemble`. */
-  membership: "member INTEGER, grp INTEGER",
+  /** The names of groups in their order, and the entries that count and have them. Made and read by `createPrincipals`. */
+  group_place: "seq INTEGER, name VARCHAR, place INTEGER",
   /** Groups that rules would make and cannot describe. Made by `createRuleGroups`, read by `assemble`. */
   held_rule_group: "name VARCHAR, origin VARCHAR, reason VARCHAR",
   /** Names of quarantined groups: memberships in them stay what they are. Made and read by `assemble`. */
