@@ -1,0 +1,27 @@
+import { afterEach, expect, test } from "vitest";
+import { servers } from "../../support/scim-target/limits.ts";
+import { ScimApplication } from "../../support/scim-target/server.ts";
+import { heldBy, Synced } from "../../support/scim-target/synced.ts";
+
+let application: ScimApplication;
+let synced: Synced;
+afterEach(async () => {
+  await synced.close();
+  await application.close();
+});
+
+test("a name that another record has in other letters stays with the first one's account, however often it runs", async () => {
+  application = await ScimApplication.start(servers["generic"]!);
+  synced = await Synced.in(application, {}, true);
+  const bob = { login: "bob", title: "B", teams: [] };
+  await synced.people([{ login: "ada", title: "first", teams: [] }, bob]);
+  expect((await synced.run()).outcome).toBe("applied");
+  // The login is the id as well: this is somebody else.
+  await synced.people([{ login: "Ada", title: "second", teams: [] }, bob]);
+  for (let times = 0; times < 3; times += 1) {
+    expect((await synced.run()).outcome).toBe("no change");
+    expect(heldBy(application)["ada"]).toEqual({ title: "first", teams: [] });
+  }
+  await synced.run({ overrides: ["reusedNames"] });
+  expect(heldBy(application)["ada"]).toEqual({ title: "second", teams: [] });
+});
