@@ -46,6 +46,8 @@ const layers: Record<string, readonly string[]> = {
   "src/exports": [
     "client",
     "plan",
+    "principals/attributes",
+    "principals/principal",
     "duckdb",
     "files/disk",
     "service/loads/load-format",

@@ -243,7 +243,7 @@ export interface ObjectTarget {
   /**
    * Everything that is there, in batches (of about a thousand), or an error, as `Source.read` has it. Objects come before
    * the memberships that name them, or after: in any order. Memberships only where `abilities.readsMembers`. `attributes` are
-   * those that rules give: of one that the target does not have, it may throw `InputError`.
+   * those that rules give: of one that the target does not have, it may throw `InputError`. Absent: all that it has.
    * @throws {IncompleteReadError} completeness cannot be proven
    * @throws {UnavailableError | RefusedError} naming the target and the operation
    */

@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import type { ExportConfiguration } from "#config/configuration.ts";
 import { errorDocument, InputError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
@@ -8,10 +9,11 @@ import { ExportRecord } from "#state/exports.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { StateFiles } from "#state/store.ts";
 import type { RunResult } from "#sync/context.ts";
+import { readTarget } from "#sync/planning/target.ts";
 import { workFolder } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError } from "#daemon/output.ts";
-import { openConfiguredLoads, openConfiguredTarget, placeOf } from "#daemon/wiring.ts";
+import { declaredBy, openConfiguredLoads, openConfiguredTarget, placeOf } from "#daemon/wiring.ts";
 import { formatNumber } from "#text.ts";
 
 /** What was exported, for `--json` and the record of a run. */
@@ -134,12 +136,19 @@ async function exportTarget(
   const started = performance.now();
   const name = configuration.syncs[sync]?.to ?? "";
   const target = await openConfiguredTarget(configuration, name, embedded);
-  if (target.takes === "changes") throw new InputError(`the target ${name} cannot be exported: it is no service`);
+  const declared = declaredBy(configuration, name);
+  const warn = (message: string): void => {
+    output.say(`${sync}: ${message}`);
+  };
   try {
+    if (target.takes === "changes" && !target.abilities.readsMembers)
+      throw new InputError(`the target ${name} cannot be exported: it does not show who is in its groups`);
     const tables = await work({
-      list: async (destination, signal) => {
-        await target.list(destination, signal);
+      read: async (workbench, signal) => {
+        await readTarget(target, workbench, "principals", { declared, isListing: true, signal, warn });
+        await rm(workbench.file("principals.json"), { force: true });
       },
+      declared,
       folder: await workFolder(configuration),
       memory: configuration.memory,
       signal: interruption.stop,

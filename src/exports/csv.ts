@@ -2,8 +2,13 @@ import { writeFile } from "node:fs/promises";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { formula } from "#plan/render/csv.ts";
-import { exportedTables } from "./relations.ts";
 import type { ExportedTable } from "./relations.ts";
+
+/** A table, and its columns in order. */
+export interface TableColumns {
+  readonly table: ExportedTable;
+  readonly columns: readonly string[];
+}
 
 /**
  * Writes the rows of a table to a file for a load: no header, every value in quotes, so that it comes back as it was.
@@ -12,11 +17,16 @@ import type { ExportedTable } from "./relations.ts";
  */
 export function writeForLoad(
   connection: Connection,
-  table: ExportedTable,
+  { table, columns }: TableColumns,
   file: string,
   nothing: string,
 ): Promise<number> {
-  return copy(connection, `FROM ${table}`, file, `HEADER false, NULLSTR ${literal(nothing)}`);
+  return copy(
+    connection,
+    `SELECT ${columns.map(identifier).join(", ")} FROM ${table}`,
+    file,
+    `HEADER false, NULLSTR ${literal(nothing)}`,
+  );
 }
 
 /** How a file for people is written. */
@@ -31,12 +41,11 @@ export interface FileStyle {
 /** Writes the rows of a table to a file for people, in order, with a header. @returns the number of rows */
 export async function writeForPeople(
   connection: Connection,
-  table: ExportedTable,
+  { table, columns: names }: TableColumns,
   file: string,
   { raw }: FileStyle,
 ): Promise<number> {
-  const names = exportedTables[table];
-  const columns = names.map((name) => (raw || name === "depth" ? name : `${withoutFormula(name)} AS ${name}`));
+  const columns = names.map((name) => (raw || name === "depth" ? identifier(name) : withoutFormula(name)));
   const head = `${raw ? "" : "\uFEFF"}"${names.join('","')}"\n`;
   const rows = await copy(
     connection,

@@ -6,19 +6,21 @@ import type { Load, LoadSignals, Loads } from "#client/loads.ts";
 import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { codeOf, isFolder, naming, unwritable } from "#files/disk.ts";
-import { readPrincipals } from "#plan/lists.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import { interruptible, useThreads } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { writeForLoad, writeForPeople } from "./csv.ts";
 import type { FileStyle } from "./csv.ts";
-import { createRelations, exportedNames } from "./relations.ts";
+import { columnsOf, createRelations, exportedNames } from "./relations.ts";
 import type { ExportedTable } from "./relations.ts";
 import { formatNumber } from "#text.ts";
 
 /** What is exported, and the resources for it. */
 export interface ExportOptions extends LoadSignals {
-  /** Writes the answer of `user/list` (B.9) to a file. */
-  readonly list: (destination: string, signal: AbortSignal) => Promise<void>;
+  /** Reads the target into the table `principals` of a workbench. */
+  readonly read: (workbench: Workbench, signal: AbortSignal) => Promise<void>;
+  /** What the target's principals have. */
+  readonly declared: Attributes;
   /** The folder of the workbenches. */
   readonly folder: string;
   /** DuckDB's memory limit in bytes. */
@@ -50,6 +52,7 @@ export async function exportToTables(
 ): Promise<TableExport[]> {
   // A text that no directory contains.
   const nothing = randomUUID();
+  const columns = columnsOf(options.declared);
   return withRelations(options, async (connection, file) => {
     const results: TableExport[] = [];
     let over: unknown;
@@ -58,7 +61,7 @@ export async function exportToTables(
       const result = await timed(table, async () => {
         if (over !== undefined) throw new UnavailableError("left out", { cause: over });
         options.progress?.(`writing ${table}`);
-        const rows = await writeForLoad(connection, table, path, nothing);
+        const rows = await writeForLoad(connection, { table, columns: columns[table] }, path, nothing);
         options.progress?.(`loading ${table} (${formatNumber(rows)} rows)`);
         await loadTable({ into: { ...into, table }, path, nothing }, options, load);
         return rows;
@@ -105,6 +108,7 @@ function isMissingTable(error: unknown): boolean {
  */
 export async function exportToFolder(options: ExportOptions, folder: string, style: FileStyle): Promise<TableExport[]> {
   await makeLastFolder(folder);
+  const columns = columnsOf(options.declared);
   return withRelations(options, async (connection) => {
     const results: TableExport[] = [];
     for (const table of exportedNames) {
@@ -113,7 +117,7 @@ export async function exportToFolder(options: ExportOptions, folder: string, sty
       const write = async (): Promise<number> => {
         options.progress?.(`writing ${path}`);
         try {
-          const rows = await writeForPeople(connection, table, partial, style);
+          const rows = await writeForPeople(connection, { table, columns: columns[table] }, partial, style);
           await chmod(partial, 0o600);
           await rename(partial, path);
           return rows;
@@ -176,13 +180,10 @@ async function withRelations<Result>(
   try {
     return await interruptible(connection, signal, async () => {
       options.progress?.("listing users and groups");
-      const list = workbench.file("principals.json");
-      await options.list(list, signal);
+      await options.read(workbench, signal);
       options.progress?.("resolving group memberships");
-      await readPrincipals(connection, list, "principals");
-      await rm(list);
       await useThreads(connection);
-      await createRelations(connection, "principals", signal);
+      await createRelations(connection, "principals", options.declared, signal);
       return work(connection, (name) => workbench.file(name));
     });
   } catch (error) {

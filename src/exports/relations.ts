@@ -1,21 +1,35 @@
 import type { Connection } from "#duckdb/database.ts";
 import type { PrincipalTable } from "#plan/tables.ts";
+import { columnOf, columnOfAttribute, textOf } from "#principals/attributes.ts";
+import type { Attributes } from "#principals/attributes.ts";
+import type { Kind } from "#principals/principal.ts";
 
-/** The tables of an export with their columns, in the order of loading: config/sample/tables.sql. */
-export const exportedTables = {
-  users: ["name", "display_name", "mail", "description"],
-  groups: ["name", "display_name", "description"],
-  memberships: ["member_kind", "member_name", "group_name"],
-  effective_memberships: ["user_name", "group_name", "depth", "path"],
-} as const;
-export type ExportedTable = keyof typeof exportedTables;
-export const exportedNames = Object.keys(exportedTables) as ExportedTable[];
+/** The tables of an export, in the order of loading. */
+export const exportedNames = ["users", "groups", "memberships", "effective_memberships"] as const;
+export type ExportedTable = (typeof exportedNames)[number];
+
+/**
+ * Their columns for a target with these attributes; those of the service: config/sample/tables.sql. What people know principals
+ * by comes first.
+ */
+export function columnsOf(declared: Attributes): Readonly<Record<ExportedTable, readonly string[]>> {
+  const of = (kind: Kind): string[] => {
+    const known = declared.of(kind).filter(({ identifies }) => identifies === true);
+    return ["name", ...new Set([...known, ...declared.of(kind)].map(({ name }) => columnOfAttribute(name)))];
+  };
+  return {
+    users: of("user"),
+    groups: of("group"),
+    memberships: ["member_kind", "member_name", "group_name"],
+    effective_memberships: ["user_name", "group_name", "depth", "path"],
+  };
+}
 
 /** How many groups a path names. The middle of a longer one is left out: chains of thousands must not fill the disk. */
 export const longestPath = 50;
 
 /**
- * Makes a view for each table of an export from a table of principals.
+ * Makes a view for each table of an export from a table of principals with these attributes.
  *
  * Nesting is resolved among the groups alone, level by level and each pair once, so that neither cycles nor the number of
  * paths matter. Only then are users joined, with numbers for names, so that what grows with the directory spills to disk.
@@ -23,8 +37,14 @@ export const longestPath = 50;
 export async function createRelations(
   connection: Connection,
   principals: PrincipalTable,
+  declared: Attributes,
   signal: AbortSignal,
 ): Promise<void> {
+  const attributes = (kind: Kind): string =>
+    declared
+      .of(kind)
+      .map((each) => `, ${textOf(each)} AS ${columnOf(each)}`)
+      .join("");
   await connection.run(`
     CREATE OR REPLACE TABLE numbered_groups AS
     SELECT name, row_number() OVER (ORDER BY name)::INTEGER AS id
@@ -43,8 +63,8 @@ export async function createRelations(
     CREATE OR REPLACE TABLE ranked AS SELECT *, row_number() OVER (ORDER BY depth, start) AS rank FROM ways;
     CREATE OR REPLACE TABLE shortest AS
     SELECT u.user_id, r.node, min(r.rank) AS rank FROM user_in u JOIN ranked r ON r.start = u.group_id GROUP BY ALL;
-    CREATE OR REPLACE VIEW users AS SELECT name, display_name, mail, description FROM ${principals} WHERE kind = 'user';
-    CREATE OR REPLACE VIEW groups AS SELECT name, display_name, description FROM ${principals} WHERE kind = 'group';
+    CREATE OR REPLACE VIEW users AS SELECT name${attributes("user")} FROM ${principals} WHERE kind = 'user';
+    CREATE OR REPLACE VIEW groups AS SELECT name${attributes("group")} FROM ${principals} WHERE kind = 'group';
     CREATE OR REPLACE VIEW memberships AS
     SELECT kind AS member_kind, name AS member_name, unnest(group_names) AS group_name FROM ${principals};
     CREATE OR REPLACE VIEW effective_memberships AS

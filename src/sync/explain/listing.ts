@@ -197,7 +197,7 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
     const { place, syncs, declared, ...opened } = await open(name);
     ({ target } = opened);
     const at = Date.now();
-    await readTarget(target, workbench, "principals", { declared, signal, warn: () => {} });
+    await readTarget(target, workbench, "principals", { declared, isListing: true, signal, warn: () => {} });
     await rm(workbench.file("principals.json"), { force: true });
     await connection.run("CREATE TABLE record (sync VARCHAR, kind VARCHAR, name VARCHAR, source VARCHAR, id VARCHAR)");
     const readLedger = async (): Promise<void> => {

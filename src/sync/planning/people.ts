@@ -10,6 +10,7 @@ import type { PrincipalValue } from "#principals/principal.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { Judged, Observer } from "#principals/stage.ts";
+import { tables } from "#plan/tables.ts";
 import { formatName, pluralize, quote } from "#text.ts";
 
 /* Who is meant by a name that a person gives: `explain NAME`, `plan --for NAME`. Case does not matter. */
@@ -41,8 +42,11 @@ function valuesOf(value: PrincipalValue | undefined): readonly unknown[] {
   return typeof value === "object" ? value : [value];
 }
 
-/** The principals with that name, in the sources, in the ledger or in the target, and those that are known by it there. */
-export function principalsCalled(
+/**
+ * The principals with that name, in the sources, in the ledger or in the target, those that are known by it there, and those that
+ * are renamed in place and had it until now.
+ */
+export async function principalsCalled(
   connection: Connection,
   attributes: Attributes,
   wanted: string,
@@ -50,11 +54,13 @@ export function principalsCalled(
 ): Promise<Subject[]> {
   const sought = folded(literal(wanted));
   const isCalled = `${folded("name")} = ${sought}`;
+  await connection.run(`CREATE TEMP TABLE IF NOT EXISTS renamed_in_place (${tables.renamed_in_place})`);
   return connection.rows<Subject>(`
     SELECT kind, name FROM actual
     WHERE ${[isCalled, ...attributes.identifying().map((text) => `${folded(text)} = ${sought}`)].join(" OR ")}
     UNION SELECT kind, name FROM assembled WHERE ${isCalled}
     UNION SELECT kind, name FROM ledger WHERE ${isCalled} OR ${folded("source_id")} = ${sought}
+    UNION SELECT kind, becomes FROM renamed_in_place WHERE ${folded("was")} = ${sought}
     ORDER BY kind DESC, name LIMIT ${most}`);
 }
 

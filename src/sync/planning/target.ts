@@ -9,6 +9,8 @@ import type { Kind } from "#principals/principal.ts";
 
 export interface TargetReading extends Pick<ReadContext, "signal" | "warn"> {
   readonly declared: Attributes;
+  /** All that the target has is wanted, whether rules give it or not, and what it does not have is missed by nobody. */
+  readonly isListing?: true;
 }
 
 /**
@@ -46,13 +48,13 @@ function givenBy(declared: Attributes): ReadContext["attributes"] {
 export async function readObjects(
   target: ObjectTarget,
   { connection }: Pick<Workbench, "connection">,
-  { declared, ...context }: TargetReading,
+  { declared, isListing, ...context }: TargetReading,
 ): Promise<void> {
   const tables = Object.entries(remoteTables);
   await connection.run(tables.map(([table, ddl]) => `CREATE OR REPLACE TABLE ${table} (${ddl});`).join("\n"));
   const rows = new Rows(connection.raw, remoteTables);
   try {
-    for await (const batch of target.read({ ...context, attributes: givenBy(declared) })) {
+    for await (const batch of target.read({ ...context, attributes: isListing === true ? undefined : givenBy(declared) })) {
       for (const record of batch) {
         if (record.kind === "membership") {
           const { group, member } = record;

@@ -69,6 +69,15 @@ test("a target of one's own is planned, applied, explained and undone as any oth
   expect(undone.stderr + undone.stdout).toContain("waits for approval");
 });
 
+test("a target that does not show who is in its groups is not exported", async () => {
+  await company.configure((yaml) => configured(yaml).replace('objects.json"', 'objects.json", readsMembers: false'));
+  const folder = join(company.folder, "exported");
+  expect(await command("export", "--to", folder)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("the target app cannot be exported: it does not show who is in its groups"),
+  });
+});
+
 test.each([
   [(yaml: string) => yaml.replace("title:", "titel:"), /users\.titel: unknown key; did you mean "title"\?/],
   [(yaml: string) => yaml.replace("displayName: entry.name", "displayName: entry."), /staff\.users\.displayName/],

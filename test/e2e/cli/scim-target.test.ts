@@ -1,6 +1,7 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parse } from "csv-parse/sync";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { rollcall } from "../../support/rollcall/command.ts";
 import { configurationOf } from "../../support/scim-target/configuration.ts";
@@ -117,4 +118,27 @@ test("a rule for an attribute that it does not have is an error that names it", 
   );
   await configure("nickname: entry.login");
   expect((await run("validate")).text).toMatch(/nickname.*nickName/s);
+});
+
+test("somebody with a new name is found by the name that the application still has", async () => {
+  await configure();
+  await people("1,lovelace,Queen,navy", "2,grace,Admiral,navy", "3,joan,Banburist,navy", "4,edith,Clarke,maths");
+  const renamed = await run("plan", "--for", "ada");
+  expect(renamed.stdout).toContain("userName: ada → lovelace");
+  expect(renamed.stdout).not.toContain("edith");
+  const digest = /--digest \w+/.exec(renamed.stdout)?.[0];
+  expect((await run("plan", "--for", "lovelace")).stdout).toContain(digest);
+  expect((await run("explain", "ada")).stdout).toContain("user lovelace: update, a record makes it");
+});
+
+test("export writes what it has to CSV files, also where the server does not take every attribute", async () => {
+  const exported = await run("export", "--to", join(folder, "exported"), "--raw");
+  expect(exported).toMatchObject({ code: 0 });
+  const read = async (table: string): Promise<object[]> =>
+    parse(await readFile(join(folder, "exported", `${table}.csv`)), { columns: true });
+  expect(await read("users")).toContainEqual(
+    expect.objectContaining({ name: "ada", display_name: "ada", title: "Countess", active: "true" }),
+  );
+  expect((await read("groups")).map((each) => (each as { name: string }).name)).toEqual(["maths", "navy"]);
+  expect(await read("memberships")).toContainEqual({ member_kind: "user", member_name: "ada", group_name: "maths" });
 });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createRelations, longestPath } from "#exports/relations.ts";
+import { serviceAttributes } from "#principals/attributes.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/duckdb.ts";
 import { directory, fill } from "../plan/directories.ts";
@@ -18,7 +19,7 @@ interface Effective {
 
 async function effective(principals: readonly Principal[]): Promise<Effective[]> {
   await fill(connection(), "principals", principals);
-  await createRelations(connection(), "principals", never);
+  await createRelations(connection(), "principals", serviceAttributes, never);
   return connection().rows<Effective>("FROM effective_memberships ORDER BY user_name, depth, group_name");
 }
 
@@ -131,5 +132,7 @@ test("where everything leads to everything, the work is that of the pairs and no
 test("what is stopped ends", async () => {
   await fill(connection(), "principals", [user("ann", "a"), group("a")]);
   const reason = new Error("stopped");
-  await expect(createRelations(connection(), "principals", AbortSignal.abort(reason))).rejects.toBe(reason);
+  await expect(createRelations(connection(), "principals", serviceAttributes, AbortSignal.abort(reason))).rejects.toBe(
+    reason,
+  );
 });

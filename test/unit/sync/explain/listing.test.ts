@@ -1,4 +1,4 @@
-import { serviceAttributes } from "#principals/attributes.ts";
+import { Attributes, serviceAttributes } from "#principals/attributes.ts";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,8 +8,9 @@ import type { Principal } from "#principals/principal.ts";
 import { openFolderReader } from "#state/folder/store.ts";
 import { Listings } from "#sync/explain/listing.ts";
 import type { Listing } from "#sync/explain/listing.ts";
-import type { ListTarget } from "#connector.ts";
+import type { ListTarget, ObjectTarget, Target } from "#connector.ts";
 import { principalTypes } from "#wire/administration.ts";
+import { attributesOfObjects, objectTarget, ObjectStore } from "../../../support/object-target.ts";
 import { cases } from "../../../support/random.ts";
 import { directory } from "../../plan/directories.ts";
 
@@ -29,11 +30,19 @@ async function withListing(principals: readonly Principal[], work: (listing: Lis
     },
     close: async () => {},
   };
+  await withTarget(target as ListTarget, serviceAttributes, work);
+}
+
+async function withTarget(
+  target: Target,
+  declared: Attributes,
+  work: (listing: Listing) => Promise<void>,
+): Promise<void> {
   const listings = new Listings({
     folder,
     state: async () => openFolderReader(folder, () => false),
     memory: 2 ** 28,
-    open: async () => ({ target: target as ListTarget, declared: serviceAttributes, place: "here", syncs: [] }),
+    open: async () => ({ target, declared, place: "here", syncs: [] }),
     inTurn: async (_place, read) => read(),
     patience: 60_000,
   });
@@ -115,6 +124,25 @@ test("search and members are what a simple reading of the list says, page by pag
     }),
     { numRuns: cases(15) },
   );
+});
+
+test("of a target that is read as objects, all that it has is listed, whatever rules give", async () => {
+  const store = new ObjectStore();
+  store.add("user", "ada", { title: "Countess" });
+  const objects = objectTarget(store);
+  const target: ObjectTarget = {
+    ...objects,
+    read: (context) => {
+      // It would refuse those that it does not have.
+      expect(context.attributes).toBeUndefined();
+      return objects.read(context);
+    },
+  };
+  await withTarget(target, new Attributes(attributesOfObjects), async (listing) => {
+    expect((await listing.search("ada", undefined, { offset: 0, limit: 9 })).rows.map(({ name }) => name)).toEqual([
+      "ada",
+    ]);
+  });
 });
 
 function rankOf(name: string, sought: string): number {
