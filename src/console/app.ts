@@ -163,14 +163,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     if (control.isStopping() && !isReading(request)) throw new Refusal(503, "the daemon is stopping");
     return undefined;
   });
-  app.setErrorHandler((error, request, reply) => {
-    const { status, headers, document, unexpected } = answerOf(error);
-    if (unexpected)
-      log.error({ err: error }, `console: ${request.method} ${request.routeOptions.url}: ${messageOf(error)}`);
-    const { message: text, problems } = document.error;
-    const title = titles.get(status) ?? "That did not work";
-    return send(request, reply.code(status).headers(headers), { title }, message({ title, message: text, problems }));
-  });
+  showErrors(app, log, send);
   addAssets(app);
   addDocuments(app, { root });
   const pages = addSession(app, options, send);
@@ -198,6 +191,18 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
         throw new Refusal(404, "there is no such page");
       });
   addUnknown(app, options.paths);
+}
+
+/** Answers with a page that says what is wrong. */
+function showErrors(app: FastifyInstance, log: AppOptions["log"], send: Send): void {
+  app.setErrorHandler((error, request, reply) => {
+    const { status, headers, document, unexpected } = answerOf(error);
+    if (unexpected)
+      log.error({ err: error }, `console: ${request.method} ${request.routeOptions.url}: ${messageOf(error)}`);
+    const { message: text, problems } = document.error;
+    const title = titles.get(status) ?? "That did not work";
+    return send(request, reply.code(status).headers(headers), { title }, message({ title, message: text, problems }));
+  });
 }
 
 /** Whether it changes nothing. */

@@ -105,15 +105,13 @@ async function startAll(options: Start, started: AsyncDisposableStack) {
 
   // A service alone needs none of what runs syncs.
   const parts = only === "service" ? undefined : await import("./parts.ts");
-  const store = await parts?.openStore(configuration, log);
-  started.defer(() => store?.close());
+  const store = parts && started.adopt(await parts.openStore(configuration, log), (opened) => opened.close());
   if (store !== undefined) await parts?.recordStart(store);
-  const { version } = composition;
   const api =
     store &&
     (await parts?.DaemonApi.create({
       configuration,
-      version,
+      version: composition.version,
       log,
       embedded,
       store,
@@ -135,7 +133,7 @@ async function startAll(options: Start, started: AsyncDisposableStack) {
   }
 
   const base = { configuration, embedded, log, output, observe: metrics.client };
-  if (parts !== undefined && store !== undefined) daemon = await parts.Daemon.start(base, store, metrics);
+  if (store !== undefined) daemon = await parts?.Daemon.start(base, store, metrics);
   started.defer(() => daemon?.stop());
 
   let current = configuration;

@@ -54,7 +54,10 @@ export async function readObjects(
   await connection.run(tables.map(([table, ddl]) => `CREATE OR REPLACE TABLE ${table} (${ddl});`).join("\n"));
   const rows = new Rows(connection.raw, remoteTables);
   try {
-    for await (const batch of target.read({ ...context, attributes: isListing === true ? undefined : givenBy(declared) })) {
+    for await (const batch of target.read({
+      ...context,
+      attributes: isListing === true ? undefined : givenBy(declared),
+    })) {
       for (const record of batch) {
         if (record.kind === "membership") {
           const { group, member } = record;
