@@ -4,7 +4,7 @@ import type { Timing } from "./client.ts";
 
 /**
  * A process of its own: what DuckDB alone needs to read the same files and the same list, and to find that nothing is
- * different.
+ * different; with `written`, also to write the list that it makes of the files.
  */
 export interface UnchangedLimitRequest {
   readonly users: string;
@@ -12,6 +12,8 @@ export interface UnchangedLimitRequest {
   readonly memberships: string;
   /** What the service lists, as JSON. */
   readonly list: string;
+  /** The file that the list made of the other files is written to, as JSON. Absent: it is not. */
+  readonly written?: string | undefined;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
 }
@@ -32,14 +34,19 @@ const database = await openDatabase({ path: ":memory:", memory: request.memory, 
 const connection = await database.connect();
 const started = performance.now();
 const before = process.cpuUsage();
-const [row] = await connection.rows<{ differences: number }>(`
+const made = `
   WITH memberships AS (
     SELECT person, list_sort(list(title)) AS groups
-    FROM ${csv(request.memberships)} m JOIN ${csv(request.groups)} g ON g.unit = m.unit GROUP BY person),
-  desired AS (
-    SELECT lower(login) AS name, display_name, mail, groups
-    FROM ${csv(request.users)} LEFT JOIN memberships ON person = employee
-    UNION ALL SELECT title, title, NULL, NULL FROM ${csv(request.groups)}),
+    FROM ${csv(request.memberships)} m JOIN ${csv(request.groups)} g ON g.unit = m.unit GROUP BY person)
+  SELECT lower(login) AS name, display_name, mail, groups
+  FROM ${csv(request.users)} LEFT JOIN memberships ON person = employee
+  UNION ALL SELECT title, title, NULL, NULL FROM ${csv(request.groups)}`;
+if (request.written !== undefined)
+  await connection.run(
+    `CREATE TEMP TABLE made AS ${made}; COPY made TO ${literal(request.written)} (FORMAT json, ARRAY true)`,
+  );
+const [row] = await connection.rows<{ differences: number }>(`
+  WITH desired AS (${request.written === undefined ? made : "FROM made"}),
   actual AS (
     SELECT name, displayName, mail, list_sort(list_filter(groupNames, lambda each: each <> 'All')) AS groups
     FROM read_json(${literal(request.list)}, format = 'array', columns = ${columns})
