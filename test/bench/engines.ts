@@ -12,6 +12,7 @@ import { directorySchema, PostgresStore } from "#service/directory/postgres.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
 import { Progress } from "#service/progress.ts";
 import { startPostgres } from "../support/postgres.ts";
+import { callSync } from "../support/rollcall/sync-call.ts";
 import { writeDirectory } from "./directory.ts";
 import { machine, median, seconds, table, wholeNumber } from "./measure.ts";
 import type { Figure } from "./results.ts";
@@ -110,7 +111,6 @@ async function open(folder: string, url?: string): Promise<Opened> {
   const { store, end } = url === undefined ? await embedded(database) : await inPostgres(url, folder);
   const administrator = { name: "admin", password: "a-password-for-a-bench" };
   const directory = await Directory.open({ store, database, folder, administrator, progress: new Progress() });
-  const never = new AbortController().signal;
   const timed = async (work: () => ReturnType<typeof directory.list>): Promise<number> => {
     const started = performance.now();
     await pipeline(await work(), async (bytes: AsyncIterable<Buffer>) => {
@@ -119,9 +119,7 @@ async function open(folder: string, url?: string): Promise<Opened> {
     return performance.now() - started;
   };
   const sync = (list: string, apply: boolean): Promise<number> =>
-    timed(() =>
-      directory.sync({ list, apply, caller: "admin", removeDeleted: true, defaultPassword: "for-new-users" }, never),
-    );
+    timed(() => callSync(directory, folder, { list, apply, removeDeleted: true, defaultPassword: "for-new-users" }));
   return {
     run: async (operation, { actual, drifted }) => {
       if (operation === "list") return timed(() => directory.list(AbortSignal.timeout(3_600_000)));

@@ -1,17 +1,18 @@
 import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { areGroupNames, readList } from "#plan/lists.ts";
+import type { ListPiece } from "#plan/list-pieces.ts";
+import { principalFields } from "#plan/list-scan.ts";
+import type { PrincipalField, WrongTypes } from "#plan/list-scan.ts";
+import { readPiece, setOf } from "#plan/lists.ts";
 import { principalTypes } from "#wire/administration.ts";
+import type { ReceivedSync } from "./receive.ts";
 
 /** The most problems that are reported (B.5). */
 const most = 100;
 
 /** The longest `name` and `displayName` in code points (B.5). */
 const longestName = 255;
-
-/** The problem of an element that is no object. Its missing fields are not reported then. */
-const noObject = literal(": must be an object");
 
 /** What `checkList` compares the list with. */
 export interface Checks {
@@ -21,41 +22,87 @@ export interface Checks {
   readonly desiredGroups: string;
   /** With a default password, no user needs one of its own. */
   readonly hasDefaultPassword: boolean;
+  readonly wrong: readonly WrongTypes[];
 }
 
 /**
- * Reads the list in a file into the temporary table `listed`: `index`, `Attributes.relation` and `password`. A value of
- * the wrong type is empty or NULL there; `wrong_types (index, problem)` names those that would pass for absent.
- * @throws {InputError} when it is no JSON array (B.5)
+ * Reads the pieces of a list into the temporary table `listed` as they come: `index`, `Attributes.relation` and `password`.
+ * @param received resolves after the last piece
+ * @param load runs each statement
+ * @throws what `received` throws first of all; {InputError} when a piece is no JSON
  */
-export async function loadList(connection: Connection, file: string): Promise<void> {
-  await readList(connection, file, { into: "listed", isTemporary: true, isLenient: false });
-  await connection.run(`
-    CREATE TEMP TABLE wrong_types AS
-      SELECT index, problem FROM (
-        SELECT index, unnest([${typeProblems.join(",\n")}]) AS problem FROM listed WHERE NOT is_typed)
-      WHERE problem IS NOT NULL;
-    ALTER TABLE listed DROP COLUMN json;
-    ALTER TABLE listed DROP COLUMN visibility;`);
+export async function loadList(
+  pieces: AsyncIterable<ListPiece>,
+  received: Promise<unknown>,
+  load: (sql: string) => Promise<void>,
+): Promise<void> {
+  let failure: unknown;
+  for await (const piece of pieces) {
+    if (piece.first === 0) failure = undefined;
+    if (failure === undefined) await loadPiece(piece, load).catch((error: unknown) => (failure = error));
+  }
+  await received;
+  if (failure !== undefined) throw failure as Error;
 }
 
-const isOptionalText = (field: string): string =>
-  `coalesce(json_type(json, '$.${field}'), 'NULL') IN ('VARCHAR', 'NULL')`;
-const isGroup = `coalesce(json_type(json, '$.principalTypeEnum') = 'VARCHAR'
-  AND (json ->> '$.principalTypeEnum') = '${principalTypes.group}', false)`;
+const types = JSON.stringify({
+  ...Object.fromEntries(principalFields.map((field) => [field, "VARCHAR"])),
+  groupNames: ["VARCHAR"],
+});
+
+function loadPiece(piece: ListPiece, load: (sql: string) => Promise<void>): Promise<void> {
+  const isUser = `given.principalTypeEnum = '${principalTypes.user}'`;
+  return readPiece(piece, (elements) =>
+    load(`
+      ${piece.first === 0 ? "CREATE OR REPLACE TEMP TABLE listed AS" : "INSERT INTO listed"}
+      SELECT
+        CASE WHEN ${isUser} THEN 'user' WHEN given.principalTypeEnum = '${principalTypes.group}' THEN 'group' ELSE '' END AS kind,
+        coalesce(given.name, '') AS name,
+        coalesce(given.displayName, '') AS display_name,
+        nullif(given.description, '') AS description,
+        CASE WHEN ${isUser} THEN nullif(given.mail, '') END AS mail,
+        ${setOf("given.groupNames")} AS group_names,
+        CASE WHEN ${isUser} THEN nullif(given.password, '') END AS password,
+        index
+      FROM (SELECT index, from_json(json, '${types}') AS given FROM ${elements})`),
+  );
+}
+
+/** The column of a field, and what it is where the field is absent. */
+const columns: Readonly<Record<PrincipalField, string>> = {
+  name: "name = ''",
+  displayName: "display_name = ''",
+  description: "description = NULL",
+  mail: "mail = NULL",
+  principalTypeEnum: "kind = ''",
+  password: "password = NULL",
+  groupNames: "group_names = []",
+};
+
+/** The problem of a field of a wrong type. Required ones are empty then, which is reported. */
+const typeProblems: Readonly<Partial<Record<PrincipalField, string>>> = {
+  description: ".description: must be a string",
+  mail: ".mail: must be a string",
+  password: ".password: must be a string",
+  groupNames: ".groupNames: must be an array of strings",
+};
 
 /**
- * The problems with the types of an element. A required field of
- * the wrong type is empty in `listed`, and is reported from there.
+ * Makes a field of a wrong type absent in `listed`: DuckDB takes any value as text.
+ * @throws {InputError} when an element gives a field twice
  */
-const typeProblems = [
-  `CASE WHEN coalesce(json_type(json), 'NULL') <> 'OBJECT' THEN ${noObject} END`,
-  `CASE WHEN NOT ${isOptionalText("description")} THEN '.description: must be a string' END`,
-  `CASE WHEN NOT (${isOptionalText("mail")} OR ${isGroup}) THEN '.mail: must be a string' END`,
-  `CASE WHEN NOT (${isOptionalText("password")} OR ${isGroup}) THEN '.password: must be a string' END`,
-  `CASE WHEN coalesce(json_type(json, '$.groupNames'), 'NULL') <> 'NULL' AND NOT ${areGroupNames}
-     THEN '.groupNames: must be an array of strings' END`,
-];
+export async function clearWrongTypes(
+  connection: Connection,
+  { wrong, repeated }: ReceivedSync["elements"],
+): Promise<void> {
+  if (repeated !== undefined) throw new InputError(`principals[${repeated.index}].${repeated.field}: is given twice`);
+  for (const { index, fields = [] } of wrong) {
+    if (fields.length === 0) continue;
+    await connection.run(
+      `UPDATE listed SET ${fields.map((field) => columns[field]).join(", ")} WHERE index = ${index}`,
+    );
+  }
+}
 
 /**
  * Checks `listed` (B.5). Principals that do not change are valid already, so only changed ones are checked. Two checks
@@ -64,7 +111,7 @@ const typeProblems = [
  */
 export async function checkList(
   connection: Connection,
-  { changes, desiredGroups, hasDefaultPassword }: Checks,
+  { changes, desiredGroups, hasDefaultPassword, wrong }: Checks,
 ): Promise<void> {
   await connection.run(`
     CREATE TEMP TABLE repeated AS
@@ -82,12 +129,18 @@ export async function checkList(
     `SELECT index, '.groupNames: ' || to_json(left(group_name, ${longestName})) || ' is neither in the list nor stays in the service'
      FROM (SELECT index, unnest(group_names) AS group_name FROM ${members})
      WHERE group_name NOT IN (SELECT name FROM ${desiredGroups})`,
-    "SELECT index, problem FROM wrong_types",
+    ...wrong.flatMap(({ index, fields }) => {
+      const problems =
+        fields === undefined ? [": must be an object"] : fields.flatMap((field) => typeProblems[field] ?? []);
+      return problems.map((problem) => `SELECT ${index}, ${literal(problem)}`);
+    }),
   ];
+  // What an element that is no object lacks is not reported.
+  const noObjects = wrong.flatMap(({ index, fields }) => (fields === undefined ? [index] : []));
   const rows = await connection.rows<{ text: string }>(`
     SELECT DISTINCT index, 'principals[' || index || ']' || problem AS text
     FROM (${queries.join("\nUNION ALL\n")})
-    WHERE problem IS NOT NULL AND (problem = ${noObject} OR index NOT IN (SELECT index FROM wrong_types WHERE problem = ${noObject}))
+    WHERE problem IS NOT NULL AND (NOT list_contains([${noObjects.join(", ")}]::BIGINT[], index) OR problem = ': must be an object')
     ORDER BY index, text LIMIT ${most}`);
   if (rows.length > 0) {
     throw new InputError("The list of principals is not valid; nothing has changed.", {

@@ -10,10 +10,11 @@ import type { Progress } from "#service/progress.ts";
 import { jsonArray } from "#plan/lists.ts";
 import { computeAnswer, listAnswer } from "./list.ts";
 import { hashPassword, verifyPassword } from "#passwords.ts";
+import { loadList } from "./check.ts";
+import type { SyncUpload } from "./receive.ts";
 import { DirectoryChangedError } from "./store.ts";
 import type { Account, DirectoryStore } from "./store.ts";
 import { sync } from "./sync.ts";
-import type { SyncRequest } from "./sync.ts";
 
 /** The configured bootstrap administrator. */
 export interface Administrator {
@@ -33,6 +34,9 @@ export interface DirectoryOptions {
   readonly say?: ((message: string) => void) | undefined;
 }
 
+/** A call of `user/sync` while it arrives. */
+export type Arriving = Pick<SyncUpload, "begun" | "pieces" | "received">;
+
 /** The users and groups of the service, as lists. */
 export class Directory {
   /** The administrator's password, when it was generated at the opening: it is printed once (0.7). */
@@ -44,7 +48,10 @@ export class Directory {
   // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too: one of each
   // at a time.
   readonly #listQueue = createQueue();
+  readonly #pieceQueue = createQueue();
   readonly #syncQueue = createQueue();
+  /** All calls. */
+  readonly #calls = createQueue(Infinity);
   #underWay = 0;
   #untilTrim = callsUntilTrim;
 
@@ -77,17 +84,34 @@ export class Directory {
       signal.throwIfAborted();
       return computeAnswer(this.#answers, connection, listAnswer, jsonArray);
     };
-    return this.#listQueue(() => this.#withConnection("a call of user/list", signal, work), signal);
+    const what = "a call of user/list";
+    return this.#calls(() =>
+      this.#listQueue(() => this.#withConnection(signal, (connection) => this.#watch(what, connection, work)), signal),
+    );
   }
 
   /**
-   * Specification 4.2, `principal/sync`. Calls queue behind each other (B.8).
-   * @returns the JSON answer of specification 2.8 as a stream of bytes
+   * Specification 4.2, `principal/sync`. Its list is read while it arrives. Calls queue behind each other from the moment they
+   * have arrived (B.8).
+   * @param caller the name of the calling user
+   * @returns the JSON answer of specification 2.8 as a stream of bytes; undefined where `upload.received` is
    * @throws {InputError} B.5; its `problems` are the first hundred, nothing has changed
    */
-  sync(request: SyncRequest, signal: AbortSignal): Promise<Readable> {
-    const once = (): Promise<Readable> => this.#syncOnce(request, signal);
-    return this.#syncQueue(() => (request.apply ? this.store.inTurn(once, signal) : once()), signal);
+  async sync(upload: Arriving, caller: string, signal: AbortSignal): Promise<Readable | undefined> {
+    return this.#calls(async () => {
+      if (!(await upload.begun())) {
+        await upload.received;
+        return undefined;
+      }
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await this.#withConnection(signal, (connection) => this.#syncOnce(connection, upload, caller, signal));
+        } catch (error) {
+          // Somebody else was faster.
+          if (!(error instanceof DirectoryChangedError) || attempt === attempts) throw error;
+        }
+      }
+    });
   }
 
   /** The account of the configured administrator. */
@@ -107,48 +131,57 @@ export class Directory {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#listQueue, this.#syncQueue].map((queue) => queue.idle()));
+    await this.#calls.idle();
     await this.store.close();
   }
 
-  /** Begins again when somebody else was faster. */
-  async #syncOnce(request: SyncRequest, signal: AbortSignal): Promise<Readable> {
+  async #syncOnce(
+    connection: Connection,
+    upload: Arriving,
+    caller: string,
+    signal: AbortSignal,
+  ): Promise<Readable | undefined> {
+    const what = "a call of user/sync";
+    await loadList(upload.pieces(), upload.received, (sql) =>
+      this.#pieceQueue(() => this.#watch(what, connection, (watched) => watched.run(sql)), signal),
+    );
+    const received = await upload.received;
+    if (received === undefined) return undefined;
     const { administrator, say } = this.#options;
     const context = { store: this.store, administrator: administrator.name, answers: this.#answers, signal, say };
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await this.#withConnection("a call of user/sync", signal, async (connection) => {
-          await useThreads(connection);
-          return sync(connection, request, context);
-        });
-      } catch (error) {
-        if (!(error instanceof DirectoryChangedError) || attempt === attempts) throw error;
-      }
-    }
+    const once = (): Promise<Readable> =>
+      this.#watch(what, connection, async (watched) => {
+        await useThreads(watched);
+        return sync(watched, { ...received, caller }, context);
+      });
+    return this.#syncQueue(() => (received.apply ? this.store.inTurn(once, signal) : once()), signal);
   }
 
-  #withConnection<Result>(
+  /** Runs `work`, whose every statement is a step for `progress`. */
+  #watch<Result>(
     what: string,
+    connection: Connection,
+    work: (connection: Connection) => Promise<Result>,
+  ): Promise<Result> {
+    return this.#options.progress.watch(what, patience, (moved) => work(reporting(connection, moved)));
+  }
+
+  async #withConnection<Result>(
     signal: AbortSignal,
     work: (connection: Connection) => Promise<Result>,
   ): Promise<Result> {
-    const { database, progress } = this.#options;
-    return progress.watch(what, patience, async (moved) => {
-      this.#underWay++;
-      this.#untilTrim--;
-      try {
-        return await database.use((connection) => {
-          const watched = reporting(connection, moved);
-          return interruptible(watched, signal, () => work(watched));
-        });
-      } finally {
-        this.#underWay--;
-        if (this.#untilTrim <= 0 && this.#underWay === 0) {
-          this.#untilTrim = callsUntilTrim;
-          await database.trim();
-        }
+    const { database } = this.#options;
+    this.#underWay++;
+    this.#untilTrim--;
+    try {
+      return await database.use((connection) => interruptible(connection, signal, () => work(connection)));
+    } finally {
+      this.#underWay--;
+      if (this.#untilTrim <= 0 && this.#underWay === 0) {
+        this.#untilTrim = callsUntilTrim;
+        await database.trim();
       }
-    });
+    }
   }
 }
 

@@ -1,10 +1,9 @@
-import { randomUUID } from "node:crypto";
-import { open, rm } from "node:fs/promises";
-import type { FileHandle } from "node:fs/promises";
-import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
 import { InputError } from "#errors.ts";
+import { ListPieces } from "#plan/list-pieces.ts";
+import type { ListPiece } from "#plan/list-pieces.ts";
+import type { ListScan } from "#plan/list-scan.ts";
 import { readForm } from "#service/server/form.ts";
 import type { FieldSink, FormFields } from "#service/server/form.ts";
 
@@ -17,64 +16,86 @@ export interface SyncParameters {
 
 /** A complete call of `user/sync`. */
 export interface ReceivedSync extends SyncParameters {
-  /** The file that holds the list, decoded. */
-  readonly list: string;
-  /** Removes the list. Never throws. */
-  discard(): Promise<void>;
+  /** What the elements of the list are. */
+  readonly elements: Pick<ListScan, "wrong" | "repeated">;
 }
 
 /** The longest value of a parameter other than the list, in bytes. */
 const longestParameter = 64 * 1024;
 
 /**
- * Receives the form of `user/sync` (B.2 to B.4, 0.3). The list is written to a file as it arrives, readable by its
- * owner alone, since it may hold passwords. When anything fails, nothing is left of it.
- * @param query gives the parameters that the form does not
- * @returns undefined when it is no form, or has no list: a 415 without a body
- * @throws {InputError} when a parameter is not what it must be
+ * A call of `user/sync` while it arrives (B.2 to B.4, 0.3): its form is taken apart, and its list goes to files, piece by
+ * piece, until `discard`.
  */
-export async function receiveSync(
-  body: Readable,
-  contentType: string | undefined,
-  query: URLSearchParams,
-  folder: string,
-  signal: AbortSignal,
-): Promise<ReceivedSync | undefined> {
-  signal.throwIfAborted();
-  addAbortSignal(signal, body);
-  const form = new SyncForm(folder);
-  const discard = (): Promise<void> => form.discard().catch(() => undefined);
-  try {
-    const isForm = await readForm(body, contentType, form);
-    const list = isForm ? await form.list() : undefined;
-    if (list !== undefined) {
-      const given = new Map([...query].map(([name, value]) => [name.toLowerCase(), value]));
-      return { list, discard, ...readSyncParameters(new Map([...given, ...form.parameters()])) };
-    }
-  } catch (error) {
-    await discard();
-    signal.throwIfAborted();
-    throw error;
-  }
-  await discard();
-  return undefined;
-}
-
-/** The fields of a form as they arrive. */
-class SyncForm implements FormFields {
+export class SyncUpload implements FormFields {
+  /**
+   * The whole call. Undefined when it is no form, or has no list: a 415 without a body.
+   * @throws {InputError} when a parameter is not what it must be, or the list no JSON array; the signal's reason
+   */
+  readonly received: Promise<ReceivedSync | undefined>;
   readonly #folder: string;
-  readonly #lists: ListFile[] = [];
+  readonly #lists: ListPieces[] = [];
+  readonly #pieces: Promise<ListPiece>[] = [];
+  #isOver = false;
+  /** Resolves when there is another piece, or will be none. */
+  #more = Promise.withResolvers<void>();
   /** The parameters, by their names in lower case. */
   readonly #given = new Map<string, Buffer[]>();
 
-  constructor(folder: string) {
+  /**
+   * @param query gives the parameters that the form does not
+   * @param folder where the files are
+   */
+  constructor(
+    body: Readable,
+    contentType: string | undefined,
+    query: URLSearchParams,
+    { folder, signal }: { readonly folder: string; readonly signal: AbortSignal },
+  ) {
     this.#folder = folder;
+    this.received = this.#receive(body, contentType, query, signal).finally(() => {
+      this.#isOver = true;
+      this.#more.resolve();
+    });
+    this.received.catch(() => undefined);
+  }
+
+  /**
+   * The pieces, those to come included, from the first one at each call. One whose `first` is 0 begins the list anew: when
+   * several are given, the last one counts.
+   */
+  async *pieces(): AsyncGenerator<ListPiece> {
+    for (let place = 0; ; place++) {
+      while (place === this.#pieces.length && !this.#isOver) await this.#more.promise;
+      const piece = this.#pieces[place];
+      if (piece === undefined) return;
+      yield await piece;
+    }
+  }
+
+  /** Waits for the first piece. @returns false: there will be none */
+  async begun(): Promise<boolean> {
+    if (this.#pieces.length === 0 && !this.#isOver) await this.#more.promise;
+    return this.#pieces.length > 0;
+  }
+
+  /** Removes the files, once no more come. Never throws. */
+  async discard(): Promise<void> {
+    await this.received.catch(() => undefined);
+    for (const list of this.#lists) await list.discard().catch(() => undefined);
   }
 
   open(name: string): FieldSink | undefined {
     const lower = name.toLowerCase();
     if (lower === "principals") {
-      return this.#openList();
+      this.#lists.at(-1)?.close();
+      const list = new ListPieces(this.#folder, (piece) => {
+        this.#pieces.push(piece);
+        this.#more.resolve();
+        this.#more = Promise.withResolvers<void>();
+      });
+      this.#lists.push(list);
+      return list;
     }
     return parameterNames.has(lower) ? this.#openParameter(lower) : undefined;
   }
@@ -83,15 +104,29 @@ class SyncForm implements FormFields {
     await this.#lists.at(-1)?.room();
   }
 
-  /** The file with the list that was given last, complete; undefined when none was given. */
-  async list(): Promise<string | undefined> {
-    const last = this.#lists.at(-1);
-    await last?.end();
-    return last?.path;
+  async #receive(
+    body: Readable,
+    contentType: string | undefined,
+    query: URLSearchParams,
+    signal: AbortSignal,
+  ): Promise<ReceivedSync | undefined> {
+    signal.throwIfAborted();
+    addAbortSignal(signal, body);
+    try {
+      const isForm = await readForm(body, contentType, this);
+      const list = this.#lists.at(-1);
+      if (!isForm || list === undefined) return undefined;
+      const given = new Map([...query].map(([name, value]) => [name.toLowerCase(), value]));
+      const parameters = readSyncParameters(new Map([...given, ...this.#parameters()]));
+      return { ...parameters, elements: await list.end() };
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    }
   }
 
   /** The parameters of the form, by their names in lower case. @throws {InputError} when one is too long */
-  parameters(): Map<string, string> {
+  #parameters(): Map<string, string> {
     return new Map(
       Array.from(this.#given, ([name, pieces]) => {
         const bytes = Buffer.concat(pieces);
@@ -101,21 +136,6 @@ class SyncForm implements FormFields {
         return [name, bytes.toString("utf8")];
       }),
     );
-  }
-
-  async discard(): Promise<void> {
-    for (const list of this.#lists) await list.discard();
-  }
-
-  #openList(): ListFile {
-    // Its errors are nobody's: another list has taken its place.
-    void this.#lists
-      .at(-1)
-      ?.end()
-      .catch(() => undefined);
-    const list = new ListFile(join(this.#folder, randomUUID()));
-    this.#lists.push(list);
-    return list;
   }
 
   #openParameter(name: string): FieldSink {
@@ -129,78 +149,6 @@ class SyncForm implements FormFields {
         length += bytes.length;
       },
     };
-  }
-}
-
-/** How many bytes are gathered before they are written. */
-const writtenAtOnce = 256 * 1024;
-
-/** The file of a list that is being received. */
-class ListFile implements FieldSink {
-  readonly path: string;
-  readonly #opened: Promise<FileHandle>;
-  #gathered = Buffer.allocUnsafe(2 * writtenAtOnce);
-  #length = 0;
-  /** What is gathered into next, while `gathered` is written. */
-  #next = Buffer.allocUnsafe(2 * writtenAtOnce);
-  #written: Promise<void>;
-  #ended: Promise<void> | undefined;
-
-  constructor(path: string) {
-    this.path = path;
-    this.#opened = open(path, "wx", 0o600);
-    this.#written = this.#opened.then(() => undefined);
-    // `room` and `end` report it.
-    this.#written.catch(() => undefined);
-  }
-
-  write(bytes: Buffer): void {
-    const length = this.#length + bytes.length;
-    if (length > this.#gathered.length) {
-      const larger = Buffer.allocUnsafe(2 * length);
-      this.#gathered.copy(larger, 0, 0, this.#length);
-      this.#gathered = larger;
-    }
-    bytes.copy(this.#gathered, this.#length);
-    this.#length = length;
-  }
-
-  /** Resolves when more can be written. @throws when writing has failed */
-  async room(): Promise<void> {
-    if (this.#length < writtenAtOnce) return;
-    await this.#written;
-    this.#append();
-  }
-
-  /** Writes what is left, and closes the file. */
-  end(): Promise<void> {
-    this.#ended ??= this.#finish();
-    return this.#ended;
-  }
-
-  /** Closes and removes the file. */
-  async discard(): Promise<void> {
-    this.#length = 0;
-    await this.end().catch(() => undefined);
-    await rm(this.path, { force: true });
-  }
-
-  #append(): void {
-    const full = this.#gathered;
-    const bytes = full.subarray(0, this.#length);
-    [this.#gathered, this.#next, this.#length] = [this.#next, full, 0];
-    this.#written = this.#opened.then((file) => file.appendFile(bytes));
-    this.#written.catch(() => undefined);
-  }
-
-  async #finish(): Promise<void> {
-    try {
-      await this.#written;
-      this.#append();
-      await this.#written;
-    } finally {
-      await (await this.#opened).close();
-    }
   }
 }
 

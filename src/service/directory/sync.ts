@@ -4,18 +4,16 @@ import type { Connection } from "#duckdb/database.ts";
 import { createChanges } from "#plan/diff.ts";
 import { serviceAttributes } from "#principals/attributes.ts";
 import { formatDuration, formatNumber, pluralize } from "#text.ts";
-import { checkList, loadList } from "./check.ts";
+import { checkList, clearWrongTypes } from "./check.ts";
 import { computeAnswer, syncAnswer } from "./list.ts";
 import { hashPassword } from "#passwords.ts";
 import { Hashing } from "./passwords.ts";
-import type { SyncParameters } from "./receive.ts";
+import type { ReceivedSync } from "./receive.ts";
 import { lastingGroups } from "./store.ts";
 import type { DirectoryStore } from "./store.ts";
 
 /** A call of `user/sync`, and what it may touch. */
-export interface SyncRequest extends SyncParameters {
-  /** The file that holds the list. */
-  readonly list: string;
+export interface SyncRequest extends ReceivedSync {
   /** The name of the calling user, who is never deleted (0.7). */
   readonly caller: string;
 }
@@ -34,15 +32,15 @@ export interface SyncContext {
 const columns = serviceAttributes.relation.join(", ");
 
 /**
- * Makes the users and groups match the list (specification 4.2), or computes what that would change. Leaves temporary
- * tables behind: the connection must be used for this call only.
+ * Makes the users and groups match the list in `listed` (specification 4.2), or computes what that would change. Leaves
+ * temporary tables behind: the connection must be used for this call only.
  * @returns the JSON answer of specification 2.8
  * @throws {InputError} B.5; {DirectoryChangedError} when it can be repeated on another connection
  */
 export async function sync(connection: Connection, request: SyncRequest, context: SyncContext): Promise<Readable> {
   const { store, answers, signal, say = () => undefined } = context;
   const { apply, defaultPassword } = request;
-  await loadList(connection, request.list);
+  await clearWrongTypes(connection, request.elements);
   signal.throwIfAborted();
   const snapshot = await store.read(connection);
   await connection.run(`
@@ -53,6 +51,7 @@ export async function sync(connection: Connection, request: SyncRequest, context
     changes: "changes",
     desiredGroups: "desired_groups",
     hasDefaultPassword: defaultPassword !== undefined,
+    wrong: request.elements.wrong,
   });
   signal.throwIfAborted();
   // Computed before anything is applied: once applied, nothing can keep the answer from being sent.

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from "fastify";
-import { receiveSync } from "#service/directory/receive.ts";
+import { SyncUpload } from "#service/directory/receive.ts";
 import { loginParameters } from "#wire/administration.ts";
 import { administrationRoutes, familyB } from "#wire/routes.ts";
 import { HttpError, json } from "#http/answers.ts";
@@ -59,12 +59,13 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, co
       const caller = await callers.require(request, "administration");
       const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
       const { contentType } = request.exchange;
-      const received = await receiveSync(request.raw, contentType, queryOf(request), uploads, signal);
-      if (received === undefined) throw new HttpError(415, []);
+      const upload = new SyncUpload(request.raw, contentType, queryOf(request), { folder: uploads, signal });
       try {
-        reply.type(json).send(await directory.sync({ ...received, caller: caller.name }, signal));
+        const answer = await directory.sync(upload, caller.name, signal);
+        if (answer === undefined) throw new HttpError(415, []);
+        reply.type(json).send(answer);
       } finally {
-        await received.discard();
+        await upload.discard();
       }
       return reply;
     },

@@ -11,7 +11,7 @@ export interface FormFields {
 }
 
 export interface FieldSink {
-  /** Takes the next bytes of the value. They are only there until it returns. */
+  /** Takes the next bytes of the value, which nobody else uses any more. */
   write(bytes: Buffer): void;
 }
 
@@ -64,6 +64,8 @@ const percent = 0x25;
 const plus = 0x2b;
 const space = 0x20;
 const nothing = Buffer.alloc(0);
+/** In bytes. */
+const joinedAtOnce = 64;
 
 /** Longer field names are cut off; no known field has one. In encoded bytes. */
 const longestName = 256;
@@ -116,10 +118,19 @@ export class UrlencodedParser {
       if (this.#nameLength <= longestName) this.#name.push(Buffer.from(bytes));
       this.#nameLength += bytes.length;
     } else if (this.#value.sink !== undefined) {
-      const all = this.#escape.length === 0 ? bytes : Buffer.concat([this.#escape, bytes]);
-      const end = all.length - unfinished(all);
-      this.#escape = Buffer.from(all.subarray(end));
-      if (end > 0) this.#value.sink.write(decode(all.subarray(0, end)));
+      this.#decode(this.#value.sink, bytes);
+    }
+  }
+
+  #decode(sink: FieldSink, bytes: Buffer): void {
+    let left = bytes;
+    while (left.length > 0) {
+      // What an escape began before goes on in the next few bytes. Joining it with all of them would copy them all.
+      const some = this.#escape.length === 0 ? left : Buffer.concat([this.#escape, left.subarray(0, joinedAtOnce)]);
+      left = some === left ? nothing : left.subarray(joinedAtOnce);
+      const end = some.length - unfinished(some);
+      this.#escape = Buffer.from(some.subarray(end));
+      if (end > 0) sink.write(decode(some.subarray(0, end)));
     }
   }
 

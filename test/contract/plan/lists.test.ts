@@ -1,17 +1,18 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import { readList } from "#plan/lists.ts";
+import { clearWrongTypes, loadList } from "#service/directory/check.ts";
+import { SyncUpload } from "#service/directory/receive.ts";
 import { openMemory } from "../../support/duckdb.ts";
 import type { Memory } from "../../support/duckdb.ts";
 import { cases } from "../../support/random.ts";
-
-const sent = { into: "sent", isTemporary: true, isLenient: false };
-const listed = { into: "listed", isTemporary: true, isLenient: true };
 
 let folder: string;
 let file: string;
@@ -26,23 +27,44 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
+/** Reads the list in the file as one that a client sends, in small pieces, into `listed`. */
+async function readSent(): Promise<void> {
+  const type = "multipart/form-data; boundary=ROLLCALL";
+  async function* body(): AsyncGenerator<Buffer> {
+    yield Buffer.from('--ROLLCALL\r\nContent-Disposition: form-data; name="principals"\r\n\r\n');
+    yield* createReadStream(file, { highWaterMark: 65_536 }) as AsyncIterable<Buffer>;
+    yield Buffer.from("\r\n--ROLLCALL--\r\n");
+  }
+  const signal = new AbortController().signal;
+  const upload = new SyncUpload(Readable.from(body()), type, new URLSearchParams(), { folder, signal });
+  try {
+    await loadList(upload.pieces(), upload.received, (sql) => memory.connection.run(sql));
+    const received = await upload.received;
+    if (received === undefined) throw new Error("there is no list");
+    await clearWrongTypes(memory.connection, received.elements);
+  } finally {
+    await upload.discard();
+  }
+}
+
 /** The elements of a list that is sent, or why it is refused. A target's list keeps the text of elements that are no principals. */
 async function read(text: string | Buffer): Promise<unknown[] | string> {
   await writeFile(file, text);
   try {
-    await readList(memory.connection, file, sent);
+    await readSent();
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
     return error.message;
   }
-  await readList(memory.connection, file, listed);
+  await readList(memory.connection, file);
   const rows = await memory.connection.rows<{ index: bigint; json: string }>(
-    "SELECT index, json::VARCHAR AS json FROM listed ORDER BY index",
+    "SELECT index, json::VARCHAR AS json FROM read_principals ORDER BY index",
   );
   expect(rows.map(({ index }) => Number(index))).toEqual(rows.map((_, place) => place));
-  expect(await memory.connection.rows("SELECT index FROM sent ORDER BY index")).toEqual(
+  expect(await memory.connection.rows("SELECT index FROM listed ORDER BY index")).toEqual(
     rows.map(({ index }) => ({ index })),
   );
+  expect(await readdir(folder)).toEqual(["list.json"]);
   return rows.map(({ json }) => JSON.parse(json) as unknown);
 }
 
@@ -172,8 +194,8 @@ test("B.5 the place is right however long the list is", async () => {
 test("B.5 depth is no matter", async () => {
   const deep = "[".repeat(100_000) + "]".repeat(100_000);
   await writeFile(file, `[{"x":${deep}},{"groupNames":${deep}},{"name":${deep}},${deep}]`);
-  await readList(memory.connection, file, sent);
-  const rows = await memory.connection.rows(`SELECT kind, name, group_names FROM sent`);
+  await readSent();
+  const rows = await memory.connection.rows(`SELECT kind, name, group_names FROM listed`);
   expect(rows).toEqual(Array.from({ length: 4 }, () => ({ kind: "", name: "", group_names: [] })));
 });
 
@@ -200,8 +222,10 @@ test("B.9 of a target's list, the text of an element is kept only where it says 
     `{${known}, "name":"x","principalTypeEnum":"LDAP_USER"}`,
   ];
   await writeFile(file, `[{${user}}, {${user},${known}}, {${known},${group}}, ${more.join(", ")}]`);
-  await readList(memory.connection, file, listed);
-  const rows = await memory.connection.rows<{ json: string | null }>("SELECT json::VARCHAR AS json FROM listed");
+  await readList(memory.connection, file);
+  const rows = await memory.connection.rows<{ json: string | null }>(
+    "SELECT json::VARCHAR AS json FROM read_principals",
+  );
   expect(rows.map(({ json }) => json)).toEqual([null, null, null, ...more]);
 });
 
@@ -210,9 +234,9 @@ test("an element may be longer than DuckDB takes at first", async () => {
   await writeFile(file, `[${small}{"name":"${"x".repeat(35_000_000)}"}]`);
   const database = await openDatabase({ path: ":memory:", memory: 2 ** 30, spill: join(folder, "spill") });
   const connection = await database.connect();
-  await readList(connection, file, listed);
+  await readList(connection, file);
   const rows = await connection.rows(
-    "SELECT count(*)::INTEGER AS count, max(len(json))::INTEGER AS longest FROM listed",
+    "SELECT count(*)::INTEGER AS count, max(len(json))::INTEGER AS longest FROM read_principals",
   );
   expect(rows).toEqual([{ count: 200_001, longest: 35_000_011 }]);
   connection.close();

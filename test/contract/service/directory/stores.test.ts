@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -18,6 +18,7 @@ import type { DirectoryStore } from "#service/directory/store.ts";
 import { Progress } from "#service/progress.ts";
 import { startPostgres } from "../../../support/postgres.ts";
 import type { PostgresServer } from "../../../support/postgres.ts";
+import { callSync } from "../../../support/rollcall/sync-call.ts";
 
 /** One suite for everything that can hold the users and groups. */
 
@@ -97,12 +98,10 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     await rm(folder, { recursive: true });
   });
 
-  const sync = async (principals: readonly object[], more: object = {}, through = directory): Promise<unknown> => {
-    const list = join(folder, `list${Math.random()}.json`);
-    await writeFile(list, JSON.stringify(principals));
-    const request = { list, caller: "admin", apply: true, removeDeleted: true, defaultPassword: "initial", ...more };
-    return json(await through.sync(request, never));
-  };
+  const sync = async (list: readonly object[], more: object = {}, through = directory): Promise<unknown> =>
+    json(
+      await callSync(through, folder, { list, apply: true, removeDeleted: true, defaultPassword: "initial", ...more }),
+    );
   const listed = async (): Promise<{ name: string; created: number; modified: number }[]> =>
     (await json(await directory.list(never))) as never;
 
@@ -277,11 +276,9 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
 
   test("an aborted call changes nothing", async () => {
     const before = await listed();
-    const list = join(folder, "list.json");
-    await writeFile(list, JSON.stringify([user("ada")]));
     const controller = new AbortController();
-    const request = { list, caller: "admin", apply: true, removeDeleted: true, defaultPassword: "initial" };
-    const answer = directory.sync(request, controller.signal);
+    const call = { list: [user("ada")], apply: true, removeDeleted: true, defaultPassword: "initial" };
+    const answer = callSync(directory, folder, call, controller.signal);
     controller.abort(new Error("gone"));
     await expect(answer).rejects.toThrow("gone");
     expect(await listed()).toEqual(before);
@@ -312,11 +309,9 @@ test("a call whose commit was written and not answered says what it changed, and
   const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(folder, "spill") });
   const store = new PostgresStore(postgres, folder);
   const directory = await Directory.open({ store, database, folder, administrator, progress: new Progress() });
-  const list = join(folder, "list.json");
   for (let nth = 0; nth < 5; nth++) {
-    await writeFile(list, JSON.stringify([user(`user${nth}`)]));
-    const request = { list, caller: "admin", apply: true, removeDeleted: false, defaultPassword: "initial" };
-    expect(await json(await directory.sync(request, never))).toMatchObject({ usersAdded: [`user${nth}`] });
+    const call = { list: [user(`user${nth}`)], apply: true, removeDeleted: false, defaultPassword: "initial" };
+    expect(await json(await callSync(directory, folder, call))).toMatchObject({ usersAdded: [`user${nth}`] });
   }
   expect(lost).toBe(5);
   await directory.close();
@@ -343,10 +338,9 @@ test("calls of several processes at once are as if one came after the other", as
   // Each adds one user and removes nobody: every one of them must be there in the end.
   const adding = Array.from({ length: 12 }, async (_, index) => {
     const { directory } = nodes[index % nodes.length]!;
-    const list = join(folder, `list${index}.json`);
-    await writeFile(list, JSON.stringify([user(`user${index}`, { groupNames: ["All"] })]));
-    const request = { list, caller: "admin", apply: true, removeDeleted: false, defaultPassword: "initial" };
-    return json(await directory.sync(request, never));
+    const list = [user(`user${index}`, { groupNames: ["All"] })];
+    const call = { list, apply: true, removeDeleted: false, defaultPassword: "initial" };
+    return json(await callSync(directory, folder, call));
   });
   const answers = (await Promise.all(adding)) as { usersAdded: string[] }[];
   expect(answers.map(({ usersAdded }) => usersAdded)).toEqual(adding.map((_, index) => [`user${index}`]));

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -9,6 +9,7 @@ import type { Database } from "#duckdb/database.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { Progress } from "#service/progress.ts";
+import { callSync } from "../../../support/rollcall/sync-call.ts";
 
 let folder: string;
 let database: Database;
@@ -47,9 +48,8 @@ afterEach(async () => {
 
 /** Makes these users, by name with their group, all there are. */
 async function apply(users: Readonly<Record<string, string>>, isApplied = true): Promise<void> {
-  const list = join(folder, "list.json");
   const groups = new Set(Object.values(users));
-  const principals = [
+  const list = [
     ...Object.entries(users).map(([name, group]) => ({
       name,
       displayName: name,
@@ -58,9 +58,8 @@ async function apply(users: Readonly<Record<string, string>>, isApplied = true):
     })),
     ...[...groups].map((name) => ({ name, displayName: name, principalTypeEnum: "LOCAL_GROUP" })),
   ];
-  await writeFile(list, JSON.stringify(principals));
-  const request = { list, caller: "admin", apply: isApplied, removeDeleted: true, defaultPassword: "initial" };
-  await text(await directory.sync(request, new AbortController().signal));
+  const call = { list, apply: isApplied, removeDeleted: true, defaultPassword: "initial" };
+  await text(await callSync(directory, folder, call));
 }
 
 const groupsOf = async (name: string): Promise<string[]> => [...(await directory.store.effectiveGroups(name))];
