@@ -89,15 +89,16 @@ function equalityMatcher(type: string, bytes: Buffer): (value: Buffer) => boolea
 }
 
 function substringMatcher(parts: readonly Buffer[]): (value: Buffer) => boolean {
-  const texts = parts.map((part) => part.toString().normalize("NFKC").toLowerCase());
-  const [first = "", ...rest] = texts;
-  const last = rest.pop() ?? "";
+  // As `comparable` has it, but with the spaces beside an asterisk.
+  const texts = parts.map((part) => part.toString().normalize("NFKC").toLowerCase().replaceAll(/\s+/g, " "));
+  const first = texts.shift()?.trimStart() ?? "";
+  const last = texts.pop()?.trimEnd() ?? "";
   return (value) => {
     const text = comparable(value.toString());
     if (!text.startsWith(first) || !text.endsWith(last) || text.length < first.length + last.length) return false;
     const end = text.length - last.length;
     let at = first.length;
-    for (const part of rest) {
+    for (const part of texts) {
       const found = text.indexOf(part, at);
       if (found === -1 || found + part.length > end) return false;
       at = found + part.length;

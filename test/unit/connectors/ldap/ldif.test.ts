@@ -120,3 +120,14 @@ test("Active Directory's categories, bits and numbers are compared as it does", 
   expect(matches("(objectSid=S-1-5-21-1-2-3-513)")).toBe(true);
   expect(matches("(objectSid=S-1-5-21-1-2-3-514)")).toBe(false);
 });
+
+test.each([
+  ["(title=senior  d*)", true],
+  ["(title= Senior*dev )", true],
+  ["(title=*ior  d*)", true],
+  ["(title=senior*  dev)", true],
+  ["(title=seniord*)", false],
+])("repeated spaces count once on either side: %s", (filter, isFound) => {
+  const [entry] = new LdifReader("a.ldif", () => false).read(Buffer.from("dn: cn=a\ntitle: Senior   Dev\n\n"));
+  expect(entry !== undefined && matcherOf(filter, none)(entry)).toBe(isFound);
+});
