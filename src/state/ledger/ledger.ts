@@ -148,14 +148,14 @@ export class Ledger {
       // Rows that stay are not written again: most runs change little or nothing.
       await connection.run(`
         CREATE OR REPLACE TEMP TABLE ledger_change AS
-        WITH was AS (SELECT rowid AS place, * EXCLUDE (sync) FROM owned.principal WHERE sync = ${sync}),
-        different AS (
-          FROM was FULL JOIN (SELECT *, true AS is_there FROM (${origins})) USING (kind, name, source, source_id)
-          WHERE place IS NULL OR is_there IS NULL)
-        SELECT * EXCLUDE (is_there) FROM different SEMI JOIN managed USING (kind, name)
-        UNION ALL FROM was ANTI JOIN managed USING (kind, name) ANTI JOIN desired USING (kind, name)
-        -- What stays as it is under a name that this run has given it.
-        UNION ALL SELECT NULL, l.* FROM ledger l ANTI JOIN was USING (kind, name, source, source_id) ANTI JOIN managed USING (kind, name) SEMI JOIN desired USING (kind, name);
+        WITH owns AS (
+          SELECT s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name)
+          UNION ALL
+          SELECT l.* FROM ledger l ANTI JOIN managed USING (kind, name) SEMI JOIN desired USING (kind, name))
+        SELECT place, kind, name, source, source_id
+        FROM (SELECT rowid AS place, * EXCLUDE (sync) FROM owned.principal WHERE sync = ${sync})
+        FULL JOIN (SELECT *, true AS is_owned FROM owns) USING (kind, name, source, source_id)
+        WHERE place IS NULL OR is_owned IS NULL;
         DELETE FROM owned.principal WHERE rowid IN (SELECT place FROM ledger_change WHERE place IS NOT NULL);
         INSERT INTO owned.principal SELECT ${sync}, kind, name, source, source_id FROM ledger_change WHERE place IS NULL`);
       await connection.run(`
