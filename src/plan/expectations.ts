@@ -537,6 +537,8 @@ interface MembersUsed {
   readonly column: string;
   /** `size`: the table has their number, `any`: a row for each. */
   readonly use: "size" | "any";
+  /** The members that expressions ask for, where they do nothing else with the list. Undefined: all matter. */
+  readonly only: readonly string[] | undefined;
 }
 
 function membersUsed(tallies: readonly Tally[]): MembersUsed[] {
@@ -544,6 +546,7 @@ function membersUsed(tallies: readonly Tally[]): MembersUsed[] {
     const uses = new Set(tallies.map(({ expectation }) => expectation.expression.uses(variable)));
     if (uses.size === 0 || (uses.size === 1 && uses.has("not"))) return [];
     const use = uses.has("any") ? "any" : "size";
+    const asked = tallies.map(({ expectation }) => expectation.expression.asked(variable));
     const [table, alias, column] =
       variable === "members"
         ? (["expected_member", "direct", "members"] as const)
@@ -553,6 +556,7 @@ function membersUsed(tallies: readonly Tally[]): MembersUsed[] {
         table,
         column: `${use === "any" ? `${alias}.names` : `coalesce(${alias}.size, 0)::INTEGER`} AS ${column}`,
         use,
+        only: asked.every((names) => names !== undefined) ? asked.flat() : undefined,
       },
     ];
   });
@@ -564,12 +568,14 @@ async function createMembers(
   members: readonly MembersUsed[],
   side: Side,
 ): Promise<void> {
-  const direct = `SELECT name, unnest(group_names) AS grp FROM ${side === "after" ? result : "actual"} WHERE kind = 'user'`;
-  const nested = `
-    SELECT DISTINCT grp, name FROM (
-      SELECT grp, name FROM (${direct}) UNION ALL
-      SELECT n.up, m.name FROM (${direct}) m JOIN expected_nesting_${side} n ON n.name = m.grp)`;
-  for (const { table, use } of members) {
+  for (const { table, use, only } of members) {
+    const direct = `
+      SELECT name, unnest(group_names) AS grp FROM ${side === "after" ? result : "actual"}
+      WHERE kind = 'user'${only === undefined ? "" : ` AND name IN (${only.map(literal).join(", ")})`}`;
+    const nested = `
+      SELECT DISTINCT grp, name FROM (
+        SELECT grp, name FROM (${direct}) UNION ALL
+        SELECT n.up, m.name FROM (${direct}) m JOIN expected_nesting_${side} n ON n.name = m.grp)`;
     const pairs = table === "expected_member" ? direct : nested;
     await connection.run(
       `CREATE OR REPLACE TEMP TABLE ${table}_${side} AS ${
@@ -596,10 +602,13 @@ function membersJoined(members: readonly MembersUsed[], side: Side, groups: stri
 }
 
 /** The violations that are named, with what the plan changes of them. */
-async function explained(evaluation: Evaluation, { expectation, fresh, old }: Tally): Promise<Violation[]> {
+async function explained(evaluation: Evaluation, { expectation, ...tally }: Tally): Promise<Violation[]> {
   const { connection, hasChanges } = evaluation;
   const kind = expectation.over === "groups" ? "group" : "user";
-  const shown = [...fresh.map((found) => ({ found, isNew: true })), ...old.map((found) => ({ found, isNew: false }))];
+  const shown = [
+    ...tally.fresh.map((found) => ({ found, isNew: true })),
+    ...tally.old.map((found) => ({ found, isNew: false })),
+  ];
   const examples = shown.slice(0, named);
   if (examples.length === 0) return [];
   const names = examples.map(({ found }) => literal(found.name)).join(", ");
@@ -609,37 +618,45 @@ async function explained(evaluation: Evaluation, { expectation, fresh, old }: Ta
       )
     : [];
   const changes = new Map(rows.map((row) => [row.name, changeOfRow(row)]));
+  const isMoved = kind === "group" && hasChanges;
+  const fresh = examples.flatMap(({ found, isNew }) => (isNew ? [found.name] : []));
+  const moves = isMoved ? await movesOf(evaluation, expectation, fresh) : undefined;
   const violations: Violation[] = [];
-  for (const { found, isNew } of examples) {
-    const members = kind === "group" && isNew && hasChanges ? await movesOf(evaluation, expectation, found.name) : {};
-    violations.push({ kind, ...found, isNew, change: changes.get(found.name), ...members });
-  }
+  for (const { found, isNew } of examples)
+    violations.push({ kind, ...found, isNew, change: changes.get(found.name), ...moves?.get(found.name) });
   return violations;
 }
 
-/** Who joins and leaves a group, or one that is in it where nested members are asked for. */
+type Moves = Pick<Violation, "joining" | "leaving">;
+
+/** Who joins and leaves groups, or those that are in them where nested members are asked for. */
 async function movesOf(
   { connection }: Evaluation,
   { expression }: CompiledExpectation,
-  group: string,
-): Promise<Pick<Violation, "joining" | "leaving">> {
-  if (expression.uses("members") === "not" && expression.uses("nestedMembers") === "not") return {};
-  const below =
-    expression.uses("nestedMembers") === "not"
-      ? ""
-      : ["before", "after"]
-          .map((side) => ` UNION SELECT name FROM expected_nesting_${side} WHERE up = ${literal(group)}`)
-          .join("");
-  const rows = await connection.rows<{ joins: boolean; count: bigint; names: readonly string[] }>(`
-    WITH g AS (SELECT list(name) AS names FROM (SELECT ${literal(group)} AS name${below})),
-    side AS (
-      SELECT c.name, list_has_any(coalesce(c.before.group_names, []), g.names) AS was,
-        list_has_any(coalesce(c.after.group_names, []), g.names) AS will
-      FROM change_sides c, g WHERE c.kind = 'user')
-    SELECT will AS joins, count(*) AS count, min(name, ${membersNamed}) AS names FROM side WHERE was <> will GROUP BY will`);
-  const of = (joins: boolean): Some | undefined => {
-    const row = rows.find((each) => each.joins === joins);
-    return row === undefined ? undefined : { count: Number(row.count), names: row.names };
-  };
-  return { joining: of(true), leaving: of(false) };
+  groups: readonly string[],
+): Promise<ReadonlyMap<string, Moves>> {
+  const moves = new Map<string, Moves>();
+  const isNested = expression.uses("nestedMembers") !== "not";
+  if (groups.length === 0 || (!isNested && expression.uses("members") === "not")) return moves;
+  const below = (side: Side): string =>
+    `UNION SELECT up, name FROM expected_nesting_${side} WHERE up IN (${groups.map(literal).join(", ")})`;
+  const rows = await connection.rows<{ up: string; joins: boolean; count: bigint; names: readonly string[] }>(`
+    WITH g AS (
+      SELECT up, up AS name FROM (VALUES ${groups.map((name) => `(${literal(name)})`).join(", ")}) t(up)
+      ${isNested ? `${below("before")} ${below("after")}` : ""}),
+    was AS (${membersBelow("before")}), will AS (${membersBelow("after")})
+    SELECT up, joins, count(*) AS count, min(name, ${membersNamed}) AS names FROM (
+      SELECT *, true AS joins FROM will ANTI JOIN was USING (up, name)
+      UNION ALL SELECT *, false FROM was ANTI JOIN will USING (up, name))
+    GROUP BY up, joins`);
+  for (const { up, joins, count, names } of rows)
+    moves.set(up, { ...moves.get(up), [joins ? "joining" : "leaving"]: { count: Number(count), names } });
+  return moves;
+}
+
+/** SQL: the users that are in groups of `g` on one side, of those that are changed. */
+function membersBelow(side: Side): string {
+  return `
+    SELECT DISTINCT g.up, m.name FROM (SELECT name, unnest(${side}.group_names) AS grp FROM change_pair WHERE kind = 'user') m
+    JOIN g ON g.name = m.grp`;
 }

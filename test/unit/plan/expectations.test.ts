@@ -90,6 +90,24 @@ const members = (people: readonly Person[], { name }: Person): string[] =>
 const nestedMembers = (people: readonly Person[], { name }: Person): string[] =>
   people.filter((each) => each.kind === "user" && nestedGroups(people, each).has(name)).map((each) => each.name);
 
+/** Who joins and leaves a group, or one that is in it on either side. */
+function moves(before: readonly Person[], after: readonly Person[], name: string, isNested: boolean) {
+  const inside = (people: readonly Person[]): string[] =>
+    people.flatMap((each) => (each.kind === "group" && nestedGroups(people, each).has(name) ? [each.name] : []));
+  const groups = new Set([name, ...(isNested ? [...inside(before), ...inside(after)] : [])]);
+  const users = (people: readonly Person[]): string[] =>
+    people.flatMap((each) =>
+      each.kind === "user" && each.groups.some((group) => groups.has(group)) ? [each.name] : [],
+    );
+  const some = (names: readonly string[]) =>
+    names.length === 0 ? undefined : { count: names.length, names: names.toSorted().slice(0, 3) };
+  const [was, will] = [users(before), users(after)];
+  return {
+    joining: some(will.filter((user) => !was.includes(user))),
+    leaving: some(was.filter((user) => !will.includes(user))),
+  };
+}
+
 type Oracle = (person: Person, people: readonly Person[], type: string | undefined) => boolean;
 
 /** Expressions, and what they mean. */
@@ -108,6 +126,8 @@ const overGroups: Readonly<Record<string, Oracle>> = {
   "members.size() > 0": (person, people) => members(people, person).length > 0,
   "size(nestedMembers) > 1": (person, people) => nestedMembers(people, person).length > 1,
   '!("u1" in members)': (person, people) => !members(people, person).includes("u1"),
+  '!("u1" in nestedMembers || "u3" in nestedMembers)': (person, people) =>
+    nestedMembers(people, person).every((name) => name !== "u1" && name !== "u3"),
   '!nestedMembers.exists(each, each == "u2") && members.size() < 3': (person, people) =>
     !nestedMembers(people, person).includes("u2") && members(people, person).length < 3,
   "nestedGroups.size() == 0 && !inSource": (person, people) => nestedGroups(people, person).size === 0,
@@ -175,6 +195,13 @@ test("violations, and those that the target has already, are what the expression
             ...fresh.map((name) => [name, true]),
             ...old.toSorted().map((name) => [name, false]),
           ]);
+          for (const { name, isNew, joining, leaving } of kind === "group" && expression.includes("embers")
+            ? examples
+            : [])
+            expect({ expression, joining, leaving }).toEqual({
+              expression,
+              ...(isNew ? moves(before, after, name, expression.includes("nestedMembers")) : {}),
+            });
         }
       },
     ),
