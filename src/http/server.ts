@@ -180,7 +180,7 @@ function watch(
  * How long after a client has closed its side it is asked whether it is there, and then until each next time, in milliseconds; the last
  * is for all that follow. One that has gone is found out the second time: by then the reset that answers the first one has arrived.
  */
-const askPauses: readonly number[] = [1_000, 250, 2_000];
+const askPauses: readonly number[] = [500, 250, 2_000];
 
 /**
  * A client that has gone and one that has only closed its side of the connection look the same until something is sent:
