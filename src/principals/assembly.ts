@@ -179,8 +179,11 @@ async function drop(connection: Connection, tables: object): Promise<void> {
 
 /** How many reasons of each are given, and how many quarantined records for each. */
 const shown = { reasons: 10, records: 3 };
-/** How many entries' groups are gathered at a time: DuckDB cannot spill the lists that it is making. */
-const slice = 100_000;
+/**
+ * How many entries' groups are gathered at a time: DuckDB cannot spill the lists that it is making. Numbers take less room than
+ * names, so that of these it may be two row groups, which two threads share.
+ */
+const gathered = { numbers: 2 * 122_880, names: 100_000 };
 
 /** Makes the tables of `assembledOf` from the staged ones. */
 async function resolve(
@@ -223,7 +226,7 @@ async function resolve(
     INSERT INTO quarantined SELECT 'group', name, ${literal(ruleSource)}, name, origin, reason FROM held_rule_group ORDER BY name`);
   if (asksGroups) {
     await addMissedMembers(connection);
-    await collectSaid(connection, keepAttributes ? groupQuestions : undefined, slice);
+    await collectSaid(connection, keepAttributes ? groupQuestions : undefined, gathered.names);
   }
   await createRecords(connection, rules);
   const [counts] = await connection.rows<Record<"users" | "groups", bigint>>(`
@@ -291,8 +294,8 @@ async function createPrincipals(connection: Connection, { declared: attributes }
       UNION ALL SELECT NULL, name FROM default_group)
     GROUP BY name`);
   const [last] = await connection.rows<{ seq: number | null }>("SELECT max(seq) AS seq FROM staged_entry");
-  for (let from = 0; from <= (last?.seq ?? 0); from += slice) {
-    const within = (column: string): string => `${column} >= ${from} AND ${column} < ${from + slice}`;
+  for (let from = 0; from <= (last?.seq ?? 0); from += gathered.numbers) {
+    const within = (column: string): string => `${column} >= ${from} AND ${column} < ${from + gathered.numbers}`;
     await connection.run(`
       INSERT INTO assembled
       WITH given AS (
