@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { setTimeout as delay } from "node:timers/promises";
-import { startReplicas } from "../support/replicas.ts";
+import { startReplicas } from "../support/replicas/replicas.ts";
 import { machine, median, seconds, table, wholeNumber } from "./measure.ts";
 import type { Figure } from "./results.ts";
 

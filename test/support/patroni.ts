@@ -82,6 +82,135 @@ async function packages(): Promise<Packages> {
   return { postgres, patroni, etcd, haproxy };
 }
 
+/** A node, and where it is. */
+interface Member {
+  readonly name: (typeof names)[number];
+  readonly base: string;
+  readonly port: number;
+  readonly api: number;
+  readonly data: string;
+}
+
+function patroniConfiguration(
+  { name, base, port, api, data }: Member,
+  { etcdUrl, programs }: { readonly etcdUrl: string; readonly programs: string },
+): object {
+  const account = (username: string): object => ({ username, password: secret });
+  return {
+    scope: "rollcall",
+    name,
+    log: { dir: base },
+    restapi: { listen: `127.0.0.1:${api}`, connect_address: `127.0.0.1:${api}` },
+    etcd3: { hosts: etcdUrl.replace("http://", "") },
+    bootstrap: {
+      dcs: {
+        // Of a real cluster: 30, 10 and 10.
+        ttl: 6,
+        loop_wait: 1,
+        retry_timeout: 2,
+        // A primary that crashed is not waited for.
+        primary_start_timeout: 0,
+        synchronous_mode: true,
+        postgresql: {
+          use_pg_rewind: true,
+          parameters: { wal_keep_size: "256MB", max_connections: 100, max_prepared_transactions: 0 },
+        },
+      },
+      initdb: [{ encoding: "UTF8" }, "no-locale", "no-sync", "data-checksums"],
+    },
+    postgresql: {
+      listen: `127.0.0.1:${port}`,
+      connect_address: `127.0.0.1:${port}`,
+      data_dir: data,
+      bin_dir: programs,
+      pgpass: join(base, "pgpass"),
+      authentication: {
+        superuser: account("postgres"),
+        replication: account("replicator"),
+        rewind: account("rewinder"),
+      },
+      pg_hba: ["host all all 127.0.0.1/32 scram-sha-256", "host replication replicator 127.0.0.1/32 scram-sha-256"],
+      // Only a machine that loses power loses anything by it.
+      parameters: {
+        unix_socket_directories: base,
+        fsync: "off",
+        logging_collector: "on",
+        log_directory: base,
+        log_filename: "postgres.log",
+      },
+    },
+  };
+}
+
+/** A balancer that leads to the primary. */
+function haproxyConfiguration(port: number, members: readonly Member[]): string {
+  return `global
+  maxconn 200
+defaults
+  mode tcp
+  timeout connect 2s
+  timeout client 1h
+  timeout server 1h
+listen primary
+  bind 127.0.0.1:${port}
+  option httpchk OPTIONS /primary
+  http-check expect status 200
+  default-server inter 500ms fastinter 200ms downinter 200ms fall 2 rise 1 on-marked-down shutdown-sessions
+${members.map(({ name, port: own, api }) => `  server ${name} 127.0.0.1:${own} check port ${api}\n`).join("")}`;
+}
+
+/** PostgreSQL's first process; undefined when it is down. */
+function postmaster({ data }: Member): number | undefined {
+  try {
+    return Number(readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]);
+  } catch {
+    return undefined;
+  }
+}
+
+function signalPostgres(member: Member, signal: NodeJS.Signals): void {
+  const pid = postmaster(member);
+  if (pid === undefined) return;
+  for (const each of [pid, ...childrenOf(pid)]) signalTo(each, signal);
+}
+
+function clientOf(toPort: number, database = "postgres"): Client {
+  const address = { host: "127.0.0.1", port: toPort, user: "postgres", password: secret, database };
+  const client = new Client({ ...address, connectionTimeoutMillis: 3_000, query_timeout: 10_000 });
+  client.on("error", () => undefined);
+  return client;
+}
+
+async function asked<Row extends object>(toPort: number, sql: string): Promise<Row[]> {
+  const client = clientOf(toPort);
+  try {
+    await client.connect();
+    return (await client.query<Row>(sql)).rows;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** The name of the node behind haproxy, if that writes. */
+async function writerBehind(port: number, members: readonly Member[]): Promise<string | undefined> {
+  const [row] = await asked<{ port: string; standby: boolean }>(
+    port,
+    "SELECT current_setting('port') AS port, pg_is_in_recovery() AS standby",
+  ).catch(() => []);
+  if (row === undefined || row.standby) return undefined;
+  return members.find((member) => member.port === Number(row.port))?.name;
+}
+
+async function logOf({ base }: Member): Promise<string> {
+  const read = (file: string): Promise<string> => readFile(join(base, file), "utf8").catch(() => "");
+  return `${await read("patroni.log")}\n${await read("postgres.log")}`;
+}
+
+async function logsOf(members: readonly Member[]): Promise<string> {
+  const logs = members.map(async (member) => `${member.name}:\n${(await logOf(member)).slice(-3_000)}`);
+  return (await Promise.all(logs)).join("\n");
+}
+
 /** Why a cluster cannot be had here; undefined if it can. With `CI=true` it throws instead. */
 export async function noPatroni(): Promise<string | undefined> {
   return missing(packages());
@@ -129,78 +258,20 @@ export async function startPatroni(): Promise<PatroniCluster> {
   });
 
   const members = await Promise.all(
-    names.map(async (name) => {
+    names.map(async (name): Promise<Member> => {
       const base = await own(join(folder, name));
       return { name, base, port: await freePort(), api: await freePort(), data: join(base, "data") };
     }),
   );
-  type Member = (typeof members)[number];
-  for (const { name, base, port, api, data } of members) {
-    const account = (username: string): object => ({ username, password: secret });
-    const configuration = {
-      scope: "rollcall",
-      name,
-      log: { dir: base },
-      restapi: { listen: `127.0.0.1:${api}`, connect_address: `127.0.0.1:${api}` },
-      etcd3: { hosts: etcdUrl.replace("http://", "") },
-      bootstrap: {
-        dcs: {
-          // Of a real cluster: 30, 10 and 10.
-          ttl: 6,
-          loop_wait: 1,
-          retry_timeout: 2,
-          // A primary that crashed is not waited for.
-          primary_start_timeout: 0,
-          synchronous_mode: true,
-          postgresql: {
-            use_pg_rewind: true,
-            parameters: { wal_keep_size: "256MB", max_connections: 100, max_prepared_transactions: 0 },
-          },
-        },
-        initdb: [{ encoding: "UTF8" }, "no-locale", "no-sync", "data-checksums"],
-      },
-      postgresql: {
-        listen: `127.0.0.1:${port}`,
-        connect_address: `127.0.0.1:${port}`,
-        data_dir: data,
-        bin_dir: `${at.postgres}${programs}`,
-        pgpass: join(base, "pgpass"),
-        authentication: {
-          superuser: account("postgres"),
-          replication: account("replicator"),
-          rewind: account("rewinder"),
-        },
-        pg_hba: ["host all all 127.0.0.1/32 scram-sha-256", "host replication replicator 127.0.0.1/32 scram-sha-256"],
-        // Only a machine that loses power loses anything by it.
-        parameters: {
-          unix_socket_directories: base,
-          fsync: "off",
-          logging_collector: "on",
-          log_directory: base,
-          log_filename: "postgres.log",
-        },
-      },
-    };
+  for (const member of members) {
+    const configuration = patroniConfiguration(member, { etcdUrl, programs: `${at.postgres}${programs}` });
     // JSON is YAML.
-    await writeFile(join(base, "patroni.json"), JSON.stringify(configuration));
+    await writeFile(join(member.base, "patroni.json"), JSON.stringify(configuration));
   }
   const running = new Map<string, Daemon>();
   const startMember = ({ name, base }: Member): void => {
     const python = at.python;
     running.set(name, spawn(python, [`${at.patroni}/usr/bin/patroni`, join(base, "patroni.json")]));
-  };
-  /** PostgreSQL's first process; undefined when it is down. */
-  const postmaster = ({ data }: Member): number | undefined => {
-    try {
-      return Number(readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]);
-    } catch {
-      return undefined;
-    }
-  };
-  const signalPostgres = (member: Member, signal: NodeJS.Signals): void => {
-    const pid = postmaster(member);
-    if (pid === undefined) return;
-    for (const each of [pid, ...childrenOf(pid)]) signalTo(each, signal);
   };
   const signalMember = (member: Member, signal: NodeJS.Signals): void => {
     const patroni = running.get(member.name)?.process.pid;
@@ -213,64 +284,18 @@ export async function startPatroni(): Promise<PatroniCluster> {
   process.once("exit", killAll);
 
   const port = await freePort();
-  await writeFile(
-    join(folder, "haproxy.cfg"),
-    `global
-  maxconn 200
-defaults
-  mode tcp
-  timeout connect 2s
-  timeout client 1h
-  timeout server 1h
-listen primary
-  bind 127.0.0.1:${port}
-  option httpchk OPTIONS /primary
-  http-check expect status 200
-  default-server inter 500ms fastinter 200ms downinter 200ms fall 2 rise 1 on-marked-down shutdown-sessions
-${members.map(({ name, port: own, api }) => `  server ${name} 127.0.0.1:${own} check port ${api}\n`).join("")}`,
-  );
+  await writeFile(join(folder, "haproxy.cfg"), haproxyConfiguration(port, members));
   const balancer = spawn(`${at.haproxy}/usr/sbin/haproxy`, ["-db", "-q", "-f", join(folder, "haproxy.cfg")]);
 
-  const clientOf = (toPort: number, database = "postgres"): Client => {
-    const address = { host: "127.0.0.1", port: toPort, user: "postgres", password: secret, database };
-    const client = new Client({ ...address, connectionTimeoutMillis: 3_000, query_timeout: 10_000 });
-    client.on("error", () => undefined);
-    return client;
-  };
-  const asked = async <Row extends object>(toPort: number, sql: string): Promise<Row[]> => {
-    const client = clientOf(toPort);
-    try {
-      await client.connect();
-      return (await client.query<Row>(sql)).rows;
-    } finally {
-      await client.end().catch(() => undefined);
-    }
-  };
-  /** The name of the node behind haproxy, if that writes. */
-  const writer = async (): Promise<string | undefined> => {
-    const [row] = await asked<{ port: string; standby: boolean }>(
-      port,
-      "SELECT current_setting('port') AS port, pg_is_in_recovery() AS standby",
-    ).catch(() => []);
-    if (row === undefined || row.standby) return undefined;
-    return members.find((member) => member.port === Number(row.port))?.name;
-  };
+  const writer = (): Promise<string | undefined> => writerBehind(port, members);
   const until = async <Value>(what: string, look: () => Promise<Value | undefined>): Promise<Value> => {
     for (const end = performance.now() + patience; performance.now() < end;) {
       const value = await look();
       if (value !== undefined) return value;
       await delay(50);
     }
-    throw new Error(`the cluster has no ${what} after ${patience} ms\n${await logs()}`);
+    throw new Error(`the cluster has no ${what} after ${patience} ms\n${await logsOf(members)}`);
   };
-  const logOf = async ({ base }: Member): Promise<string> => {
-    const read = (file: string): Promise<string> => readFile(join(base, file), "utf8").catch(() => "");
-    return `${await read("patroni.log")}\n${await read("postgres.log")}`;
-  };
-  const logs = async (): Promise<string> =>
-    (await Promise.all(members.map(async (member) => `${member.name}:\n${(await logOf(member)).slice(-3_000)}`))).join(
-      "\n",
-    );
   const nodes = members.map((member) => ({ name: member.name, port: member.port, log: () => logOf(member) }));
   const memberOf = (name: string): Member => members.find((member) => member.name === name)!;
   const writing = (): Promise<string> => until("primary", writer);
@@ -347,7 +372,7 @@ ${members.map(({ name, port: own, api }) => `  server ${name} 127.0.0.1:${own} c
           body: JSON.stringify({ leader: before.name }),
         });
         const said = await body.text();
-        if (statusCode !== 200) throw new Error(`no switchover: ${statusCode} ${said}\n${await logs()}`);
+        if (statusCode !== 200) throw new Error(`no switchover: ${statusCode} ${said}\n${await logsOf(members)}`);
       } else if (how === "kill") {
         signalPostgres(before, "SIGKILL");
       } else {

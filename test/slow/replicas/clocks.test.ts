@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startReplicas } from "../../support/replicas.ts";
-import type { Replicas } from "../../support/replicas.ts";
+import { startReplicas } from "../../support/replicas/replicas.ts";
+import type { Replicas } from "../../support/replicas/replicas.ts";
 
 /** The clock of one daemon is an hour ahead, and that of another an hour behind. */
 

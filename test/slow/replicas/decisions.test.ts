@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startReplicas } from "../../support/replicas.ts";
-import type { Replicas } from "../../support/replicas.ts";
+import { startReplicas } from "../../support/replicas/replicas.ts";
+import type { Replicas } from "../../support/replicas/replicas.ts";
 
 /** What people decide, at several daemons at once, and at one that is killed meanwhile; and commands of other machines. */
 

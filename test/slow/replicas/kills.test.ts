@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startReplicas } from "../../support/replicas.ts";
-import type { Replicas } from "../../support/replicas.ts";
+import { startReplicas } from "../../support/replicas/replicas.ts";
+import type { Replicas } from "../../support/replicas/replicas.ts";
 
 /**
  * Of three daemons, one is killed at a point of its work, and in most cases the one that takes over as well. After each,

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startReplicas } from "../../support/replicas.ts";
-import type { Replicas } from "../../support/replicas.ts";
+import { startReplicas } from "../../support/replicas/replicas.ts";
+import type { Replicas } from "../../support/replicas/replicas.ts";
 
 /** Daemons that cannot reach the database, are stopped past their lease, or lose the database itself. */
 

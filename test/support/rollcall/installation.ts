@@ -1,18 +1,15 @@
 import { once } from "node:events";
-import { existsSync, readdirSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect } from "vitest";
-import { openDatabase } from "#duckdb/database.ts";
 import { readJournal } from "#state/folder/journal.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
-import { verifyAudit } from "#state/audit/verify.ts";
-import { chainIn } from "#state/folder/chain.ts";
+import { checkAudit, checkFiles, checkHistory, checkLists } from "./stored-checks.ts";
 import { withCoordinatorIn } from "./local-coordinator.ts";
 import type { Killing } from "./crash-process.ts";
 import { spawnProgram } from "../process.ts";
@@ -61,36 +58,8 @@ export type Syncs = Readonly<Record<string, { readonly approval?: string | objec
 export async function createInstallation(service: () => TestService, syncs: Syncs): Promise<Installation> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-crash-"));
   const daemon = join(folder, "data", "daemon");
-  const unlimited = { deletes: "none", updates: "none", membershipsLost: "none", blanked: "none", shrink: "none" };
-  const { name: username, password } = administrator;
-  const configuration = {
-    targets: { analytics: { url: service().url, username, password } },
-    sources: Object.fromEntries(
-      Object.keys(syncs).map((sync) => [
-        sync,
-        {
-          connector: "csv",
-          users: { file: `${sync}.csv`, id: "id", memberOf: { column: "team" } },
-          groups: { file: `${sync}-teams.csv`, id: "id" },
-        },
-      ]),
-    ),
-    syncs: Object.fromEntries(
-      Object.entries(syncs).map(([sync, { limits, ...rest }]) => [
-        sync,
-        {
-          from: [sync],
-          to: "analytics",
-          users: { name: "entry.id", displayName: "entry.name" },
-          groups: { name: "entry.id", displayName: "entry.name" },
-          limits: { ...unlimited, ...limits },
-          ...rest,
-        },
-      ]),
-    ),
-  };
   // JSON is YAML.
-  await writeFile(join(folder, "rollcall.yaml"), JSON.stringify(configuration));
+  await writeFile(join(folder, "rollcall.yaml"), JSON.stringify(configurationOf(syncs, service().url)));
   let session: string | undefined;
 
   const directory = async (sync: string): Promise<People> => {
@@ -109,63 +78,6 @@ export async function createInstallation(service: () => TestService, syncs: Sync
   const work: Installation["work"] = (what) => withCoordinatorIn(folder, what);
   const runsOf = async (sync: string): Promise<readonly RunRecord[]> =>
     (await readJournal(daemon)).runs.filter((run) => run.sync === sync);
-
-  /** No plan is left that belongs to no run. */
-  const checkLists = async (): Promise<void> => {
-    const { runs } = await readJournal(daemon);
-    const kept = runs.filter((run) => run.kept).map(({ id }) => id);
-    const lists = join(daemon, "runs");
-    expect(existsSync(lists) ? readdirSync(lists).sort() : []).toEqual(kept.sort());
-  };
-  /** No temporary file is left. */
-  const checkFiles = (): void => {
-    expect(readdirSync(join(daemon, "work"))).toEqual([]);
-    const others = readdirSync(daemon, { recursive: true }).map(String);
-    expect(others.filter((name) => /\.(new|partial|part|wal|spill)$/.test(name))).toEqual([]);
-  };
-  /** The chain is complete up to what the journal knows, and contains everything that was applied. */
-  const checkAudit = async (): Promise<void> => {
-    const { audit, runs } = await readJournal(daemon);
-    const applied = new Set<unknown>();
-    const { broken, damages } = await verifyAudit(chainIn(daemon), {
-      ...(audit === undefined ? {} : { expected: audit }),
-      visit: ({ facts }) => {
-        if (facts["result"] === "applied") applied.add(facts["digest"]);
-      },
-    });
-    expect(broken).toBeUndefined();
-    expect(damages).toEqual([]);
-    const digests = runs.filter(({ state }) => state === "applied").map(({ digest }) => digest);
-    expect([...applied]).toEqual(expect.arrayContaining(digests));
-  };
-  /** Every applied change counts for limits exactly once. */
-  const checkHistory = async (sync: string): Promise<void> => {
-    const folder = join(daemon, "ledgers");
-    const ledger = existsSync(folder) ? readdirSync(folder).find((name) => name.endsWith(".duckdb")) : undefined;
-    if (ledger === undefined) return;
-    const path = join(folder, ledger);
-    const database = await openDatabase({ path, memory: 32 * 1024 * 1024, spill: `${path}.spill` });
-    const connection = await database.connect();
-    const tables = await connection.rows("FROM duckdb_tables() WHERE table_name = 'applied'");
-    const rows = await connection.rows<{ measure: string; amount: number }>(
-      tables.length === 0
-        ? "SELECT '' AS measure, 0 AS amount"
-        : `SELECT measure, sum(amount)::INTEGER AS amount FROM applied WHERE sync = '${sync}' GROUP BY ALL`,
-    );
-    connection.close();
-    database.close();
-    const counted = Object.fromEntries(rows.map(({ measure, amount }) => [measure, amount]));
-    const applied = (await runsOf(sync)).filter(({ state }) => state === "applied");
-    const sum = (action: "create" | "update" | "delete", but: string): number =>
-      applied
-        .filter(({ limits }) => !limits.some(({ limit, overridden }) => limit === but && overridden))
-        .reduce((all, { counts }) => all + (counts?.users[action] ?? 0) + (counts?.groups[action] ?? 0), 0);
-    expect({ creates: 0, updates: 0, deletes: 0, ...pick(counted) }).toEqual({
-      creates: sum("create", "creates"),
-      updates: sum("update", "updates"),
-      deletes: sum("delete", "deletes"),
-    });
-  };
 
   return {
     folder,
@@ -193,9 +105,9 @@ export async function createInstallation(service: () => TestService, syncs: Sync
       const runs = await runsOf(sync);
       expect(runs.filter(({ state, endUnknown }) => state === "running" || endUnknown === true)).toEqual([]);
       for (const { id } of unseen) expect(runs.find((run) => run.id === id)?.recovery).toMatch(/\w/);
-      await checkLists();
-      await checkAudit();
-      await checkHistory(sync);
+      await checkLists(daemon);
+      await checkAudit(daemon);
+      await checkHistory(daemon, sync);
       return runs;
     },
     converge: async (sync) => {
@@ -212,13 +124,44 @@ export async function createInstallation(service: () => TestService, syncs: Sync
         }
         throw new Error("it does not come to rest");
       });
-      await checkLists();
-      checkFiles();
-      await checkAudit();
-      await checkHistory(sync);
+      await checkLists(daemon);
+      checkFiles(daemon);
+      await checkAudit(daemon);
+      await checkHistory(daemon, sync);
       return applied;
     },
     remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+function configurationOf(syncs: Syncs, url: string): object {
+  const unlimited = { deletes: "none", updates: "none", membershipsLost: "none", blanked: "none", shrink: "none" };
+  const { name: username, password } = administrator;
+  return {
+    targets: { analytics: { url: url, username, password } },
+    sources: Object.fromEntries(
+      Object.keys(syncs).map((sync) => [
+        sync,
+        {
+          connector: "csv",
+          users: { file: `${sync}.csv`, id: "id", memberOf: { column: "team" } },
+          groups: { file: `${sync}-teams.csv`, id: "id" },
+        },
+      ]),
+    ),
+    syncs: Object.fromEntries(
+      Object.entries(syncs).map(([sync, { limits, ...rest }]) => [
+        sync,
+        {
+          from: [sync],
+          to: "analytics",
+          users: { name: "entry.id", displayName: "entry.name" },
+          groups: { name: "entry.id", displayName: "entry.name" },
+          limits: { ...unlimited, ...limits },
+          ...rest,
+        },
+      ]),
+    ),
   };
 }
 
@@ -233,8 +176,4 @@ async function approved(
   const run = await (await coordinator.approve(id, { by: first ?? by, overrides })).ended;
   if (second === undefined || !isOpen(run)) return run;
   return (await coordinator.approve(id, { by: second, overrides })).ended;
-}
-
-function pick({ creates = 0, updates = 0, deletes = 0 }: Readonly<Record<string, number>>): Record<string, number> {
-  return { creates, updates, deletes };
 }

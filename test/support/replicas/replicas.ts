@@ -1,146 +1,27 @@
-import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
-import { buffer } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { request } from "undici";
-import { openDatabase } from "#duckdb/database.ts";
 import { Postgres } from "#postgres/database.ts";
-import { verifyAudit } from "#state/audit/verify.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
-import { openPostgresReader } from "#state/postgres/store.ts";
-import { startPostgres } from "./postgres.ts";
-import type { PostgresServer } from "./postgres.ts";
-import { startProxy } from "./proxy.ts";
-import type { Proxy } from "./proxy.ts";
-import { startRollcall, watchOutput } from "./rollcall/rollcall.ts";
-import type { Ended, Running } from "./rollcall/rollcall.ts";
-import type { Trap } from "./rollcall/replica-process.ts";
-import { administrator, call, login, startService } from "./rollcall/service.ts";
-import type { TestService } from "./rollcall/service.ts";
-import { listen, stop, track } from "./scripted-server.ts";
+import { startPostgres } from "../postgres.ts";
+import type { PostgresServer } from "../postgres.ts";
+import { startProxy } from "../proxy.ts";
+import type { Proxy } from "../proxy.ts";
+import { startRollcall, watchOutput } from "../rollcall/rollcall.ts";
+import type { Ended, Running } from "../rollcall/rollcall.ts";
+import type { Trap } from "../rollcall/replica-process.ts";
+import { administrator } from "../rollcall/service.ts";
+import { checkStored } from "./checks.ts";
+import { startTarget, startTold } from "./target.ts";
+import type { RecordedTarget, Told } from "./target.ts";
 
 /** Several daemons with their state in one PostgreSQL, the target that they write to, and who is told. */
-
-/** A list that the target got with applyChanges=true. */
-export interface Sending {
-  /** The names in it. */
-  readonly names: readonly string[];
-  /** What the target did, as it answered; absent: not yet, or nothing. */
-  did?: Readonly<Record<"creates" | "updates" | "deletes", number>> | undefined;
-}
-
-/** A real service behind a server that notes what is sent to be applied. */
-export interface RecordedTarget {
-  readonly url: string;
-  readonly sendings: readonly Sending[];
-  /** Holds back the answer to the next list that is applied. Resolves when the service has applied it. */
-  hold(): Promise<void>;
-  release(): void;
-  /** Names and display names of the users that begin so. */
-  directory(beginning: string): Promise<Readonly<Record<string, string>>>;
-  close(): Promise<void>;
-}
-
-async function startTarget(): Promise<RecordedTarget> {
-  const service: TestService = await startService();
-  const sendings: Sending[] = [];
-  let hold: (() => Promise<void>) | undefined;
-  let holding = Promise.withResolvers<void>();
-  const forward = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const body = await buffer(incoming);
-    const form = new URLSearchParams(incoming.url?.endsWith("/user/sync") === true ? body.toString() : "");
-    let sending: Sending | undefined;
-    if (form.get("applyChanges") === "true") {
-      const principals = JSON.parse(form.get("principals") ?? "[]") as { name: string }[];
-      sending = { names: principals.map(({ name }) => name) };
-      sendings.push(sending);
-    }
-    const { host: _, connection: __, "content-length": ___, "transfer-encoding": ____, ...headers } = incoming.headers;
-    const method = incoming.method as "GET" | "POST";
-    const answer = await request(service.url + incoming.url, { method, headers, ...(body.length > 0 && { body }) });
-    const text = await answer.body.text();
-    if (sending !== undefined && answer.statusCode === 200) {
-      sending.did = didOf(text);
-      const waits = hold?.();
-      hold = undefined;
-      await waits;
-    }
-    const { "transfer-encoding": _____, "content-length": ______, ...given } = answer.headers;
-    response.writeHead(answer.statusCode, given).end(text);
-  };
-  const server = createServer((incoming, response) => {
-    forward(incoming, response).catch(() => response.destroy());
-  });
-  const open = track(server);
-  const port = await listen(server);
-  let session: string | undefined;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    sendings,
-    hold: () => {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      holding = Promise.withResolvers();
-      const until = holding.promise;
-      hold = () => {
-        resolve();
-        return until;
-      };
-      return promise;
-    },
-    release: () => holding.resolve(),
-    directory: async (beginning) => {
-      const url = `${service.url}/tspublic/v1/user/list`;
-      let answer = await call(url, session === undefined ? {} : { session });
-      if (answer.status === 401) answer = await call(url, { session: (session = await login(service.url)) });
-      const list = JSON.parse(answer.text) as { name: string; displayName: string }[];
-      const own = list.filter(({ name }) => name.startsWith(beginning));
-      return Object.fromEntries(own.map(({ name, displayName }) => [name, displayName]));
-    },
-    close: async () => {
-      holding.resolve();
-      await stop(server, open);
-      await service.kill();
-    },
-  };
-}
-
-function didOf(text: string): NonNullable<Sending["did"]> {
-  const answer = JSON.parse(text) as Readonly<Record<string, readonly string[]>>;
-  const count = (done: string): number =>
-    (answer[`users${done}`]?.length ?? 0) + (answer[`groups${done}`]?.length ?? 0);
-  return { creates: count("Added"), updates: count("Updated"), deletes: count("Deleted") };
-}
-
-/** Who is told: the runs that notices are about. */
-interface Told {
-  readonly url: string;
-  readonly runs: readonly string[];
-  close(): Promise<void>;
-}
-
-async function startTold(): Promise<Told> {
-  const runs: string[] = [];
-  const server = createServer((incoming, response) => {
-    void (async () => {
-      const body = await buffer(incoming);
-      const { notices = [] } = JSON.parse(body.toString()) as { notices?: { run?: string }[] };
-      runs.push(...notices.flatMap(({ run }) => run ?? []));
-      response.writeHead(204).end();
-    })();
-  });
-  const open = track(server);
-  const port = await listen(server);
-  return { url: `http://127.0.0.1:${port}/notices`, runs, close: () => stop(server, open) };
-}
 
 /** One of the daemons. */
 export interface Replica {
@@ -196,8 +77,8 @@ export interface Replicas {
   close(): Promise<void>;
 }
 
-const program = fileURLToPath(new URL("rollcall/replica-process.ts", import.meta.url));
-const compileCache = fileURLToPath(new URL("../../node_modules/.cache/compile", import.meta.url));
+const program = fileURLToPath(new URL("../rollcall/replica-process.ts", import.meta.url));
+const compileCache = fileURLToPath(new URL("../../../node_modules/.cache/compile", import.meta.url));
 
 /** The users of a sync at version `n`: from one to the next one joins, one leaves, and the others change. */
 function versionOf(sync: string, n: number): Record<string, string> {
@@ -307,46 +188,6 @@ export async function startReplicas({
     }
   };
 
-  /** Nothing is left that belongs to no run, and nothing was done twice. */
-  const check = async (): Promise<void> => {
-    const copies = join(folder, "checks");
-    await using read = await openPostgresReader(settings, copies);
-    await read.files.fetch(["ledgers/"]);
-    const journal = await read.journal();
-    const applied = journal.runs.filter(({ state }) => state === "applied");
-    const expected = await read.audit.head();
-    const digests = new Set<unknown>();
-    const { broken, damages } = await verifyAudit(read.audit, {
-      ...(expected && { expected }),
-      visit: ({ facts }) => {
-        if (facts["result"] === "applied") digests.add(facts["digest"]);
-      },
-    });
-    assert.deepEqual({ broken, damages }, { broken: undefined, damages: [] });
-    for (const { digest } of applied) assert.ok(digests.has(digest));
-    // What the target has done is in the record of exactly one run, in that order. A list that changes nothing was there before.
-    const done = target.sendings.flatMap(({ did }) => did ?? []);
-    const recorded = applied.map(({ counts }) => ({
-      creates: (counts?.users.create ?? 0) + (counts?.groups.create ?? 0),
-      updates: (counts?.users.update ?? 0) + (counts?.groups.update ?? 0),
-      deletes: (counts?.users.delete ?? 0) + (counts?.groups.delete ?? 0),
-    }));
-    const inOrder = (some: typeof recorded): string[] => some.map((each) => JSON.stringify(each)).sort();
-    assert.deepEqual(inOrder(done), inOrder(recorded));
-    assert.ok(done.every(({ creates, updates, deletes }) => creates + updates + deletes > 0));
-    // A slot is one run's.
-    const slots = await postgres.rows<{ sync: string; slot: Date; run: string }>("SELECT * FROM rollcall.slots");
-    const begun = journal.runs.filter(({ slot }) => slot !== undefined);
-    assert.equal(new Set(begun.map(({ sync, slot }) => `${sync} ${slot}`)).size, begun.length);
-    const known = new Map(slots.map(({ sync, slot, run }) => [`${sync} ${slot.toISOString()}`, run]));
-    for (const { id, sync, slot = "" } of begun) assert.equal(known.get(`${sync} ${slot}`), id);
-    // The ids are in the order of the times, which are as exact as the answers of the database are fast.
-    const times = journal.runs.map(({ startedAt }) => Date.parse(startedAt));
-    for (const [index, time] of times.entries()) assert.ok(time >= (times[index - 1] ?? 0) - lease);
-    await checkLedger(join(read.files.folder, "ledgers"), journal.runs, Object.keys(syncs), versionNow);
-    await rm(copies, { recursive: true });
-  };
-
   const poll = async <Value>(
     what: string,
     look: () => Promise<Value | undefined>,
@@ -435,7 +276,7 @@ export async function startReplicas({
       });
       // Runs go on meanwhile, and change nothing any more.
       await poll("a moment without a run", async () => ((await runs()).some(isLeft) ? undefined : true));
-      await check();
+      await checkStored({ settings, postgres, target, folder, lease }, Object.keys(syncs), versionNow);
       return target.directory(`${sync}-`);
     },
     close: async () => {
@@ -491,46 +332,6 @@ function configurationOf(
       ops: { by: "webhook", url: at.told.url, secret: "a secret of the replicas", events: ["pending", "failed"] },
     },
   };
-}
-
-/** The ledger has what is in the target, and every applied change counts for limits exactly once. */
-async function checkLedger(
-  folder: string,
-  runs: readonly RunRecord[],
-  syncs: readonly string[],
-  versionNow: (sync: string) => Readonly<Record<string, string>>,
-): Promise<void> {
-  const names = await readdir(folder).catch(() => []);
-  const name = names.find((each) => each.endsWith(".duckdb"));
-  if (name === undefined) return;
-  const path = join(folder, name);
-  await mkdir(`${path}.spill`, { recursive: true });
-  const database = await openDatabase({ path, memory: 64 * 1024 * 1024, spill: `${path}.spill` });
-  const connection = await database.connect();
-  try {
-    for (const sync of syncs) {
-      const owned = await connection.rows<{ name: string }>(
-        `SELECT DISTINCT name FROM principal WHERE sync = '${sync}' ORDER BY name`,
-      );
-      const applied = runs.filter((run) => run.sync === sync && run.state === "applied");
-      if (applied.length === 0) continue;
-      assert.deepEqual(
-        owned.map((each) => each.name),
-        Object.keys(versionNow(sync)).sort(),
-      );
-      const rows = await connection.rows<{ measure: string; amount: number }>(
-        `SELECT measure, sum(amount)::INTEGER AS amount FROM applied WHERE sync = '${sync}' GROUP BY ALL`,
-      );
-      const counted = new Map(rows.map(({ measure, amount }) => [measure, amount]));
-      for (const action of ["create", "update", "delete"] as const) {
-        const sum = applied.reduce((total, { counts }) => total + (counts?.users[action] ?? 0), 0);
-        assert.equal(counted.get(`${action}s`) ?? 0, sum, `${sync}: ${action}s`);
-      }
-    }
-  } finally {
-    connection.close();
-    database.close();
-  }
 }
 
 function sorted(people: Readonly<Record<string, string>>): [string, string][] {
