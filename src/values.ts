@@ -211,12 +211,13 @@ const label = z.string().regex(/^[A-Za-z0-9][\w.-]{0,62}$/, {
 /** The keys of two mappings that differ, such as `users.mail`; nested ones with a dot between them. */
 export function differingKeys(before: unknown, after: unknown, path: readonly string[] = []): string[] {
   if (isDeepStrictEqual(before, after)) return [];
-  if (!isMapping(before) || !isMapping(after)) return [path.join(".")];
+  if (!isObject(before) || !isObject(after)) return [path.join(".")];
   const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...keys].flatMap((key) => differingKeys(before[key], after[key], [...path, key]));
 }
 
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+/** Whether it is an object of JSON or a mapping of YAML: no list. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -1,6 +1,7 @@
 import type { Entry, ReadContext } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { didYouMean } from "#text.ts";
+import { isObject } from "#values.ts";
 import type { Options } from "./options.ts";
 
 /** An object of Graph, as it came. */
@@ -147,10 +148,6 @@ export function attributesOf(object: GraphObject): Entry["attributes"] {
 
 function isScalar(value: unknown): value is string | number | boolean {
   return ["string", "number", "boolean"].includes(typeof value);
-}
-
-export function isObject(value: unknown): value is GraphObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** What rules read of users and groups. */

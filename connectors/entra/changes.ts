@@ -1,6 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { InputError, RefusedError } from "#errors.ts";
-import { isObject, selectionsOf } from "./attributes.ts";
+import { isObject } from "#values.ts";
+import { selectionsOf } from "./attributes.ts";
 import type { Selections } from "./attributes.ts";
 import type { Graph } from "./graph.ts";
 import type { Options } from "./options.ts";

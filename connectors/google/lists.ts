@@ -8,6 +8,7 @@ import { readList, unseen, untilProven } from "#http/directory/proof.ts";
 import type { Pass, Progress } from "#http/directory/proof.ts";
 import type { Kind } from "#principals/principal.ts";
 import { formatNumber } from "#text.ts";
+import { isObject } from "#values.ts";
 import { entryOf, fieldsFor } from "./entries.ts";
 import type { Resource } from "./entries.ts";
 import type { Options } from "./options.ts";
@@ -23,7 +24,7 @@ const attempts = 3;
 const width = 8;
 
 /** Not looked into: a schema would copy every user. */
-const resource = z.custom<Resource>((value) => typeof value === "object" && value !== null && !Array.isArray(value));
+const resource = z.custom<Resource>(isObject);
 
 /** The lists of the Directory API, each to its proven end. */
 export class Lists {

@@ -5,6 +5,7 @@ import { problemOf } from "#http/directory/api.ts";
 import type { DirectoryApi } from "#http/directory/api.ts";
 import { itemsOf, JsonError } from "#http/directory/json.ts";
 import type { Answer } from "#http/client.ts";
+import { isObject } from "#values.ts";
 import type { ListOptions } from "./options.ts";
 import { namesOf, valueAt } from "./path.ts";
 
@@ -46,9 +47,9 @@ async function* objectsIn(body: AsyncIterable<Buffer>, { items: path }: Content,
         continue;
       }
       if (path !== undefined && !item.isListed) throw noList(title, path.text, item.value);
-      if (typeof item.value !== "object" || item.value === null || Array.isArray(item.value))
+      if (!isObject(item.value))
         throw new InputError(`${title}: the list has something that is no object, at line ${item.line}`);
-      items.push(item.value as Item);
+      items.push(item.value);
     }
     if (items.length > 0) yield { items };
   }

@@ -3,7 +3,7 @@ import { IncompleteReadError, InputError } from "#errors.ts";
 import type { DirectoryApi } from "#http/directory/api.ts";
 import { inParallel } from "#http/directory/pages.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Item } from "./content.ts";
+import { isObject } from "#values.ts";
 import { entryOf, idIn } from "./entries.ts";
 import { addressOf } from "./lists.ts";
 import type { EntryOptions, Options } from "./options.ts";
@@ -43,9 +43,8 @@ async function recordById(
   });
   if (answer.value === undefined) return undefined;
   const item = part.find.at === undefined ? answer.value : valueAt(answer.value, part.find.at);
-  if (typeof item !== "object" || item === null || Array.isArray(item))
-    throw new InputError(`${title}: the answer is not one ${kind} (find)`);
-  const found = { item: item as Item, place: `${url.origin}${url.pathname}`, subject: api.subject };
+  if (!isObject(item)) throw new InputError(`${title}: the answer is not one ${kind} (find)`);
+  const found = { item, place: `${url.origin}${url.pathname}`, subject: api.subject };
   // There are servers that answer with what was meant for another request.
   if (idIn(found, part) !== id) throw new IncompleteReadError(`${title}: the answer is another ${kind} than ${id}`);
   const inScope = Object.entries(part.find.where ?? {}).every(([name, value]) => {

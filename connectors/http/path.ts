@@ -1,5 +1,6 @@
 import type { AttributeValue } from "#principals/entry.ts";
 import { nfc } from "#text.ts";
+import { isObject } from "#values.ts";
 
 /** A part of a path: a name, or which element of a list. */
 type Step = { readonly name: string } | { readonly index: number } | { readonly key: string; readonly value: string };
@@ -96,7 +97,6 @@ export function* flattened(
   for (const [name, value] of Object.entries(record)) {
     const attribute = attributeIn(value);
     if (attribute !== undefined) yield [`${prefix}${name}`, attribute];
-    else if (typeof value === "object" && value !== null && !Array.isArray(value) && depth < deepest)
-      yield* flattened(value as object, `${prefix}${name}.`, depth + 1);
+    else if (isObject(value) && depth < deepest) yield* flattened(value, `${prefix}${name}.`, depth + 1);
   }
 }

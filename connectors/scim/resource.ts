@@ -3,6 +3,7 @@ import { IncompleteReadError, InputError } from "#errors.ts";
 import type { AttributeValue } from "#principals/entry.ts";
 import { quote } from "#text.ts";
 import type { Kind } from "#principals/principal.ts";
+import { isObject } from "#values.ts";
 
 /** How resources become entries. */
 export interface EntryOptions {
@@ -325,7 +326,5 @@ function normalised(value: unknown): unknown {
 
 /** A resource or a ListResponse; undefined when it is not an object. */
 export function objectOf(value: unknown): Resource | undefined {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (normalised(value) as Resource)
-    : undefined;
+  return isObject(value) ? (normalised(value) as Resource) : undefined;
 }

@@ -5,6 +5,7 @@ import type { Document, Node, Scalar } from "yaml";
 import { InputError } from "#errors.ts";
 import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
 import { conceal, shortestSecret } from "#redact.ts";
+import { isObject } from "#values.ts";
 import type { Path, Problem } from "./problems.ts";
 import { refuse, syntaxProblems } from "./problems.ts";
 import { notText, reason, substitute, verbatim } from "./substitution.ts";
@@ -67,7 +68,7 @@ function read(file: string): string {
 /** The keys of a mapping; none if there is no mapping. */
 export function keysOf(document: ConfigurationDocument, path: Path): string[] {
   const value = document.at(path);
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
+  return isObject(value) ? Object.keys(value) : [];
 }
 
 /** What stands for a text of the document. */

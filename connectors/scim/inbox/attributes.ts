@@ -53,10 +53,6 @@ export function isBoolean(attribute: string): boolean {
   return booleans.has(attribute);
 }
 
-export function isObject(value: unknown): value is Resource {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** The name under which an object has an attribute, or should have it. */
 export function nameIn(holder: Resource, attribute: string): string {
   if (Object.hasOwn(holder, attribute)) return attribute;

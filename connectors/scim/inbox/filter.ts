@@ -1,6 +1,7 @@
 import { parse } from "scim2-parse-filter";
 import type { Filter } from "scim2-parse-filter";
-import { isBoolean, isObject, nameIn } from "./attributes.ts";
+import { isObject } from "#values.ts";
+import { isBoolean, nameIn } from "./attributes.ts";
 import { invalid } from "./errors.ts";
 
 /** The longest filter, in characters. */

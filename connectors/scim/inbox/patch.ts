@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Filter } from "scim2-parse-filter";
-import { isMultiValued, isObject, nameIn, spelling } from "./attributes.ts";
+import { isObject } from "#values.ts";
+import { isMultiValued, nameIn, spelling } from "./attributes.ts";
 import type { Resource } from "./attributes.ts";
 import { invalid } from "./errors.ts";
 import { matches } from "./filter.ts";

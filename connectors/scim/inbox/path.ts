@@ -1,5 +1,6 @@
 import type { Filter } from "scim2-parse-filter";
-import { coreSchemas, enterprise, isObject, spelling } from "./attributes.ts";
+import { isObject } from "#values.ts";
+import { coreSchemas, enterprise, spelling } from "./attributes.ts";
 import type { Resource } from "./attributes.ts";
 import { invalid } from "./errors.ts";
 import { readFilter } from "./filter.ts";

@@ -1,4 +1,5 @@
-import { coreSchemas, isObject, nameIn, spelling } from "./attributes.ts";
+import { isObject } from "#values.ts";
+import { coreSchemas, nameIn, spelling } from "./attributes.ts";
 import type { Resource } from "./attributes.ts";
 import { invalid } from "./errors.ts";
 import { membersIn } from "./patch.ts";

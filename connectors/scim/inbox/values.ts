@@ -1,4 +1,5 @@
-import { isBoolean, isMultiValued, isObject, spelling } from "./attributes.ts";
+import { isObject } from "#values.ts";
+import { isBoolean, isMultiValued, spelling } from "./attributes.ts";
 import type { Resource } from "./attributes.ts";
 import { invalid } from "./errors.ts";
 

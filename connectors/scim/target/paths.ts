@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { PrincipalValue } from "#principals/principal.ts";
+import { isObject } from "#values.ts";
 import { flagOf } from "../resource.ts";
 import type { Resource } from "../resource.ts";
 
@@ -56,7 +57,7 @@ export function single(resource: Resource, path: Path, type: "text" | "boolean")
 
 function valueOf(found: unknown, type: "text" | "boolean"): PrincipalValue | undefined {
   // Of an object, as `manager` is one, its value.
-  const value = typeof found === "object" && found !== null && !Array.isArray(found) ? member(found, "value") : found;
+  const value = isObject(found) ? member(found, "value") : found;
   if (type === "boolean") return flagOf(value);
   if (typeof value === "string") return value === "" ? undefined : value;
   return typeof value === "number" || typeof value === "boolean" ? String(value) : undefined;
