@@ -234,7 +234,7 @@ sourceSuite(
       ],
       during: [...changing("users.json"), ...changing("groups.json").slice(0, 1)],
     },
-    { users: 20_000, heap: 24 },
+    { users: 30_000, heap: 32 },
   ),
 );
 
@@ -286,7 +286,7 @@ sourceSuite(
       ],
       during: changing("1.ndjson.gz").slice(0, 2),
     },
-    { users: 20_000, heap: 24 },
+    { users: 30_000, heap: 32 },
   ),
 );
 
