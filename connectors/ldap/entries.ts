@@ -56,13 +56,8 @@ export interface Reader {
  */
 export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
   const { kind, selection, dnKey } = reader;
-  const cursor = enterEntry(message);
-  const textAt = windowOn(message);
-  const start = cursor.at;
-  const dn = textOf(cursor, textAt);
-  if (dn.includes("\uFFFD") && !isUtf8(readBytes({ bytes: message, at: start }))) {
-    throw new InputError(`${dn}: the name of the entry is not UTF-8; correct it in the directory`);
-  }
+  const fields = new Fields(message, reader);
+  const { dn } = fields;
   const attributes: { [name: string]: Entry["attributes"][string] } = {};
   const keys = [dnKey(dn)];
   const memberOf: string[] = [];
@@ -77,16 +72,14 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
   let isConflict = selection.derived.conflict && hasConflictName(dn);
   let isSearch = false;
 
-  const decoding: Decoding = { bytes: message, textAt, dn, reader };
-  const next = fieldsOf(cursor, selection);
-  for (let field = next(); field !== undefined; field = next()) {
-    const { use, at, end } = field;
+  for (let use = fields.next(); use !== undefined; use = fields.next()) {
     if (use.range?.next !== undefined) rest.push({ use, next: use.range.next });
     if (use.names.length === 0 && isMembers(use)) {
+      const { at, end } = fields;
       if (at < end) lists.push({ use, at, end });
       continue;
     }
-    const values = valuesOf(field, decoding);
+    const values = fields.values(use);
     const first = values[0];
     if (first === undefined) continue;
     for (const name of use.names) attributes[name] = values.length === 1 ? first : values;
@@ -147,17 +140,13 @@ export interface ValueRange {
 
 /** The range of an attribute's values in a message; undefined when there is none. */
 export function rangeIn(message: Buffer, name: string, reader: Reader): ValueRange | undefined {
-  const cursor = enterEntry(message);
-  const textAt = windowOn(message);
-  const dn = textOf(cursor, textAt);
+  const fields = new Fields(message, reader);
   let part: Omit<ValueRange, "revision"> | undefined;
   let revision: string | undefined;
-  const next = fieldsOf(cursor, reader.selection);
-  for (let field = next(); field !== undefined; field = next()) {
-    const { use } = field;
+  for (let use = fields.next(); use !== undefined; use = fields.next()) {
     const isPart = use.range !== undefined && use.name.toLowerCase() === name.toLowerCase();
     if (!isPart && !use.roles.includes("revision")) continue;
-    const values = valuesOf(field, { bytes: message, textAt, dn, reader });
+    const values = fields.values(use);
     if (isPart) part = { use, values };
     else [revision] = values;
   }
@@ -166,14 +155,11 @@ export function rangeIn(message: Buffer, name: string, reader: Reader): ValueRan
 
 /** The first values of the attributes that can be the id, by their rank. */
 export function idsIn(message: Buffer, reader: Reader): ReadonlyMap<number, string> {
-  const cursor = enterEntry(message);
-  const textAt = windowOn(message);
-  const dn = textOf(cursor, textAt);
+  const fields = new Fields(message, reader);
   const ids = new Map<number, string>();
-  const next = fieldsOf(cursor, reader.selection);
-  for (let field = next(); field !== undefined; field = next()) {
-    const [value] = field.use.roles.includes("id") ? valuesOf(field, { bytes: message, textAt, dn, reader }) : [];
-    if (value !== undefined) ids.set(field.use.rank, value);
+  for (let use = fields.next(); use !== undefined; use = fields.next()) {
+    const [value] = use.roles.includes("id") ? fields.values(use) : [];
+    if (value !== undefined) ids.set(use.rank, value);
   }
   return ids;
 }
@@ -220,24 +206,79 @@ function enterEntry(bytes: Buffer): Cursor {
   return cursor;
 }
 
-/** Iterates over the attributes that have a use: one per call, undefined after the last. A generator is too slow here. */
-function fieldsOf(cursor: Cursor, selection: Selection): () => ValueList | undefined {
-  const end = enter(cursor, tags.sequence);
-  return () => {
-    while (cursor.at < end) {
-      const fieldEnd = enter(cursor, tags.sequence);
+/** The attributes of an entry that have a use, in turn. */
+class Fields {
+  readonly dn: string;
+  /** Where the values of the attribute are that `next` has found. */
+  at = 0;
+  end = 0;
+  readonly #reader: Reader;
+  readonly #cursor: Cursor;
+  readonly #textAt: TextAt;
+  /** Where the attribute begins that comes next, and where the last one ends. */
+  #next: number;
+  readonly #last: number;
+
+  /** @throws {InputError} the name of the entry is not UTF-8 */
+  constructor(message: Buffer, reader: Reader) {
+    const cursor = enterEntry(message);
+    const start = cursor.at;
+    this.#reader = reader;
+    this.#cursor = cursor;
+    this.#textAt = windowOn(message);
+    this.dn = textOf(cursor, this.#textAt);
+    if (this.dn.includes("\uFFFD") && !isUtf8(readBytes({ bytes: message, at: start })))
+      throw new InputError(`${this.dn}: the name of the entry is not UTF-8; correct it in the directory`);
+    this.#last = enter(cursor, tags.sequence);
+    this.#next = cursor.at;
+  }
+
+  /** Moves to the next one. @returns undefined after the last */
+  next(): AttributeUse | undefined {
+    const cursor = this.#cursor;
+    while (this.#next < this.#last) {
+      cursor.at = this.#next;
+      this.#next = enter(cursor, tags.sequence);
       const typeEnd = enter(cursor, tags.octets);
-      const use = selection.useAt(cursor.bytes, cursor.at, typeEnd);
-      if (use !== undefined) {
-        cursor.at = typeEnd;
-        const field = { use, end: enter(cursor, tags.set), at: cursor.at };
-        cursor.at = fieldEnd;
-        return field;
-      }
-      cursor.at = fieldEnd;
+      const use = this.#reader.selection.useAt(cursor.bytes, cursor.at, typeEnd);
+      if (use === undefined) continue;
+      cursor.at = typeEnd;
+      this.end = enter(cursor, tags.set);
+      this.at = cursor.at;
+      return use;
     }
     return undefined;
-  };
+  }
+
+  /** Its values that are not empty. */
+  values(use: AttributeUse): readonly string[] {
+    const cursor = this.#cursor;
+    let values: string[] | undefined;
+    for (cursor.at = this.at; cursor.at < this.end;) {
+      const end = enter(cursor, tags.octets);
+      if (end > cursor.at) {
+        const value = this.#value(cursor.at, end, use);
+        // Most have one: an array that grows takes several times the memory.
+        if (values === undefined) values = [value];
+        else values.push(value);
+      }
+      cursor.at = end;
+    }
+    return values ?? [];
+  }
+
+  #value(from: number, to: number, use: AttributeUse): string {
+    const { bytes } = this.#cursor;
+    if (use.form !== "text") return binaryOf(bytes.subarray(from, to), use.form);
+    const text = this.#textAt(from, to);
+    if (!text.includes("\uFFFD") || isUtf8(bytes.subarray(from, to))) return text;
+    if (this.#reader.options.invalidUtf8 === "latin1") {
+      this.#reader.warn("values are not UTF-8", `${this.dn}: ${use.name} is not UTF-8; read as Windows-1252`);
+      return latin1.decode(bytes.subarray(from, to));
+    }
+    const remedy = "correct it in the directory, name it in `binary`, or set `invalidUtf8: latin1`";
+    throw new InputError(`${this.dn}: ${use.name} has a value that is not UTF-8; ${remedy}`);
+  }
 }
 
 function textOf(cursor: Cursor, textAt: TextAt): string {
@@ -245,43 +286,6 @@ function textOf(cursor: Cursor, textAt: TextAt): string {
   const text = textAt(cursor.at, end);
   cursor.at = end;
   return text;
-}
-
-/** The message that values are decoded from. */
-interface Decoding {
-  readonly bytes: Buffer;
-  readonly textAt: TextAt;
-  readonly dn: string;
-  readonly reader: Reader;
-}
-
-/** The values that are not empty. */
-function valuesOf({ use, at, end }: ValueList, decoding: Decoding): readonly string[] {
-  const cursor: Cursor = { bytes: decoding.bytes, at };
-  let values: string[] | undefined;
-  while (cursor.at < end) {
-    const valueEnd = enter(cursor, tags.octets);
-    if (valueEnd > cursor.at) {
-      const value = valueOf(cursor.at, valueEnd, use, decoding);
-      // Most have one: an array that grows takes several times the memory.
-      if (values === undefined) values = [value];
-      else values.push(value);
-    }
-    cursor.at = valueEnd;
-  }
-  return values ?? [];
-}
-
-function valueOf(from: number, to: number, use: AttributeUse, { bytes, textAt, dn, reader }: Decoding): string {
-  if (use.form !== "text") return binaryOf(bytes.subarray(from, to), use.form);
-  const text = textAt(from, to);
-  if (!text.includes("\uFFFD") || isUtf8(bytes.subarray(from, to))) return text;
-  if (reader.options.invalidUtf8 === "latin1") {
-    reader.warn("values are not UTF-8", `${dn}: ${use.name} is not UTF-8; read as Windows-1252`);
-    return latin1.decode(bytes.subarray(from, to));
-  }
-  const remedy = "correct it in the directory, name it in `binary`, or set `invalidUtf8: latin1`";
-  throw new InputError(`${dn}: ${use.name} has a value that is not UTF-8; ${remedy}`);
 }
 
 const latin1 = new TextDecoder("windows-1252");

@@ -5,6 +5,9 @@ type Value = string | number | null;
 /** The size of an insert: the fewer rows, the shorter the event loop is held. */
 const rowsPerInsert = 8192;
 
+/** An insert also ends at so much text, in UTF-16 units: the members of groups are long. */
+const textPerInsert = 2 * 1024 * 1024;
+
 /** How many inserts may wait besides the one that is running. */
 const mostWaiting = 2;
 
@@ -25,7 +28,7 @@ export class Rows<Table extends string> {
     this.#connection = connection;
     for (const table of Object.keys(tables) as Table[]) {
       const types = tables[table].split(",").map((column) => column.trim().split(/\s+/)[1] ?? "");
-      this.#open.set(table, { table, types, columns: types.map(() => []), count: 0, statements: new Map() });
+      this.#open.set(table, { table, types, columns: types.map(() => []), count: 0, text: 0, statements: new Map() });
     }
   }
 
@@ -35,11 +38,11 @@ export class Rows<Table extends string> {
     const { columns, count } = pending;
     for (let index = 0; index < values.length; index++) {
       const value = values[index] as Value;
-      // A lone surrogate is not valid JSON.
-      (columns[index] as Value[])[count] = typeof value === "string" ? value.toWellFormed() : value;
+      (columns[index] as Value[])[count] = value;
+      if (typeof value === "string") pending.text += value.length;
     }
     pending.count = count + 1;
-    if (pending.count === rowsPerInsert) this.#insert(pending);
+    if (pending.count === rowsPerInsert || pending.text > textPerInsert) this.#insert(pending);
   }
 
   /** Runs a statement in turn with the inserts: `$1` is the first value, and so on. It is prepared once. */
@@ -97,9 +100,10 @@ export class Rows<Table extends string> {
     if (!lists.includes(true)) lists[0] = true;
     const texts = filled.map((column, index) => {
       const [value = null] = column;
-      return lists[index] ? JSON.stringify(column) : value === null ? null : String(value);
+      return lists[index] ? jsonOf(column) : value === null ? null : String(value).toWellFormed();
     });
     pending.count = 0;
+    pending.text = 0;
     this.#inTurn(async () => {
       const statement = await this.#statementFor(pending, lists);
       for (const [index, text] of texts.entries()) bindText(statement, index, text);
@@ -125,6 +129,13 @@ export class Rows<Table extends string> {
   }
 }
 
+/** A lone surrogate is not valid JSON; most columns have none. */
+function jsonOf(column: readonly Value[]): string {
+  const json = JSON.stringify(column);
+  if (!/\\ud[89a-f]/.test(json)) return json;
+  return JSON.stringify(column.map((value) => (typeof value === "string" ? value.toWellFormed() : value)));
+}
+
 function bindText(statement: DuckDBPreparedStatement, index: number, text: string | null): void {
   if (text === null) statement.bindNull(index + 1);
   else statement.bindVarchar(index + 1, text);
@@ -138,4 +149,6 @@ interface Pending {
   /** Values, column by column: first those of the `count` rows that were not inserted yet, then old ones to be overwritten. */
   readonly columns: readonly Value[][];
   count: number;
+  /** How long their texts are, in UTF-16 units. */
+  text: number;
 }

@@ -227,8 +227,11 @@ function evaluatorOf(
 const grows = /^(?:string|dyn|list)/;
 
 /** @param names absent: all */
-function sizeOfRecord(values: object = {}, names: readonly string[] = Object.keys(values)): number {
-  return names.reduce((size, name) => size + sizeOf(attributeOf(values as Attributes, name)), 0);
+function sizeOfRecord(values?: object, names?: readonly string[]): number {
+  if (values === undefined) return 0;
+  let size = 0;
+  for (const name of names ?? Object.keys(values)) size += sizeOf(attributeOf(values as Attributes, name));
+  return size;
 }
 
 /** Compiles the rule that gives another name for one that is taken; or says what is wrong with it. */

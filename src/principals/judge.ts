@@ -89,13 +89,15 @@ export function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, k
     if (value !== undefined) attributes[attribute.name] = value;
     else if (attribute.required === true) isComplete = false;
   }
-  const groups = (evaluate(judging, "groups", asGroups) ?? []).map(rules.groupName);
+  const groups = evaluate(judging, "groups", asGroups)?.map(rules.groupName) ?? none;
   for (const group of groups) seen(judging, "groups", group);
   if (judging.reasons.length > 0 || name === undefined || !isComplete) {
     return { verdict: "quarantined", name, reason: judging.reasons.join("; ") };
   }
   return { verdict: "included", name, attributes, groups, kept: judging.kept };
 }
+
+const none: readonly never[] = [];
 
 /** What an attribute becomes; undefined where it is unset, or its rule fails. */
 function valueOf(judging: Judging, attribute: Attribute, name: string | undefined): PrincipalValue | undefined {

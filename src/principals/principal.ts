@@ -20,6 +20,8 @@ export interface Principal {
 /** The longest name or display name, in code points (B.5). */
 const longestName = 255;
 
+const control = /\p{Cc}/u;
+
 /** What is wrong with a text as a name or display name (B.5); undefined when nothing is. */
 export function objectionToName(text: string): string | undefined {
   if (text === "") return "is empty";
@@ -27,6 +29,6 @@ export function objectionToName(text: string): string | undefined {
   const { length } = text;
   if (length > longestName && (length > 2 * longestName || Array.from(text).length > longestName))
     return `is longer than ${longestName} characters`;
-  if (/\p{Cc}/u.test(text)) return "has control characters";
+  if (control.test(text)) return "has control characters";
   return undefined;
 }

@@ -11,12 +11,11 @@ export const statedReferences = `
     listed AS (
       SELECT source, member, unnest(from_json(group_keys, '["VARCHAR"]')) AS group_key FROM staged_member_of),
     listing AS (
-      SELECT source, grp, unnest(from_json(members, '[{"kind": "VARCHAR", "key": "VARCHAR"}]')) AS reference
-      FROM staged_members),
+      SELECT source, grp, member_kind, unnest(from_json(member_keys, '["VARCHAR"]')) AS member_key FROM staged_members),
     reference AS (
       SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin, NULL AS file,
         NULL AS line, 'member' AS told_by FROM listed
-      UNION ALL SELECT source, NULL, reference.kind, reference.key, grp, NULL, NULL, NULL, NULL, 'group' FROM listing
+      UNION ALL SELECT source, NULL, member_kind, member_key, grp, NULL, NULL, NULL, NULL, 'group' FROM listing
       UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin, NULL, NULL, 'pair' FROM staged_pair
       UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, NULL, file, line, 'pair'
       FROM staged_line JOIN staged_file USING (file))`;

@@ -70,7 +70,9 @@ export async function stage(
     staged_entry: stagedTables.staged_entry + rules.declared.staged,
     staged_attributes: stagedTables.staged_attributes + rules.kept.ddl,
   };
-  for (const table of stagedNames) await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${tables[table]})`);
+  await connection.run(
+    stagedNames.map((table) => `CREATE OR REPLACE TEMP TABLE ${table} (${tables[table]});`).join(" "),
+  );
   // In one transaction; otherwise every insert would be one.
   return connection.transaction(async () => {
     const rows = new Rows(connection.raw, tables);
@@ -204,6 +206,8 @@ class Stager {
   /** The numbers of the files of this source, by what their lines have in common. */
   readonly #files = new Map<string, number>();
   #lastFile = 0;
+  /** The row of `staged_entry` that is being added: one array for all. */
+  readonly #row: (string | number | null)[] = [];
 
   constructor(rows: Rows<StagedTable>, rules: CompiledRules, { observer, keepAttributes = false }: StageOptions) {
     this.rows = rows;
@@ -265,7 +269,7 @@ class Stager {
     for (const { name, groups, ...values } of staticGroups) {
       const seq = ++this.#seq;
       const origin = `the configuration, staticGroups ${quote(name)}`;
-      this.#addAttributes([seq, this.#source, "group", name, 0, origin, name, 0, null], values);
+      this.#addRow(values, seq, this.#source, "group", name, 0, origin, name, 0, null);
       for (const group of groups) this.rows.append("staged_group_name", seq, group);
     }
   }
@@ -276,27 +280,29 @@ class Stager {
       this.#excluded += 1;
       return;
     }
-    const id = nfc(entry.id);
-    const idIsKey = keyIsId(entry);
-    const origin = nfc(entry.origin);
+    const { kind } = entry;
+    const [id, origin] = [nfc(entry.id), nfc(entry.origin)];
     if (verdict.verdict === "quarantined") {
       const { name = null, reason } = verdict;
-      this.#addAttributes([seq, source, entry.kind, id, idIsKey, origin, name, 0, reason], {});
+      this.#addRow({}, seq, source, kind, id, keyIsId(entry), origin, name, 0, reason);
       return;
     }
-    const { name, attributes, kept = [] } = verdict;
-    const bits = kept.reduce((sum, attribute) => sum + this.#rules.declared.bitOf(attribute), 0);
-    this.#addAttributes([seq, source, entry.kind, id, idIsKey, origin, name, bits, null], attributes);
-    for (const group of verdict.groups) this.rows.append("staged_group_name", seq, group);
+    const { name, attributes, groups: fromRules, kept = none } = verdict;
+    let bits = 0;
+    for (const attribute of kept) bits += this.#rules.declared.bitOf(attribute);
+    this.#addRow(attributes, seq, source, kind, id, keyIsId(entry), origin, name, bits, null);
+    for (const group of fromRules) this.rows.append("staged_group_name", seq, group);
   }
 
-  /** Adds a row of `staged_entry`. @param row what it has besides attributes */
-  #addAttributes(row: (string | number | null)[], attributes: PrincipalValues): void {
+  /** Adds a row of `staged_entry`. @param others what it has besides attributes */
+  #addRow(attributes: PrincipalValues, ...others: readonly (string | number | null)[]): void {
+    const row = this.#row;
+    let column = 0;
+    for (const value of others) row[column++] = value;
     for (const { name } of this.#rules.declared.all) {
       const value = attributes[name] ?? null;
-      row.push(
-        typeof value === "object" ? value && JSON.stringify(value) : typeof value === "boolean" ? String(value) : value,
-      );
+      row[column++] =
+        typeof value === "object" ? value && JSON.stringify(value) : typeof value === "boolean" ? String(value) : value;
     }
     this.rows.append("staged_entry", ...row);
   }
@@ -335,14 +341,16 @@ class Stager {
     this.rows.append("staged_raw", this.#seq, this.#source, kind, id, origin, key ?? null, reason ?? null, attributes);
   }
 
-  #addReferences(entry: Entry): void {
-    for (const keys of chunksOf(entry.memberOf)) {
+  #addReferences({ kind, memberOf, members }: Entry): void {
+    for (const keys of chunksOf(memberOf)) {
       this.rows.append("staged_member_of", this.#source, this.#seq, JSON.stringify(keys.map(normalKey)));
     }
-    if (entry.kind === "user") return;
-    for (const members of chunksOf(entry.members)) {
-      const references = members.map(({ kind, key }) => ({ kind, key: normalKey(key) }));
-      this.rows.append("staged_members", this.#source, this.#seq, JSON.stringify(references));
+    if (kind === "user") return;
+    for (const given of memberKinds) {
+      for (const some of chunksOf(members.filter((member) => member.kind === given))) {
+        const keys = JSON.stringify(some.map(({ key }) => normalKey(key)));
+        this.rows.append("staged_members", this.#source, this.#seq, given ?? null, keys);
+      }
     }
   }
 
@@ -400,6 +408,9 @@ function doubted(entry: Entry, joinKey: JoinKey | undefined): JoinKey | undefine
 function normalKey(key: string): string {
   return nfc(key).toWellFormed();
 }
+
+/** What a reference to a member may name. */
+const memberKinds = [undefined, "user", "group"] as const;
 
 /** Most have none, or few. */
 function chunksOf<Item>(items: readonly Item[]): Iterable<readonly Item[]> {

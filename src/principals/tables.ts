@@ -13,7 +13,7 @@ const person = `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, or
 /**
  * The temporary tables that records are staged in, while `assemble` runs. `seq` numbers entries, `source` is a place in
  * the list of sources. Excluded entries have no row in `staged_entry`, but their keys are known, without `seq`: so a reference to
- * them is told from one to nobody. What an entry refers to is one JSON value, since a row per reference takes several times
+ * them is told from one to nobody. What an entry refers to is a JSON list, since a row per reference takes several times
  * as long.
  */
 export const stagedTables = {
@@ -43,8 +43,8 @@ export const stagedTables = {
   staged_key: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER",
   /** The groups that an entry says it is in. Made by `stage`, read by `createLinks`. */
   staged_member_of: "source INTEGER, member INTEGER, group_keys VARCHAR",
-  /** The members that a group says it has. Made by `stage`, read by `createLinks`. */
-  staged_members: "source INTEGER, grp INTEGER, members VARCHAR",
+  /** The members that a group says it has, by the kind that it names. Made by `stage`, read by `createLinks`. */
+  staged_members: "source INTEGER, grp INTEGER, member_kind VARCHAR, member_keys VARCHAR",
   /** Memberships that are records of their own. Made by `stage`, read by `createLinks`. */
   staged_pair: "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR",
   /** Memberships that are lines of a file; `line` counts from 1. Made by `stage`, read by `createLinks`. */

@@ -65,3 +65,23 @@ test("rows that share the values of some columns, or of all, are as many as they
   const first = Array.from({ length: 9_000 }, (_, n): Row => [n, n < 5_000 ? "a" : `b ${n}`, n < 4_096 ? null : "1"]);
   expect(await inserted(first)).toEqual(first);
 });
+
+test("rows with long texts need not fit into memory together", async () => {
+  const small = await openDatabase({ path: ":memory:", memory: 96 * 2 ** 20, spill: tmpdir() });
+  const only = await small.connect();
+  try {
+    await only.run(`CREATE TEMP TABLE t (${columns})`);
+    const rows = new Rows(only.raw, { t: columns });
+    for (let n = 0; n < 8_192; n++) {
+      rows.append("t", n, n % 2 === 0 ? "short" : "ü".repeat(2 ** 14), null);
+      await rows.room();
+    }
+    await rows.flush();
+    await rows.close();
+    const found = await only.rows("SELECT count(*)::INTEGER AS count, sum(length(one))::INTEGER AS length FROM t");
+    expect(found).toEqual([{ count: 8_192, length: 4_096 * ("short".length + 2 ** 14) }]);
+  } finally {
+    only.close();
+    small.close();
+  }
+});
