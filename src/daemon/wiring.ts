@@ -73,6 +73,7 @@ export async function openParts(configuration: Configuration, name: string): Pro
       makesGroups: rules.makesGroups,
       users: [...own.users, ...sync.protect.users],
       groups: [...own.groups, ...sync.protect.groups],
+      ...(isConnected(configuration.targets[sync.to]) && { ignoresCase: true }),
     },
     departures: {
       ...sync.deletions,

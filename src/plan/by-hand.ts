@@ -32,6 +32,7 @@ export async function findByHand(
   connection: Connection,
   groups: readonly string[],
   hasBaseline: boolean,
+  ignoresCase = false,
 ): Promise<number> {
   if (groups.length === 0) return 0;
   const left = hasBaseline
@@ -45,7 +46,7 @@ export async function findByHand(
       FROM actual a SEMI JOIN ours USING (kind, name) LEFT JOIN assembled s ON s.kind = a.kind AND s.name = a.name
       WHERE NOT list_has_all(coalesce(s.group_names, []), a.group_names))
     SELECT kind, name, grp FROM extra
-    SEMI JOIN (SELECT name FROM ours WHERE kind = 'group') o ON o.name = extra.grp WHERE ${matches("grp", groups)};
+    SEMI JOIN (SELECT name FROM ours WHERE kind = 'group') o ON o.name = extra.grp WHERE ${matches("grp", groups, ignoresCase)};
     INSERT INTO added_by_hand
     WITH given AS (
       SELECT l.kind, l.name, l.grp FROM (${left}) l SEMI JOIN ledger USING (kind, name)

@@ -2,7 +2,9 @@ import { literal } from "#duckdb/database.ts";
 import { patternExpression } from "#text.ts";
 
 /** An SQL condition: the column matches one of the names; `*` stands for any characters. */
-export function matches(column: string, names: readonly string[]): string {
+export function matches(written: string, given: readonly string[], ignoresCase = false): string {
+  const column = ignoresCase ? `lower(${written})` : written;
+  const names = ignoresCase ? given.map((name) => name.toLowerCase()) : given;
   const patterns = names.filter((name) => name.includes("*"));
   // A list of plain names takes DuckDB a tenth of the time.
   const plain = names.filter((name) => !name.includes("*")).map(literal);
@@ -16,6 +18,6 @@ export function matches(column: string, names: readonly string[]): string {
 }
 
 /** The first pattern that a name matches; `*` stands for any characters. */
-export function patternMatching(name: string, names: readonly string[]): string | undefined {
-  return names.find((pattern) => new RegExp(`^${patternExpression(pattern)}$`, "s").test(name));
+export function patternMatching(name: string, names: readonly string[], ignoresCase = false): string | undefined {
+  return names.find((pattern) => new RegExp(`^${patternExpression(pattern)}$`, ignoresCase ? "si" : "s").test(name));
 }

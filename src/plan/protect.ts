@@ -20,7 +20,15 @@ export interface Protection {
   /** Names, with `*` for any characters, that are never created, changed or deleted. */
   readonly users: readonly string[];
   readonly groups: readonly string[];
+  /** The target takes names that differ in case alone for the same. */
+  readonly ignoresCase?: boolean | undefined;
 }
+
+/** SQL: whether a name is protected. @param kind an SQL expression, as `name` */
+export function protects({ users, groups, ignoresCase }: Names, kind: string, name: string): string {
+  return `CASE ${kind} WHEN 'user' THEN ${matches(name, users, ignoresCase)} ELSE ${matches(name, groups, ignoresCase)} END`;
+}
+type Names = Pick<Protection, "users" | "groups" | "ignoresCase">;
 
 /** How many principals of the target stay unchanged, by reason. */
 export interface Frozen {
@@ -62,8 +70,7 @@ export async function freeze(
   const hasUnread = unread.length > 0;
   const fromUnread = `SELECT kind, name FROM ledger WHERE source IN (${["''", ...unread.map(literal)].join(", ")})`;
   await connection.run(`
-    CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS
-      CASE k WHEN 'user' THEN ${matches("n", protection.users)} ELSE ${matches("n", protection.groups)} END;
+    CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS ${protects(protection, "k", "n")};
     CREATE OR REPLACE TEMP TABLE absent AS SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name);
     CREATE OR REPLACE TEMP TABLE frozen AS
     WITH in_doubt AS (

@@ -3,7 +3,7 @@ import type { Connection } from "#duckdb/database.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import { findSome, nothing } from "./found.ts";
 import type { Found } from "./found.ts";
-import { matches } from "./patterns.ts";
+import { protects } from "./protect.ts";
 import type { Protection } from "./protect.ts";
 import { rekey } from "./remote.ts";
 import type { Rename } from "./renames.ts";
@@ -11,7 +11,7 @@ import { tables } from "./tables.ts";
 
 interface RenamingOptions {
   readonly attributes: Attributes;
-  readonly protection: Pick<Protection, "users" | "groups">;
+  readonly protection: Pick<Protection, "users" | "groups" | "ignoresCase">;
   /** Names of the sources that could not be read. */
   readonly unread: readonly string[];
   /** The tables of the baseline are there. */
@@ -75,8 +75,7 @@ const baselineNames = `
 
 /** SQL of `(kind, was, becomes, source, source_id)`: the new names that depend on no other. */
 function renamesOf({ protection, unread }: RenamingOptions): string {
-  const isProtected = (column: string): string =>
-    `CASE kind WHEN 'user' THEN ${matches(column, protection.users)} ELSE ${matches(column, protection.groups)} END`;
+  const isProtected = (column: string): string => protects(protection, "kind", column);
   return `
     WITH origin AS (
       SELECT kind, name, source, source_id FROM assembled UNION ALL SELECT kind, name, source, source_id FROM contributor),

@@ -162,7 +162,8 @@ const stays: Readonly<Record<string, string>> = {
 
 function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstances): string {
   const { frozen, origin, quarantined, isOwned, inTarget } = circumstances;
-  const pattern = patternMatching(name, kind === "user" ? sync.protection.users : sync.protection.groups);
+  const { users, groups, ignoresCase } = sync.protection;
+  const pattern = patternMatching(name, kind === "user" ? users : groups, ignoresCase);
   if (pattern !== undefined) {
     const how = pattern === name ? "its name is protected" : `its name is protected (${pattern})`;
     return inTarget ? `${how}: it is never touched` : `${how}: it is not created`;

@@ -186,7 +186,7 @@ export async function makeDesired(
         })
       : undefined;
   await freeze(connection, sync.protection, unread, partial.length === 0 ? undefined : complete);
-  const undecided = await findByHand(connection, sync.keepManual, hasBaseline);
+  const undecided = await findByHand(connection, sync.keepManual, hasBaseline, sync.protection.ignoresCase);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
   const frozen = await combine(connection, sync.rules.declared);
   const foreign = await describeForeign(connection);

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import { openScim, write } from "../../support/scim-target/open.ts";
 import { servers } from "../../support/scim-target/limits.ts";
 import { ScimApplication } from "../../support/scim-target/server.ts";
 import { heldBy, Synced } from "../../support/scim-target/synced.ts";
@@ -24,4 +25,27 @@ test("a name that another record has in other letters stays with the first one's
   }
   await synced.run({ overrides: ["reusedNames"] });
   expect(heldBy(application)["ada"]).toEqual({ title: "second", teams: [] });
+});
+
+test("a protected name is protected in whichever letters the sources have it", async () => {
+  application = await ScimApplication.start(servers["generic"]!);
+  const target = openScim(application);
+  await write(target, {
+    action: "create",
+    kind: "user",
+    name: "Root",
+    attributes: { displayName: "Root", title: "own" },
+  });
+  await write(target, { action: "create", kind: "group", name: "Owners", attributes: {} });
+  await target.close();
+  synced = await Synced.in(application, {}, true, { users: ["R*t"], groups: ["Owners"] });
+  await synced.people([
+    { login: "root", title: "other", teams: ["owners"] },
+    { login: "bob", title: "B", teams: ["owners"] },
+  ]);
+  await synced.run();
+  expect(heldBy(application)).toEqual({
+    Root: { title: "own", teams: [] },
+    bob: { title: "B", teams: [] },
+  });
 });

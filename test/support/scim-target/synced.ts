@@ -20,30 +20,42 @@ export interface Person {
   readonly teams: readonly string[];
 }
 
+/** Names that the sync leaves alone. */
+interface Protect {
+  readonly users: readonly string[];
+  readonly groups: readonly string[];
+}
+
 /** A sync of a CSV file to an application. */
 export class Synced {
   readonly folder: string;
   readonly application: ScimApplication;
   readonly #options: Readonly<Record<string, unknown>>;
   readonly #suspends: boolean;
+  readonly #protect: Protect;
 
-  /** @param options of the target, beside its URL and token; suspends: who leaves is suspended, and not deleted */
+  /**
+   * @param options of the target, beside its URL and token
+   * @param suspends who leaves is suspended, and not deleted
+   */
   static async in(
     application: ScimApplication,
     options: Readonly<Record<string, unknown>>,
     suspends: boolean,
+    protect: Protect = { users: [], groups: [] },
   ): Promise<Synced> {
-    return new Synced(await mkdtemp(join(tmpdir(), "rollcall-scim-")), application, options, suspends);
+    return new Synced(await mkdtemp(join(tmpdir(), "rollcall-scim-")), application, options, { suspends, protect });
   }
 
   private constructor(
     folder: string,
     application: ScimApplication,
     options: Readonly<Record<string, unknown>>,
-    suspends: boolean,
+    { suspends, protect }: { readonly suspends: boolean; readonly protect: Protect },
   ) {
     this.folder = folder;
     this.#suspends = suspends;
+    this.#protect = protect;
     this.application = application;
     this.#options = options;
   }
@@ -92,7 +104,7 @@ export class Synced {
       sources: [{ name: "company", source: csv.open(options, { name: "company", folder: this.folder }) }],
       rules: compileRules({ users, groupsFromRules: {} }, undefined, undefined, undefined, undefined, declared),
       place: "app",
-      protection: { manage: "owned", makesGroups: true, users: [], groups: [] },
+      protection: { manage: "owned", makesGroups: true, ...this.#protect, ignoresCase: true },
       departures: {
         after: 0,
         ...(this.#suspends && { suspend: 0, never: ["user"] }),

@@ -168,6 +168,16 @@ describe("what the sources say nothing about is not absent", () => {
     expect(desired).toEqual(['user Ada "Ada" []', 'user grace-new "grace-new" []']);
   });
 
+  test("where a target takes both for one, a protected name in other letters is protected", async () => {
+    const { desired, frozen } = await desiredOf({
+      sources: [user("root", [], "New"), user("ada"), group("owners", [], "New")],
+      target: [user("root"), group("owners")],
+      protection: { users: ["Ro*"], groups: ["Owners"], ignoresCase: true },
+    });
+    expect(desired).toEqual(['group owners "owners" []', 'user ada "ada" []', 'user root "root" []']);
+    expect(frozen).toMatchObject({ protected: 2, withheld: 2 });
+  });
+
   test("a group that loses its last member stays", async () => {
     const { desired } = await desiredOf({
       sources: [user("ada"), group("staff")],
