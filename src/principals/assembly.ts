@@ -251,8 +251,10 @@ async function createRecords(
 ): Promise<void> {
   const asksGroups = groupQuestions !== undefined;
   const attributes = asksGroups
-    ? `CASE WHEN v.is_out THEN coalesce(g.said, '{}') WHEN g.said IS NULL THEN a.attributes
-        ELSE json_merge_patch(a.attributes, g.said)::VARCHAR END AS attributes`
+    ? // Joined as texts: parsed, the names of many groups need many times their memory.
+      `CASE WHEN v.is_out THEN coalesce(g.said, '{}') WHEN g.said IS NULL THEN a.attributes
+        WHEN coalesce(a.attributes, '{}') = '{}' THEN g.said
+        ELSE left(a.attributes, -1) || ',' || substr(g.said, 2) END AS attributes`
     : "a.attributes";
   const late = `
       UNION ALL
