@@ -1,7 +1,7 @@
 import { fork, spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { appendFile, mkdir, mkdtemp, open, readFile, readdir, rename, rm, stat } from "node:fs/promises";
+import { appendFile, mkdir, mkdtemp, open, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -22,6 +22,8 @@ const rollcall = pathOf("../../bin/rollcall.js");
 
 /** How the process and its data folder are after so many runs. Sizes are in bytes, times in milliseconds. */
 interface Sample extends Inside {
+  /** Which process it is of: each piece of a life has one of its own. */
+  readonly piece: number;
   readonly runs: number;
   readonly resident: number;
   /** What is open: files, sockets, pipes. */
@@ -36,12 +38,17 @@ interface Sample extends Inside {
   readonly cpu: number;
 }
 
-interface Life {
-  readonly name: string;
+/** What is known of a life so far, in `life.json` of its folder where it goes on later. */
+interface Past {
   readonly seconds: number;
+  readonly runs: number;
   readonly samples: readonly Sample[];
   /** How many runs ended how, and how many slots were skipped. */
   readonly outcomes: Readonly<Record<string, number>>;
+}
+
+interface Life extends Past {
+  readonly name: string;
   /** Of `rollcall runs` at the end. */
   readonly command: { readonly milliseconds: number; readonly cpu: number };
 }
@@ -55,6 +62,8 @@ interface LifeOptions {
   readonly rounds: number;
   /** A file that gets each sample as a line of JSON. */
   readonly samples: string | undefined;
+  /** Where lives go on that an earlier call has begun, and stay for the next one. */
+  readonly folder: string | undefined;
 }
 
 /** The journal remembers so many runs, half as many as it does by default. Until it has them, it grows. */
@@ -62,11 +71,12 @@ const settled = 500;
 
 /**
  * `npm run bench -- life [--runs 10000] [--minutes 600] [--scheduled 1800] [--users 1000] [--every 200]
- * [--settle 12] [--rounds 5] [--samples FILE]`: two processes of
+ * [--settle 12] [--rounds 5] [--samples FILE] [--folder FOLDER]`: two processes of
  * `rollcall start`, each with a sync of its own that runs again and again: in one so many times as fast as it goes (or for so many minutes,
  * if that is less), each after a small change of its source; in the other for so many seconds by a schedule with a slot each second, with
  * a change every ten seconds. 0 leaves one of them out. Every so many runs a process is looked at, once it has rested for so many seconds
- * (unless it runs by a schedule) and its garbage has been collected: its memory, what it has open, its data folder. Linux only.
+ * (unless it runs by a schedule) and its garbage has been collected: its memory, what it has open, its data folder. With `--folder`, lives go on
+ * in the next call with the same folder, each piece in a process of its own, and the table is of all pieces so far. Linux only.
  */
 export async function life(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
@@ -80,6 +90,7 @@ export async function life(args: readonly string[]): Promise<Figure[]> {
       settle: { type: "string", default: "12" },
       rounds: { type: "string", default: "5" },
       samples: { type: "string" },
+      folder: { type: "string" },
     },
   });
   const [users, every, rounds] = [values.users, values.every, values.rounds].map(wholeNumber) as [
@@ -87,7 +98,14 @@ export async function life(args: readonly string[]): Promise<Figure[]> {
     number,
     number,
   ];
-  const options = { users, every, settle: Number(values.settle) * 1000, rounds, samples: values.samples };
+  const options = {
+    users,
+    every,
+    settle: Number(values.settle) * 1000,
+    rounds,
+    samples: values.samples,
+    folder: values.folder,
+  };
   const most = { runs: Number(values.runs), seconds: wholeNumber(values.minutes) * 60 };
   const scheduled = Number(values.scheduled);
   const lives = await Promise.all([
@@ -101,8 +119,8 @@ export async function life(args: readonly string[]): Promise<Figure[]> {
 
 async function asFastAsItGoes(most: Most, options: LifeOptions): Promise<Life> {
   return live("as fast as it goes", options, {}, async ({ change, connection, ended, isOver }) => {
-    for (let nth = 1; !isOver(most); nth++) {
-      await change(nth);
+    while (!isOver(most)) {
+      await change();
       const { signal } = new AbortController();
       const started = await connection.request(ofControl(controlRoutes.run, "all"), signal);
       const { id } = started.value as RunDocument;
@@ -120,8 +138,9 @@ async function bySchedule(most: number, options: LifeOptions): Promise<Life> {
   return live("a slot each second", options, settings, async ({ change, connection, ended, isOver, skipped }) => {
     const { signal } = new AbortController();
     const seen = new Set<string>();
-    let [changed, skippedBefore] = [performance.now(), ""];
-    for (let nth = 1; !isOver({ seconds: most });) {
+    const began = new Date().toISOString();
+    let [changed, skippedBefore] = [performance.now(), began];
+    while (!isOver({ seconds: most })) {
       await sleep(200);
       const recent = await connection.request(
         { ...controlRoutes.runs, path: `${controlRoutes.runs.path}?limit=20` },
@@ -134,12 +153,14 @@ async function bySchedule(most: number, options: LifeOptions): Promise<Life> {
           skipped();
         }
       const { runs } = recent.value as RunList;
-      for (const run of runs.toReversed().filter(({ id, endedAt }) => endedAt !== undefined && !seen.has(id))) {
+      for (const run of runs
+        .toReversed()
+        .filter(({ id, startedAt, endedAt }) => endedAt !== undefined && startedAt > began && !seen.has(id))) {
         seen.add(run.id);
         // Between two slots: a run that is reading the file then would rather fail.
         if (performance.now() - changed > 10_000) {
           changed = performance.now();
-          await change(nth++);
+          await change();
         }
         await ended(run);
       }
@@ -151,14 +172,14 @@ async function bySchedule(most: number, options: LifeOptions): Promise<Life> {
 interface Living {
   readonly connection: Connection;
   /** Changes the source a little. */
-  change(nth: number): Promise<void>;
+  change(): Promise<void>;
   /** Counts a run, and takes a sample when it is time. */
   ended(run: RunDocument): Promise<void>;
   skipped(): void;
   isOver(most: Most): boolean;
 }
 
-/** When a life ends. */
+/** When a life, or its piece, ends: after so many runs in all, or so many seconds of this piece. */
 interface Most {
   readonly runs?: number;
   readonly seconds?: number;
@@ -166,14 +187,16 @@ interface Most {
 
 async function live(
   name: string,
-  { users, every, settle, rounds, samples: file }: LifeOptions,
+  { users, every, settle, rounds, samples: file, folder: kept }: LifeOptions,
   settings: Readonly<Record<string, unknown>>,
   work: (living: Living) => Promise<void>,
 ): Promise<Life> {
-  const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
+  const folder =
+    kept === undefined ? await mkdtemp(join(tmpdir(), "rollcall-bench-")) : join(kept, name.replaceAll(" ", "-"));
   try {
+    const past = await pastOf(folder);
     const config = await configureCompany(folder, settings, { journal: { runs: settled } });
-    await change(folder, users, 0);
+    if (past.runs === 0) await change(folder, users, 0);
     const log = await open(join(folder, "log"), "w");
     const child = fork(rollcall, ["start", "--config", config], {
       execArgv: [...process.execArgv, "--import", pathOf("life-inside.ts")],
@@ -181,18 +204,19 @@ async function live(
     });
     await log.close();
     const exit = once(child, "exit");
-    const samples: Sample[] = [];
-    const outcomes: Record<string, number> = {};
+    const samples: Sample[] = [...past.samples];
+    const piece = (past.samples.at(-1)?.piece ?? 0) + 1;
+    const outcomes: Record<string, number> = { ...past.outcomes };
     const count = (what: string): void => void (outcomes[what] = (outcomes[what] ?? 0) + 1);
     try {
       const connection = await connect(child, folder);
       const began = performance.now();
-      let [runs, times, cpu] = [0, [] as number[], await cpuOfAll(child.pid ?? 0)];
+      let [runs, changes, times, cpu] = [past.runs, past.runs, [] as number[], await cpuOfAll(child.pid ?? 0)];
       const look = async (): Promise<void> => {
         const spent = ((await cpuOfAll(child.pid ?? 0)) - cpu) / times.length;
         await sleep(settle);
         const now = await lookAt(child, join(folder, "data"));
-        const sample = { runs, milliseconds: median(times), cpu: spent, ...now };
+        const sample = { piece, runs, milliseconds: median(times), cpu: spent, ...now };
         samples.push(sample);
         if (file !== undefined) await appendFile(file, `${JSON.stringify({ name, ...sample })}\n`);
         if (samples.length % 10 === 1) console.error(`${name}: ${rowOfSample(sample)}`);
@@ -200,7 +224,7 @@ async function live(
       };
       await work({
         connection,
-        change: (nth) => change(folder, users, nth),
+        change: () => change(folder, users, ++changes),
         ended: async ({ id, state, startedAt, endedAt, error }) => {
           if (state !== "applied" && state !== "no change")
             console.error(`${name}: ${id}: ${state}: ${error?.message}`);
@@ -214,13 +238,9 @@ async function live(
           runs >= (most.runs ?? Infinity) || performance.now() - began > (most.seconds ?? Infinity) * 1000,
       });
       if (times.length > 0) await look();
-      return {
-        name,
-        samples,
-        outcomes,
-        seconds: (performance.now() - began) / 1000,
-        command: await timeCommand(config, rounds),
-      };
+      const seconds = past.seconds + (performance.now() - began) / 1000;
+      await writeFile(join(folder, "life.json"), JSON.stringify({ seconds, runs, samples, outcomes } satisfies Past));
+      return { name, seconds, runs, samples, outcomes, command: await timeCommand(config, rounds) };
     } catch (error) {
       throw new Error((await readFile(join(folder, "log"), "utf8")).slice(-5000), { cause: error });
     } finally {
@@ -228,8 +248,15 @@ async function live(
       await exit;
     }
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    if (kept === undefined) await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** What earlier pieces of the life in a folder have found; of a new one nothing. */
+async function pastOf(folder: string): Promise<Past> {
+  await mkdir(folder, { recursive: true });
+  const text = await readFile(join(folder, "life.json"), "utf8").catch(() => undefined);
+  return text === undefined ? { seconds: 0, runs: 0, samples: [], outcomes: {} } : (JSON.parse(text) as Past);
 }
 
 /** Somebody has another address than before; in every second ten of runs, somebody is there who is not in the others. */
@@ -254,7 +281,10 @@ async function connect(child: ChildProcess, folder: string): Promise<Connection>
   throw new Error("the process did not start");
 }
 
-async function lookAt(child: ChildProcess, folder: string): Promise<Omit<Sample, "runs" | "milliseconds" | "cpu">> {
+async function lookAt(
+  child: ChildProcess,
+  folder: string,
+): Promise<Omit<Sample, "piece" | "runs" | "milliseconds" | "cpu">> {
   child.send("look");
   const [inside] = (await once(child, "message")) as [Inside];
   let [resident, handles, threads] = [0, 0, 0];
@@ -298,9 +328,14 @@ async function timeCommand(config: string, rounds: number): Promise<Life["comman
   return { milliseconds: median(all.map((each) => each.milliseconds)), cpu: median(all.map(({ cpu }) => cpu)) };
 }
 
-/** The slope of the middle line: of those through every two points, the one in the middle (Theil and Sen). */
-function slopeOf(points: readonly (readonly [x: number, y: number])[]): number {
-  const slopes = points.flatMap(([x, y], at) => points.slice(at + 1).map(([toX, toY]) => (toY - y) / (toX - x)));
+/** What a run adds: of the lines through every two samples of one process, the slope of the one in the middle (Theil and Sen). */
+function slopeOf(samples: readonly Sample[], of: (sample: Sample) => number): number {
+  const slopes = samples.flatMap((from, at) =>
+    samples
+      .slice(at + 1)
+      .filter(({ piece }) => piece === from.piece)
+      .map((to) => (of(to) - of(from)) / (to.runs - from.runs)),
+  );
   return slopes.length === 0 ? 0 : median(slopes);
 }
 
@@ -316,10 +351,18 @@ function bounded({ folder, parts }: Sample): number {
   return folder - audit.reduce((sum, [, size]) => sum + size, 0);
 }
 
-/** The samples since the journal has as many runs as it ever has; of a short life, those of its second half. */
+/**
+ * The samples of each process once it has run as often as the journal remembers runs, which grows until then; of a short piece, those
+ * of its second half.
+ */
 function settledSamples({ samples }: Life): readonly Sample[] {
-  const from = Math.min(settled, (samples.at(-1)?.runs ?? 0) / 2);
-  return samples.filter(({ runs }) => runs >= from);
+  let before = 0;
+  return [...Map.groupBy(samples, ({ piece }) => piece).values()].flatMap((piece) => {
+    const last = piece.at(-1)?.runs ?? 0;
+    const from = before + Math.min(settled, (last - before) / 2);
+    before = last;
+    return piece.filter(({ runs }) => runs >= from);
+  });
 }
 
 function rowOfSample({ runs, resident, heap, handles, files, folder, milliseconds, cpu }: Sample): string {
@@ -351,8 +394,7 @@ function rowOf(life: Life): string[] {
     const { first, last } = ends(samples, of);
     return `${show(first)} → ${show(last)}`;
   };
-  const slope = (of: (sample: Sample) => number): string =>
-    `${Math.round(slopeOf(samples.map((sample) => [sample.runs, of(sample)])))} bytes`;
+  const slope = (of: (sample: Sample) => number): string => `${Math.round(slopeOf(samples, of))} bytes`;
   const milliseconds = (value: number): string => `${Math.round(value)} ms`;
   return [
     life.name,
@@ -382,7 +424,7 @@ function figuresOf(life: Life): Figure[] {
     const { first, last } = ends(samples, of);
     return { ...rest, value: last, limit: { by: "earlier", value: first }, goal };
   };
-  const memory = slopeOf(samples.map(({ runs, resident }) => [runs, resident]));
+  const memory = slopeOf(samples, ({ resident }) => resident);
   return [
     { what: `${what}: memory that a run adds`, value: memory, unit: "bytes a run", goal: 1024 },
     grows(({ resident }) => resident, { what: `${what}: memory`, unit: "bytes", goal: undefined }),
