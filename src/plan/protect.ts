@@ -253,19 +253,17 @@ function unmanaged({ manage, makesGroups }: Protection): string {
 async function unknownGroups(connection: Connection): Promise<InputError> {
   const unknown = await connection.rows<{
     group_name: string;
-    kind: string;
-    name: string;
-    origin: string;
+    first: { readonly name: string; readonly kind: string; readonly origin: string };
     others: bigint;
   }>(`
-    SELECT m.g AS group_name, any_value(m.kind) AS kind, min(m.name) AS name, any_value(s.origin) AS origin, count(*) - 1 AS others
+    SELECT m.g AS group_name, min({'name': m.name, 'kind': m.kind, 'origin': s.origin}) AS first, count(*) - 1 AS others
     FROM (FROM odd_membership WHERE NOT is_protected) m JOIN assembled s ON s.kind = m.kind AND s.name = m.name
     GROUP BY m.g ORDER BY m.g LIMIT 20`);
   return new InputError("the rules put principals into groups that neither the sources nor the target have", {
     problems: [
       ...unknown.map(
-        (row) =>
-          `group ${row.group_name}: ${row.kind} ${row.name} (${row.origin})${row.others > 0n ? ` and ${row.others} more` : ""}`,
+        ({ group_name: group, first: { kind, name, origin }, others }) =>
+          `group ${group}: ${kind} ${name} (${origin})${others > 0n ? ` and ${others} more` : ""}`,
       ),
       "if the names are right: list the groups under `staticGroups` (or let a source have them), let the rules make them " +
         "with `groupsFromRules: create`, or create them in the target. Otherwise correct the rule `groups`",
