@@ -16,14 +16,16 @@ export interface DriftLeft {
 /**
  * Takes drift that stays out of `desired`: makes `drift_left` of `drift_item`, and `drift_wanted`, the principals as the
  * sources want them. Runs after `findCauses`; plan again afterwards.
+ * @param ignoresCase the target takes names that differ in case alone for the same
  */
 export async function leaveDrift(
   connection: Connection,
   attributes: Attributes,
   { policy, ignore }: DriftRules,
+  ignoresCase = false,
 ): Promise<DriftLeft> {
-  const isIgnored =
-    ignore.length === 0 ? "false" : `(${ignore.map((each) => matching(each, driftPattern(attributes))).join(" OR ")})`;
+  const ignored = ignore.map((each) => matching(each, driftPattern(attributes), ignoresCase));
+  const isIgnored = ignored.length === 0 ? "false" : `(${ignored.join(" OR ")})`;
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE drift_left AS
     SELECT *, ${isIgnored} AS is_ignored FROM drift_item WHERE ${policy === "leave" ? "true" : isIgnored};
@@ -56,8 +58,8 @@ function leave(attribute: Attribute): string {
 }
 
 /** SQL: the row of `drift_item` matches the pattern. */
-function matching(pattern: string, form: RegExp): string {
+function matching(pattern: string, form: RegExp, ignoresCase: boolean): string {
   const [, kinds = "", name = "", what = ""] = form.exec(pattern) ?? [];
   const aspects = { memberships: "aspect IN ('joined', 'left')", "*": "true" }[what] ?? `aspect = ${literal(what)}`;
-  return `(kind = ${literal(kinds.slice(0, -1))} AND ${matches("name", [name])} AND ${aspects})`;
+  return `(kind = ${literal(kinds.slice(0, -1))} AND ${matches("name", [name], ignoresCase)} AND ${aspects})`;
 }

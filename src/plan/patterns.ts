@@ -2,17 +2,19 @@ import { literal } from "#duckdb/database.ts";
 import { patternExpression } from "#text.ts";
 
 /** An SQL condition: the column matches one of the names; `*` stands for any characters. */
-export function matches(written: string, given: readonly string[], ignoresCase = false): string {
-  const column = ignoresCase ? `lower(${written})` : written;
-  const names = ignoresCase ? given.map((name) => name.toLowerCase()) : given;
+export function matches(column: string, names: readonly string[], ignoresCase = false): string {
   const patterns = names.filter((name) => name.includes("*"));
+  // DuckDB folds both sides: JavaScript's lower case of İ and of a final Σ is another one.
+  const folded = (value: string): string => (ignoresCase ? `lower(${value})` : value);
   // A list of plain names takes DuckDB a tenth of the time.
-  const plain = names.filter((name) => !name.includes("*")).map(literal);
+  const plain = names.filter((name) => !name.includes("*")).map((name) => folded(literal(name)));
   const conditions = [
-    ...(plain.length === 0 ? [] : [`${column} IN (${plain.join(", ")})`]),
+    ...(plain.length === 0 ? [] : [`${folded(column)} IN (${plain.join(", ")})`]),
     ...(patterns.length === 0
       ? []
-      : [`regexp_full_match(${column}, ${literal(patterns.map(patternExpression).join("|"))}, 's')`]),
+      : [
+          `regexp_full_match(${column}, ${literal(patterns.map(patternExpression).join("|"))}, '${ignoresCase ? "si" : "s"}')`,
+        ]),
   ];
   return conditions.length === 0 ? "false" : `(${conditions.join(" OR ")})`;
 }

@@ -190,7 +190,7 @@ interface DriftFound extends DriftLeft {
  */
 async function judgeDrift(
   connection: Connection,
-  { causes, drift: { policy, ...rules }, rules: { declared } }: Sync,
+  { causes, drift: { policy, ...rules }, rules: { declared }, protection: { ignoresCase } }: Sync,
   explain: () => Promise<readonly Cause[]>,
 ): Promise<{ readonly drift?: DriftFound; readonly causes?: readonly Cause[] | undefined }> {
   if (!causes || (policy === "revert" && rules.ignore.length === 0)) return {};
@@ -198,7 +198,7 @@ async function judgeDrift(
   const holding = (held: number): Partial<DriftFound> => (policy === "hold" ? { held } : {});
   if (changes(counts) === 0) return { drift: { left: 0, ignored: 0, ...holding(0) } };
   const found = await explain();
-  const drift = await leaveDrift(connection, declared, { policy, ...rules });
+  const drift = await leaveDrift(connection, declared, { policy, ...rules }, ignoresCase);
   const [row] = await connection.rows<{ held: number }>(`
     SELECT count(DISTINCT (kind, name))::INTEGER AS held
     FROM drift_item ANTI JOIN drift_left USING (action, kind, name, aspect)`);

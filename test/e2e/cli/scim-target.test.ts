@@ -27,10 +27,15 @@ afterAll(async () => {
 const people = (...lines: string[]): Promise<void> =>
   writeFile(join(folder, "people.csv"), ["number,login,title,team", ...lines, ""].join("\n"));
 
-const configure = (...more: readonly string[]): Promise<void> => {
+const configure = (...more: readonly string[]): Promise<void> => configureSync(more);
+
+const configureSync = (more: readonly string[], settings?: string): Promise<void> => {
   const users = ["name: entry.login", "displayName: entry.login", "title: entry.title", "groups: entry.team", ...more];
   const target = { url: application.url, token: "${env:APP_TOKEN}" };
-  return writeFile(join(folder, "rollcall.yaml"), configurationOf(target, { id: "number", users, floor: 100 }));
+  return writeFile(
+    join(folder, "rollcall.yaml"),
+    configurationOf(target, { id: "number", users, floor: 100, more: settings }),
+  );
 };
 
 const run = async (...args: string[]) => {
@@ -68,6 +73,26 @@ test("what somebody changes there is drift, and what no rule gives is left alone
   expect(text).toContain("somebody changed the target: title: ada");
   await run("apply", "--yes");
   expect(application.users.get(id)).toMatchObject({ title: "Countess", nickName: "Countess" });
+});
+
+test("names are the same in other letters, in drift.ignore, keepManual and protect", async () => {
+  const [id, ada] = [...application.users].find(([, { userName }]) => userName === "ada") ?? ["", {}];
+  const [grace = ""] = [...application.users].find(([, { userName }]) => userName === "grace") ?? [];
+  const [maths = ""] = [...application.groups].find(([, { displayName }]) => displayName === "maths") ?? [];
+  application.users.set(id, { ...ada, title: "By hand" });
+  const members = application.members.get(maths) ?? new Set();
+  application.members.set(maths, new Set([...members, grace]));
+  await configureSync(
+    [],
+    "drift: { ignore: [users.ADA.title] }\n    memberships: { keepManual: [Maths] }\n    protect: { users: [GRACE] }",
+  );
+  await people("1,ada,Countess,maths", "2,grace,Captain,navy");
+  const { text } = await run("plan");
+  expect(text).toContain("drift.ignore");
+  expect(text).toContain("no change");
+  application.users.set(id, ada);
+  application.members.set(maths, members);
+  await configure();
 });
 
 test("an object that it refuses does not stop the others, and is told", async () => {

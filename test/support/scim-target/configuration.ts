@@ -12,7 +12,12 @@ interface Application {
  */
 export function configurationOf(
   { url, token, profile = "generic" }: Application,
-  sync: { readonly id: string; readonly users: readonly string[]; readonly floor: number; readonly more?: string },
+  sync: {
+    readonly id: string;
+    readonly users: readonly string[];
+    readonly floor: number;
+    readonly more?: string | undefined;
+  },
 ): string {
   return `
 daemon: { data: data }

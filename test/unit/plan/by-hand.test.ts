@@ -26,6 +26,7 @@ interface Scene {
   /** Memberships that were known to be by hand: `ada team`. */
   readonly known?: readonly string[];
   readonly groups?: readonly string[];
+  readonly ignoresCase?: boolean;
   readonly doubtful?: readonly string[];
   readonly protect?: readonly string[];
 }
@@ -59,7 +60,7 @@ async function play(scene: Scene) {
       name,
     ]);
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: protect });
-  const undecided = await findByHand(connection(), groups, left !== null);
+  const undecided = await findByHand(connection(), groups, left !== null, scene.ignoresCase);
   await depart(connection(), { after: 0, renames: "apply", reusedNames: "hold", administrators: [] }, 0);
   await combine(connection(), serviceAttributes);
   const { examples } = await keptByHand(connection());
@@ -75,6 +76,12 @@ async function play(scene: Scene) {
 
 const sources = [["user ada", "staff"], ["group staff"], ["group team"], ["group team-x"]] as const satisfies Written[];
 const before: Scene = { sources, target: sources, left: sources };
+
+test("groups are named in other letters where the target takes both for one", async () => {
+  const target = [["user ada", "staff", "team", "team-x"], ...sources.slice(1)] as const satisfies Written[];
+  expect((await play({ ...before, target, groups: ["TEAM"] })).kept).toEqual([]);
+  expect((await play({ ...before, target, groups: ["TEAM"], ignoresCase: true })).kept).toEqual(["ada team"]);
+});
 
 test("what somebody has added since the last run stays, in the groups that are named", async () => {
   const target = [["user ada", "staff", "team", "team-x"], ...sources.slice(1)] as const satisfies Written[];

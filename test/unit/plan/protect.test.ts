@@ -178,6 +178,16 @@ describe("what the sources say nothing about is not absent", () => {
     expect(frozen).toMatchObject({ protected: 2, withheld: 2 });
   });
 
+  test.each(["ΟΔΟΣ", "οδος", "İnci", "Ο*Σ"])("%s is protected where it is written like this", async (name) => {
+    const { frozen } = await desiredOf({
+      sources: [],
+      target: [user(name)],
+      owns: [["user", name]],
+      protection: { users: [name], ignoresCase: true },
+    });
+    expect(frozen).toMatchObject({ protected: 1 });
+  });
+
   test("a group that loses its last member stays", async () => {
     const { desired } = await desiredOf({
       sources: [user("ada"), group("staff")],
