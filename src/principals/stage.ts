@@ -346,7 +346,7 @@ class Stager {
       this.rows.append("staged_member_of", this.#source, this.#seq, JSON.stringify(keys.map(normalKey)));
     }
     if (kind === "user") return;
-    for (const given of memberKinds) {
+    for (const given of new Set(members.map((member) => member.kind))) {
       for (const some of chunksOf(members.filter((member) => member.kind === given))) {
         const keys = JSON.stringify(some.map(({ key }) => normalKey(key)));
         this.rows.append("staged_members", this.#source, this.#seq, given ?? null, keys);
@@ -409,14 +409,14 @@ function normalKey(key: string): string {
   return nfc(key).toWellFormed();
 }
 
-/** What a reference to a member may name. */
-const memberKinds = [undefined, "user", "group"] as const;
+/** How many keys are a row: DuckDB holds the texts of 2,048 rows at a time, in each thread. */
+const keysPerRow = 100;
 
 /** Most have none, or few. */
 function chunksOf<Item>(items: readonly Item[]): Iterable<readonly Item[]> {
   if (items.length === 0) return none;
-  return Array.from({ length: Math.ceil(items.length / 1000) }, (_, chunk) =>
-    items.slice(chunk * 1000, chunk * 1000 + 1000),
+  return Array.from({ length: Math.ceil(items.length / keysPerRow) }, (_, chunk) =>
+    items.slice(chunk * keysPerRow, (chunk + 1) * keysPerRow),
   );
 }
 const none: readonly never[] = [];

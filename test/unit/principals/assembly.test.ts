@@ -1,5 +1,8 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { IncompleteReadError } from "#errors.ts";
+import { openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { assemble } from "#principals/assembly.ts";
 import { checkRules, compileRules } from "#principals/compile.ts";
@@ -703,4 +706,29 @@ describe("groups that a server may have cut", () => {
     expect(await found(73, 73)).toBeUndefined();
     expect(await found(20, 20)).toBeUndefined();
   });
+});
+
+test("a million members in lists of a thousand take little memory", { timeout: 60_000 }, async () => {
+  const database = await openDatabase({
+    path: ":memory:",
+    memory: 128 * 2 ** 20,
+    spill: join(tmpdir(), "rollcall-unit"),
+  });
+  const connection = await database.connect();
+  const many = 1_500;
+  async function* records(): AsyncGenerator<SourceRecord[]> {
+    for (let n = 0; n < many; n++) {
+      const key = (m: number): string => `uid=user${n * 7 + m},ou=people,dc=example,dc=com`;
+      yield [group(`g${n}`, { members: Array.from({ length: 1_000 }, (_, m) => ({ key: key(m) })) })];
+    }
+  }
+  try {
+    const { signal } = new AbortController();
+    const sources = [{ name: "people", records: records() }];
+    const { groups, unresolved } = await assemble(connection, sources, compileRules(plainRules), { signal });
+    expect([groups, unresolved.count]).toEqual([many, many * 1_000]);
+  } finally {
+    connection.close();
+    database.close();
+  }
 });
