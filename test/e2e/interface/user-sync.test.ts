@@ -179,6 +179,37 @@ describe("B.2 how the list comes", () => {
     expect((await it.list()).map(({ name }) => name)).not.toContain("ada");
   });
 
+  test("a list that is half read while its client pauses holds up nobody, and is compared when it is whole", async () => {
+    const groups = Array.from({ length: 80_000 }, (_, index) => group(`g${index}`));
+    const [begin, end] = [groups.slice(0, 70_000), groups.slice(70_000)].map((part) =>
+      encodeURIComponent(JSON.stringify(part).slice(1, -1)),
+    );
+    const { promise: paused, resolve: pause } = Promise.withResolvers<void>();
+    const { promise: goOn, resolve } = Promise.withResolvers<void>();
+    const slow = call(`${it.service.url}/tspublic/v1/user/sync`, {
+      method: "POST",
+      session: it.session,
+      headers: { "content-type": urlencoded },
+      body: Readable.from(
+        (async function* () {
+          yield `principals=%5B${begin}`;
+          pause();
+          await goOn;
+          yield `%2C${end}%5D`;
+        })(),
+      ),
+    });
+    await paused;
+    await expect
+      .poll(async () => (await readdir(join(it.service.data, "service", "uploads"))).length)
+      .toBeGreaterThan(1);
+    expect(await it.apply([group("g0"), ada])).toEqual(result({ usersAdded: ["ada"], groupsAdded: ["g0"] }));
+    resolve();
+    const answer = syncResult.parse(JSON.parse((await slow).text));
+    expect([answer.groupsAdded.length, answer.usersDeleted]).toEqual([79_999, ["ada"]]);
+    expect(await hasUploads()).toBe(false);
+  });
+
   test("nothing of a list is left on disk afterwards", async () => {
     await it.apply([ada]);
     await it.post({ principals: "[}" });
