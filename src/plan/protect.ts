@@ -74,7 +74,11 @@ export async function freeze(
     CREATE OR REPLACE TEMP TABLE absent AS SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name);
     CREATE OR REPLACE TEMP TABLE frozen AS
     WITH in_doubt AS (
-      SELECT kind, name FROM quarantined WHERE name IS NOT NULL
+      ${
+        protection.ignoresCase === true
+          ? "SELECT a.kind, a.name FROM actual a JOIN quarantined q ON q.kind = a.kind AND lower(q.name) = lower(a.name)"
+          : "SELECT kind, name FROM quarantined WHERE name IS NOT NULL"
+      }
       UNION SELECT l.kind, l.name FROM ledger l JOIN quarantined q USING (kind, source, source_id)
       -- An id with an invisible character is unknown, not absent.
       UNION SELECT l.kind, l.name FROM ledger l

@@ -7,7 +7,14 @@ import type { CompiledRules } from "./compile.ts";
 import { giveNames } from "./names.ts";
 import type { KnownNames, Numbered } from "./names.ts";
 import type { Kind } from "./principal.ts";
-import { createHeld, holdAmbiguous, holdAmbiguousJoins, holdHiddenReferences } from "./quarantine.ts";
+import {
+  createHeld,
+  holdAmbiguous,
+  holdAmbiguousJoins,
+  holdHiddenReferences,
+  holdRuleGroupNames,
+  inMessage,
+} from "./quarantine.ts";
 import { createLinks, findCutLists, noUnresolved, unresolvedLinks } from "./references.ts";
 import type { CutLists, Unresolved } from "./references.ts";
 import { addMissedMembers, collectSaid, countUnlisted } from "./scope.ts";
@@ -20,6 +27,8 @@ import { Yielder } from "./yield.ts";
 export interface AssemblyOptions extends StageOptions {
   /** The names that are known beside those of the records, for rules that ask for unique ones. Absent: none. */
   readonly known?: KnownNames | undefined;
+  /** The target takes names that differ in case alone for the same: records that share one are quarantined. */
+  readonly ignoresCase?: boolean | undefined;
 }
 
 /** A record of a source that does not become a principal. */
@@ -189,15 +198,16 @@ const gathered = { numbers: 2 * 122_880, names: 100_000 };
 async function resolve(
   connection: Connection,
   rules: CompiledRules,
-  { observer, keepAttributes = false, signal }: AssemblyOptions,
+  { observer, keepAttributes = false, ignoresCase = false, signal }: AssemblyOptions,
 ): Promise<Resolution> {
   const { defaultGroups, judgesLate, groupQuestions } = rules;
   const asksGroups = groupQuestions !== undefined;
-  await createHeld(connection);
+  await createHeld(connection, ignoresCase);
   if (judgesLate) await holdAmbiguousJoins(connection);
   const losesLinks = await createLinks(connection, observer !== undefined);
   if (losesLinks || asksGroups) await holdAmbiguous(connection, asksGroups);
   if (losesLinks) await holdHiddenReferences(connection);
+  if (ignoresCase && rules.groupOfRule !== undefined) await holdRuleGroupNames(connection);
   const unresolved = losesLinks ? await unresolvedLinks(connection, shown.reasons) : noUnresolved;
   const cutLists = await findCutLists(connection);
   await connection.run(`
@@ -211,7 +221,7 @@ async function resolve(
     SELECT DISTINCT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL;
     CREATE OR REPLACE TEMP TABLE default_group AS
     SELECT unnest([${defaults}]::VARCHAR[]) AS name EXCEPT SELECT name FROM held_group`);
-  await createRuleGroups(connection, rules, signal);
+  await createRuleGroups(connection, rules, ignoresCase, signal);
   await createPrincipals(connection, rules);
   await connection.run(`
     CREATE OR REPLACE TABLE contributor AS
@@ -365,6 +375,7 @@ const describedTogether = 1000;
 async function createRuleGroups(
   connection: Connection,
   { groupOfRule, declared: attributes }: CompiledRules,
+  ignoresCase: boolean,
   signal: AbortSignal,
 ): Promise<void> {
   const yielder = new Yielder(signal);
@@ -387,6 +398,14 @@ async function createRuleGroups(
       'the rule ' || first.kind || 's.groups of ' || first.name || ', ' || first.origin
         || CASE WHEN times > 1 THEN ', and of ' || (times - 1) || ' more' ELSE '' END AS origin
     FROM named ANTI JOIN (SELECT name FROM staged_entry WHERE kind = 'group' AND name IS NOT NULL) g USING (name)`);
+  if (ignoresCase)
+    await connection.run(`
+      INSERT INTO held_rule_group
+      SELECT g.name, any_value(g.origin), 'the name ' || ${inMessage("g.name")} || ' is also that of ' || ${inMessage("min(o.name)")}
+      FROM rule_group g JOIN (SELECT name FROM rule_group UNION SELECT name FROM staged_entry WHERE kind = 'group') o
+        ON lower(o.name) = lower(g.name) AND o.name <> g.name
+      GROUP BY g.name;
+      DELETE FROM rule_group WHERE name IN (SELECT name FROM held_rule_group)`);
   for (let from = 0; ; from += describedTogether) {
     const some = await connection.rows<{ name: string }>(
       `SELECT name FROM rule_group ORDER BY name LIMIT ${describedTogether} OFFSET ${from}`,

@@ -8,8 +8,10 @@ const named = 3;
 /**
  * Makes `held` with the entries that a rule failed for, and those that share an id or a name: there is no reason to prefer
  * one of them.
+ * @param ignoresCase names that differ in case alone are the same
  */
-export async function createHeld(connection: Connection): Promise<void> {
+export async function createHeld(connection: Connection, ignoresCase = false): Promise<void> {
+  const shared = ignoresCase ? "lower(name)" : "name";
   const columns = "seq, source, kind, source_id, origin";
   const records = `SELECT ${columns} FROM staged_entry UNION ALL SELECT ${columns} FROM joined_record`;
   await connection.run(`
@@ -22,10 +24,20 @@ export async function createHeld(connection: Connection): Promise<void> {
   );
   await holdSharers(
     connection,
-    `SELECT seq, origin, (kind, name) AS shared, 'the name ' || ${inMessage("name")} || ' is also that of' AS said
-    FROM staged_entry SEMI JOIN (
-      SELECT kind, name FROM staged_entry GROUP BY ALL HAVING count(*) > 1) USING (kind, name)`,
+    `SELECT seq, origin, (kind, same) AS shared, 'the name ' || ${inMessage("name")} || ' is also that of' AS said
+    FROM (SELECT *, ${shared} AS same FROM staged_entry) SEMI JOIN (
+      SELECT kind, ${shared} AS same FROM staged_entry GROUP BY ALL HAVING count(*) > 1) USING (kind, same)`,
   );
+}
+
+/** Adds groups to `held` whose name the rules write in other letters, where that is the same name. */
+export async function holdRuleGroupNames(connection: Connection): Promise<void> {
+  await connection.run(`
+    INSERT INTO held
+    SELECT e.seq, 'the name ' || ${inMessage("e.name")} || ' differs from the group ' || ${inMessage("min(r.name)")} || ' of the rules in case alone'
+    FROM staged_entry e JOIN (SELECT DISTINCT name FROM staged_group_name WHERE member NOT IN (SELECT seq FROM held)) r
+      ON lower(r.name) = lower(e.name) AND r.name <> e.name
+    WHERE e.kind = 'group' GROUP BY e.seq, e.name`);
 }
 
 /** Adds entries to `held` that could be joined with several records of one source. */

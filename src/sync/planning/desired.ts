@@ -157,7 +157,11 @@ export async function makeDesired(
             sync.sources.map(({ name, source: { uniqueIds } }) => ({ name, uniqueIds })),
             sync.rules,
             staged,
-            { ...stageOptions(sync.expectations, options), known: givesNames ? knownNames : undefined },
+            {
+              ...stageOptions(sync.expectations, options),
+              known: givesNames ? knownNames : undefined,
+              ignoresCase: sync.protection.ignoresCase,
+            },
           );
   } catch (error) {
     await listing.stop();

@@ -49,3 +49,20 @@ test("a protected name is protected in whichever letters the sources have it", a
     bob: { title: "B", teams: [] },
   });
 });
+
+test("records, and groups of the rules, whose names differ in case alone are quarantined, and what is there stays", async () => {
+  application = await ScimApplication.start(servers["generic"]!);
+  synced = await Synced.in(application, {}, false);
+  const bob = { login: "bob", title: "B", teams: ["Sales"] };
+  await synced.people([{ login: "ada", title: "first", teams: ["Sales", "ops"] }, bob]);
+  expect((await synced.run()).outcome).toBe("applied");
+  const before = heldBy(application);
+  await synced.people([
+    { login: "ada", title: "changed", teams: [] },
+    { login: "Ada", title: "second", teams: [] },
+    { ...bob, teams: ["sales"] },
+    { login: "eve", title: "E", teams: ["SALES", "ops"] },
+  ]);
+  expect((await synced.run()).outcome).toBe("applied");
+  expect(heldBy(application)).toEqual({ ...before, eve: { title: "E", teams: ["ops"] } });
+});

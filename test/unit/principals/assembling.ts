@@ -81,12 +81,13 @@ export async function assembleAll(
   connection: Connection,
   sources: Readonly<Record<string, readonly SourceRecord[]>>,
   rules: Rules = plainRules,
+  ignoresCase = false,
 ): Promise<Assembled> {
   const assembly = await assemble(
     connection,
     Object.entries(sources).map(([name, records]) => ({ name, records: inBatches(records) })),
     compileRules(rules),
-    { signal: new AbortController().signal },
+    { signal: new AbortController().signal, ignoresCase },
   );
   return {
     assembly,

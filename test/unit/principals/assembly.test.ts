@@ -128,6 +128,30 @@ describe("groups that rules make", () => {
     });
   });
 
+  test("whose names differ in case alone are in doubt, with those of the sources, where the target takes them for one", async () => {
+    const records = [
+      user("u", { attributes: { extra: "Delft" } }),
+      user("v", { attributes: { extra: "delft" } }),
+      user("w", { attributes: { extra: "staff" } }),
+      user("x", { attributes: { extra: "plain" } }),
+      user("y"),
+      user("Y"),
+      group("Staff"),
+    ];
+    expect((await assembleAll(connection(), { s: records }, rules)).quarantined).toEqual([]);
+    const result = await assembleAll(connection(), { s: records }, rules, true);
+    expect(groupsOf(result)).toEqual({ "user u": [], "user v": [], "user w": [], "user x": ["plain"] });
+    expect(await made()).toMatchObject([{ name: "plain" }]);
+    expect(result.quarantined.map(({ name, reason }) => `${name}: ${reason}`)).toEqual([
+      'y: the name "y" is also that of user:Y',
+      'Y: the name "Y" is also that of user:y',
+      'Staff: the name "Staff" differs from the group "staff" of the rules in case alone',
+      'Delft: the name "Delft" is also that of "delft"',
+      'delft: the name "delft" is also that of "Delft"',
+      'staff: the name "staff" is also that of "Staff"',
+    ]);
+  });
+
   test("are described over `value` alone", () => {
     const problems = (displayName: string) =>
       checkRules({ ...plainRules, groupsFromRules: { displayName } }).map(({ path, message }) => [...path, message]);
