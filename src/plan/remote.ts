@@ -266,11 +266,7 @@ export async function forgetPending(connection: Connection): Promise<void> {
  * apart (RFC 7643, 4.1.1), and would refuse the other. They get the wanted names in `table` and in the ledger.
  * @param wanted a relation with `kind` and `name`
  */
-export async function matchCase(
-  connection: Connection,
-  table: "actual" | "arrived",
-  wanted: "assembled" | "desired" | "shown",
-): Promise<void> {
+export async function matchCase(connection: Connection, table: "actual" | "arrived", wanted: string): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE matched AS
     SELECT a.kind, a.name AS was, s.name AS becomes

@@ -171,6 +171,8 @@ export async function makeDesired(
   await useThreads(connection);
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
+  // Before groups of the rules are added: one that somebody else made is not taken over, whatever its letters.
+  if (sync.target.takes !== "list") await matchCase(connection, "actual", assembledNames);
   const hasRuleGroups = sync.rules.groupOfRule !== undefined || known !== undefined;
   const notOwned = hasRuleGroups
     ? await addRuleGroups(connection, sync.protection, options.keepAttributes === true)
@@ -209,17 +211,16 @@ export async function makeDesired(
   };
 }
 
-/**
- * Finds the principals of a target that is written change by change whatever the case of their names, and leaves out what it
- * cannot hold.
- */
+/** SQL of `(kind, name)`: what the sources have, with the groups of the rules. */
+const assembledNames = "(SELECT kind, name FROM assembled UNION SELECT 'group', name FROM rule_group)";
+
+/** Finds out what a target that is written change by change holds otherwise, and leaves out what it cannot hold. */
 async function fitToTarget(
   connection: Connection,
   { target, rules: { declared } }: Pick<Sync, "target" | "rules">,
 ): Promise<RemoteFacts | undefined> {
   if (target.takes === "list") return undefined;
   const { nestsGroups, readsMembers } = target.abilities;
-  await matchCase(connection, "actual", "assembled");
   if (!readsMembers) await forgetPending(connection);
   const held = await heldOtherwise(connection, declared);
   if (nestsGroups) return { flattened: 0, readsMembers, held };

@@ -66,3 +66,20 @@ test("records, and groups of the rules, whose names differ in case alone are qua
   expect((await synced.run()).outcome).toBe("applied");
   expect(heldBy(application)).toEqual({ ...before, eve: { title: "E", teams: ["ops"] } });
 });
+
+test.each(["Sales", "sales"])(
+  "a group Sales that somebody else made, and rules name %s, gets members and is not taken over",
+  async (team) => {
+    application = await ScimApplication.start(servers["generic"]!);
+    const target = openScim(application);
+    await write(target, { action: "create", kind: "group", name: "Sales", attributes: {} });
+    await target.close();
+    synced = await Synced.in(application, {}, false);
+    await synced.people([{ login: "bob", title: "B", teams: [team] }]);
+    expect((await synced.run()).outcome).toBe("applied");
+    expect(heldBy(application)).toEqual({ bob: { title: "B", teams: ["Sales"] } });
+    await synced.people([{ login: "bob", title: "B", teams: [] }]);
+    await synced.run();
+    expect([...application.groups.values()].map(({ displayName }) => displayName)).toEqual(["Sales"]);
+  },
+);
