@@ -122,7 +122,7 @@ export async function checkSourcesAndSyncs(
 
 async function checkSync(context: Checking, name: string, found: Map<string, SourceCheck>): Promise<SyncCheck> {
   const { configuration, log, signal, progress } = context;
-  const { sources, rules, expectations = [] } = await openParts(configuration, name);
+  const { sources, rules, protection, expectations = [] } = await openParts(configuration, name);
   const { memory } = configuration;
   const place = await placeToWork(configuration);
   const workbench = await Workbench.open({ folder: place.folder, memory });
@@ -133,7 +133,7 @@ async function checkSync(context: Checking, name: string, found: Map<string, Sou
     return Object.assign({}, each, { source: { uniqueIds: each.source.uniqueIds, read } });
   });
   try {
-    const assembly = await readSources({ sources: counted, rules }, workbench, {
+    const assembly = await readSources({ sources: counted, rules, protection }, workbench, {
       signal,
       warn: () => {},
       progress: progressOf({ log, output: { progress } }, name),

@@ -291,11 +291,15 @@ function listBeside(sync: Sync, workbench: Workbench, { signal, warn, unchanged 
 
 /** Reads the sources of a sync, and makes principals of their records. */
 export function readSources(
-  sync: Pick<Sync, "sources" | "rules">,
+  sync: Pick<Sync, "sources" | "rules" | "protection">,
   { connection }: Pick<Workbench, "connection">,
   options: ReadOptions,
 ): Promise<Assembly> {
-  return assemble(connection, openSources(sync, options, []), sync.rules, stageOptions([], options));
+  const { ignoresCase } = sync.protection;
+  return assemble(connection, openSources(sync, options, []), sync.rules, {
+    ...stageOptions([], options),
+    ignoresCase,
+  });
 }
 
 function stageOptions(
