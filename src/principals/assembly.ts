@@ -141,7 +141,10 @@ export async function assembleRecords(
       const numbered =
         Object.keys(rules.namings).length === 0
           ? undefined
-          : await giveNames(connection, rules.namings, options.known ?? noNames, new Yielder(signal));
+          : await giveNames(connection, rules.namings, options.known ?? noNames, {
+              ignoresCase: options.ignoresCase ?? false,
+              yielder: new Yielder(signal),
+            });
       const resolution = await resolve(connection, rules, options);
       await options.observer?.assembled(connection);
       signal.throwIfAborted();

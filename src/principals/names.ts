@@ -36,6 +36,19 @@ const highest = 10_000;
 const page = 20_000;
 const examples = 3;
 
+type Namings = Readonly<Partial<Record<Kind, Naming>>>;
+
+interface NamingOptions {
+  readonly ignoresCase: boolean;
+  readonly yielder: Yielder;
+}
+
+/** What two spellings of one name have in common, in SQL. `taken_name` and `present_name` have names so. */
+const sameName =
+  ({ ignoresCase }: NamingOptions) =>
+  (name: string): string =>
+    ignoresCase ? `lower(${name})` : name;
+
 const rowTables = { kept_name: assemblyTables.kept_name, name_candidate: assemblyTables.name_candidate };
 
 /**
@@ -45,19 +58,22 @@ const rowTables = { kept_name: assemblyTables.kept_name, name_candidate: assembl
  *
  * Where several new records have a name that somebody in the target has already, it is unknown whose it is: they are
  * quarantined. So is a record that no name is left for.
+ * @param options.ignoresCase names that differ in case alone are the same
  */
 export async function giveNames(
   connection: Connection,
-  namings: Readonly<Partial<Record<Kind, Naming>>>,
+  namings: Namings,
   { owned, present }: KnownNames,
-  yielder: Yielder,
+  options: NamingOptions,
 ): Promise<Numbered> {
+  const same = sameName(options);
   const kinds = (Object.keys(namings) as Kind[]).map(literal).join(", ");
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE owned_name AS
     SELECT kind, name, source, source_id FROM (${owned}) WHERE kind IN (${kinds});
     CREATE OR REPLACE TEMP TABLE present_name AS
-    SELECT DISTINCT kind, name FROM (${present}) ANTI JOIN owned_name USING (kind, name) WHERE kind IN (${kinds});
+    SELECT kind, ${same("name")} AS name FROM (${present}) WHERE kind IN (${kinds})
+    EXCEPT SELECT kind, ${same("name")} FROM owned_name;
     CREATE OR REPLACE TEMP TABLE naming AS
     SELECT e.seq, e.kind, e.name AS base, NULL::VARCHAR AS name, NULL::VARCHAR AS reason,
       row_number() OVER (ORDER BY e.source, e.source_id, e.seq) AS place
@@ -65,21 +81,22 @@ export async function giveNames(
     WHERE e.reason IS NULL AND e.kind IN (${kinds}) AND s.name <> ${literal(ownSource)};
     CREATE OR REPLACE TEMP TABLE kept_name (${assemblyTables.kept_name});
     CREATE OR REPLACE TEMP TABLE name_candidate (${assemblyTables.name_candidate})`);
-  await keepNames(connection, namings, yielder);
+  await keepNames(connection, namings, options);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE taken_name AS
-    SELECT kind, name FROM owned_name
-    UNION SELECT kind, name FROM staged_entry ANTI JOIN naming USING (seq) WHERE name IS NOT NULL AND kind IN (${kinds});
+    SELECT kind, ${same("name")} AS name FROM owned_name
+    UNION SELECT kind, ${same("name")} FROM staged_entry ANTI JOIN naming USING (seq) WHERE name IS NOT NULL AND kind IN (${kinds});
     CREATE OR REPLACE TEMP TABLE newcomer AS
-    SELECT seq, kind, base, place, count(*) OVER (PARTITION BY kind, base) AS sharing,
-      row_number() OVER (PARTITION BY kind, base ORDER BY place) AS turn
-    FROM naming WHERE name IS NULL AND (kind, base) NOT IN (SELECT (kind, name) FROM taken_name);
+    SELECT seq, kind, ${same("base")} AS name, place, count(*) OVER (PARTITION BY kind, ${same("base")}) AS sharing,
+      row_number() OVER (PARTITION BY kind, ${same("base")} ORDER BY place) AS turn
+    FROM naming WHERE name IS NULL AND (kind, ${same("base")}) NOT IN (SELECT (kind, name) FROM taken_name);
     UPDATE naming SET reason = 'the name ' || ${inMessage("base")} || ' is that of several new records, and of a ' || kind
       || ' in the target: whose it is, is unknown'
-    WHERE seq IN (SELECT seq FROM newcomer SEMI JOIN present_name p ON p.kind = newcomer.kind AND p.name = newcomer.base WHERE sharing > 1);
+    WHERE seq IN (SELECT seq FROM newcomer SEMI JOIN present_name USING (kind, name) WHERE sharing > 1);
     UPDATE naming SET name = base WHERE reason IS NULL AND seq IN (SELECT seq FROM newcomer WHERE turn = 1);
-    INSERT INTO taken_name SELECT kind, name FROM naming ANTI JOIN taken_name USING (kind, name) WHERE name = base`);
-  await numberNames(connection, namings, yielder);
+    INSERT INTO taken_name
+    SELECT kind, ${same("name")} AS name FROM naming WHERE name = base EXCEPT FROM taken_name`);
+  await numberNames(connection, namings, options);
   const rows = await connection.rows<{ kind: Kind; name: string; base: string }>(`
     SELECT kind, name, base FROM naming ANTI JOIN kept_name USING (seq) WHERE name <> base ORDER BY place LIMIT ${examples}`);
   const [row] = await connection.rows<{ count: bigint }>(
@@ -89,17 +106,15 @@ export async function giveNames(
     UPDATE staged_entry SET name = n.name FROM naming n WHERE n.seq = staged_entry.seq AND n.name <> n.base;
     UPDATE staged_entry SET reason = n.reason,
       -- Without a name it could be anybody, and under the one that another record has got, it would be that one.
-      name = CASE WHEN (n.kind, n.base) IN (SELECT (kind, name) FROM taken_name) THEN n.base || ' (' || origin || ')' ELSE n.base END
+      name = CASE WHEN (n.kind, ${same("n.base")}) IN (SELECT (kind, name) FROM taken_name) THEN n.base || ' (' || origin || ')' ELSE n.base END
     FROM naming n WHERE n.seq = staged_entry.seq AND n.reason IS NOT NULL`);
   return { count: Number(row?.count ?? 0), examples: rows };
 }
 
 /** Fills `kept_name`, and `naming` with it. Of several records that own one name, the first one keeps it. */
-async function keepNames(
-  connection: Connection,
-  namings: Readonly<Partial<Record<Kind, Naming>>>,
-  yielder: Yielder,
-): Promise<void> {
+async function keepNames(connection: Connection, namings: Namings, options: NamingOptions): Promise<void> {
+  const { yielder } = options;
+  const same = sameName(options);
   const records = `
     SELECT seq, source, kind, source_id FROM staged_entry UNION ALL SELECT seq, source, kind, source_id FROM joined_record`;
   await connection.run(`
@@ -109,15 +124,15 @@ async function keepNames(
     FROM owned_name o JOIN staged_source s ON s.name = o.source
     JOIN (${records}) r ON r.source = s.source AND r.kind = o.kind AND r.source_id = o.source_id
     JOIN naming n ON n.seq = r.seq) ORDER BY turn;
-    INSERT INTO kept_name SELECT seq, name, 1 FROM own_name WHERE name = base`);
+    INSERT INTO kept_name SELECT seq, name, 1 FROM own_name WHERE ${same("name")} = ${same("base")}`);
   const rows = new Rows(connection.raw, rowTables);
   try {
     const [all] = await connection.rows<{ size: bigint }>("SELECT count(*) AS size FROM own_name");
     for (let from = 0; from < Number(all?.size ?? 0); from += page) {
       const some = await connection.rows<{ seq: number; kind: Kind; base: string; name: string }>(`
-        SELECT seq, kind, base, name FROM own_name WHERE turn >= ${from} AND turn < ${from + page} AND name <> base ORDER BY turn`);
+        SELECT seq, kind, base, name FROM own_name WHERE turn >= ${from} AND turn < ${from + page} AND ${same("name")} <> ${same("base")} ORDER BY turn`);
       for (const { seq, kind, base, name } of some) {
-        const number = await numberOf(namings[kind], { base, name, yielder });
+        const number = await numberOf(namings[kind], { base, name, ...options });
         if (number !== undefined) rows.append("kept_name", seq, name, number);
         if (yielder.isDue()) await yielder.yield();
       }
@@ -132,20 +147,22 @@ async function keepNames(
     QUALIFY row_number() OVER (PARTITION BY k.seq ORDER BY k.number) = 1;
     DELETE FROM kept_name WHERE seq NOT IN (
       SELECT k.seq FROM kept_name k JOIN naming n USING (seq)
-      QUALIFY row_number() OVER (PARTITION BY n.kind, k.name ORDER BY n.place) = 1);
+      QUALIFY row_number() OVER (PARTITION BY n.kind, ${same("k.name")} ORDER BY n.place) = 1);
     UPDATE naming SET name = k.name FROM kept_name k WHERE k.seq = naming.seq`);
 }
 
 /** The number with which the rule gives the name; undefined: none does. */
 async function numberOf(
   naming: Naming | undefined,
-  { base, name, yielder }: { readonly base: string; readonly name: string; readonly yielder: Yielder },
+  { base, name, ignoresCase, yielder }: NamingOptions & { readonly base: string; readonly name: string },
 ): Promise<number | undefined> {
   if (naming === undefined) return undefined;
+  const wanted = ignoresCase ? name.toLowerCase() : name;
   const gives = async (n: number): Promise<boolean> => {
     if (yielder.isDue()) await yielder.yield();
     try {
-      return naming.evaluate(base, n) === name;
+      const given = naming.evaluate(base, n);
+      return (ignoresCase ? given.toLowerCase() : given) === wanted;
     } catch (error) {
       if (error instanceof RollcallError) throw error;
       return false;
@@ -172,11 +189,9 @@ interface Shared {
 }
 
 /** Gives the next free names to those in `naming` that have none yet. */
-async function numberNames(
-  connection: Connection,
-  namings: Readonly<Partial<Record<Kind, Naming>>>,
-  yielder: Yielder,
-): Promise<void> {
+async function numberNames(connection: Connection, namings: Namings, options: NamingOptions): Promise<void> {
+  const { yielder } = options;
+  const same = sameName(options);
   const shared = (limit: string): Promise<readonly Shared[]> =>
     connection.rows<Shared>(`
       SELECT kind, base, count(*)::INTEGER AS waiting FROM unnamed GROUP BY kind, base ORDER BY kind, base LIMIT ${limit}`);
@@ -221,15 +236,16 @@ async function numberNames(
           DELETE FROM unnamed WHERE kind = ${literal(kind)} AND base = ${literal(base)}`);
       await connection.run(`
         CREATE OR REPLACE TEMP TABLE free_name AS
-        SELECT kind, base, name, row_number() OVER (PARTITION BY kind, base ORDER BY n) AS turn
-        FROM (FROM name_candidate QUALIFY row_number() OVER (PARTITION BY kind, name ORDER BY base, n) = 1)
-        ANTI JOIN taken_name USING (kind, name) ANTI JOIN present_name USING (kind, name);
+        SELECT kind, base, c.name, row_number() OVER (PARTITION BY kind, base ORDER BY n) AS turn
+        FROM (FROM name_candidate QUALIFY row_number() OVER (PARTITION BY kind, ${same("name")} ORDER BY base, n) = 1) c
+        WHERE (kind, ${same("c.name")}) NOT IN (SELECT (kind, name) FROM taken_name)
+          AND (kind, ${same("c.name")}) NOT IN (SELECT (kind, name) FROM present_name);
         INSERT INTO given_name
         SELECT w.seq, f.kind, f.name
         FROM (
           SELECT seq, kind, base, row_number() OVER (PARTITION BY kind, base ORDER BY place) AS turn
           FROM unnamed SEMI JOIN free_name USING (kind, base)) w JOIN free_name f USING (kind, base, turn);
-        INSERT INTO taken_name SELECT kind, name FROM given_name g SEMI JOIN unnamed u ON u.seq = g.seq;
+        INSERT INTO taken_name SELECT g.kind, ${same("g.name")} FROM given_name g SEMI JOIN unnamed u ON u.seq = g.seq;
         DELETE FROM unnamed WHERE seq IN (SELECT seq FROM given_name)`);
     }
     await connection.run("UPDATE naming SET name = g.name FROM given_name g WHERE g.seq = naming.seq");

@@ -27,6 +27,7 @@ interface World {
   /** What is in the target besides: `user ada`. */
   readonly present?: readonly string[];
   readonly rules?: Rules;
+  readonly ignoresCase?: boolean;
 }
 
 /** What becomes of each record: `hr 1` → its name; undefined for those that are quarantined. */
@@ -35,6 +36,7 @@ async function namesOf({
   owned = [],
   present = [],
   rules = numbered,
+  ignoresCase = false,
 }: World): Promise<Record<string, string>> {
   const values = (rows: readonly string[], width: number): string =>
     rows.length === 0
@@ -55,6 +57,7 @@ async function namesOf({
     compileRules(rules),
     {
       signal: new AbortController().signal,
+      ignoresCase,
       known: {
         owned: `SELECT * FROM (${values(owned, 4)}) t(kind, name, source, source_id)`,
         present: `SELECT * FROM (${values(all, 2)}) t(kind, name)`,
@@ -138,6 +141,26 @@ describe("a name that several records have", () => {
     expect(await namesOf({ sources: { hr: hr.toReversed() }, owned })).toEqual(names);
   });
 
+  test("in other letters is the same where the target takes it for the same", async () => {
+    const hr = [called("a", "adam"), called("b", "Adam"), called("c", "ADAM"), called("d", "Eve"), called("e", "eve")];
+    const world: World = { sources: { hr }, owned: ["user ADAM2 hr b"], present: ["user aDAM3"], ignoresCase: true };
+    expect(await namesOf(world)).toEqual({
+      "hr a": "adam",
+      "hr b": "ADAM2",
+      "hr c": "ADAM4",
+      "hr d": "Eve",
+      "hr e": "eve2",
+    });
+    expect(await namesOf({ sources: { hr }, present: ["user EVE"], ignoresCase: true })).toEqual({
+      "hr a": "adam",
+      "hr b": "Adam3",
+      "hr c": "ADAM2",
+    });
+    expect(await namesOf({ sources: { hr: [called("a", "Adam")] }, owned: ["user adam hr a"] })).toEqual({
+      "hr a": "Adam",
+    });
+  });
+
   test("a record that a rule fails on keeps its name to itself", async () => {
     const hr = [called("a", "adam", { attributes: { mail: "x" } }), called("b", "adam")];
     const users = {
@@ -215,7 +238,7 @@ test.each([
 });
 
 test("whoever comes and goes: names are distinct, stable, and not given to others while they are owned", async () => {
-  const bases = ["adam", "adam2", "adam22", "eve", "eve3"];
+  const bases = ["adam", "Adam", "adam2", "ADAM2", "adam22", "eve", "eve3"];
   const people = fc.uniqueArray(fc.record({ id: fc.integer({ min: 0, max: 11 }), base: fc.constantFrom(...bases) }), {
     selector: ({ id }) => id,
     maxLength: 10,
@@ -223,8 +246,10 @@ test("whoever comes and goes: names are distinct, stable, and not given to other
   await fc.assert(
     fc.asyncProperty(
       fc.array(people, { minLength: 2, maxLength: 3 }),
-      fc.subarray(["adam3", "eve2", "adam23"]),
-      async (days, strangers) => {
+      fc.subarray(["adam3", "EVE2", "adam23"]),
+      fc.boolean(),
+      async (days, strangers, ignoresCase) => {
+        const same = (name: string): string => (ignoresCase ? name.toLowerCase() : name);
         /** By record: its name, and what it was called when it got that. */
         let owned = new Map<string, { readonly name: string; readonly base: string }>();
         for (const day of days) {
@@ -232,18 +257,20 @@ test("whoever comes and goes: names are distinct, stable, and not given to other
             sources: { hr: day.map(({ id, base }) => called(String(id), base)) },
             owned: [...owned].map(([record, { name }]) => `user ${name} ${record}`),
             present: strangers.map((name) => `user ${name}`),
+            ignoresCase,
           });
           expect(Object.keys(names)).toHaveLength(day.length);
-          expect(new Set(Object.values(names)).size).toBe(day.length);
+          expect(new Set(Object.values(names).map(same)).size).toBe(day.length);
           const now = new Map(owned);
           for (const { id, base } of day) {
             const record = `hr ${id}`;
             const name = names[record] ?? "";
-            expect(name.startsWith(base)).toBe(true);
+            expect(same(name).startsWith(same(base))).toBe(true);
             const before = owned.get(record);
-            if (before?.base === base) expect(name).toBe(before.name);
-            for (const [other, { name: taken }] of owned) if (other !== record) expect(name).not.toBe(taken);
-            expect(strangers).not.toContain(name);
+            if (before !== undefined && same(before.base) === same(base)) expect(name).toBe(before.name);
+            for (const [other, { name: taken }] of owned)
+              if (other !== record) expect(same(name)).not.toBe(same(taken));
+            expect(strangers.map(same)).not.toContain(same(name));
             now.set(record, { name, base });
           }
           owned = now;
