@@ -109,7 +109,7 @@ export async function ldap(args: readonly string[]): Promise<Figure[]> {
     limit: { by: "ldapsearch", value: limit },
     cpu,
   }));
-  return [figure("read", read, 1.3), figure("to finished principals", assembled, 1.8), ...ofPeers];
+  return [figure("read", read, 1.3), figure("to finished principals", assembled, 2), ...ofPeers];
 }
 
 function* directory(size: Size): Generator<string> {
