@@ -114,13 +114,13 @@ export const assemblyTables = {
   owned_name: "kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR",
   /** The names that an entry owns. */
   own_name: "seq INTEGER, kind VARCHAR, base VARCHAR, name VARCHAR, turn BIGINT",
-  /** The names that others have in the target. */
+  /** The names that others have in the target, as `taken_name` has them. */
   present_name: "kind VARCHAR, name VARCHAR",
   /** The names that entries keep, and the number that gives them. */
   kept_name: "seq INTEGER, name VARCHAR, number INTEGER",
-  /** Those that own no name, and how many share theirs. */
-  newcomer: "seq INTEGER, kind VARCHAR, base VARCHAR, place BIGINT, sharing BIGINT, turn BIGINT",
-  /** The names that are given, or may not be. */
+  /** Those that own no name, and how many share theirs: the name of the rule, as `taken_name` has it. */
+  newcomer: "seq INTEGER, kind VARCHAR, name VARCHAR, place BIGINT, sharing BIGINT, turn BIGINT",
+  /** The names that are given, or may not be: in lower case where case makes no other name. */
   taken_name: "kind VARCHAR, name VARCHAR",
   /** The names to try next, and those of them that are free. */
   name_candidate: "kind VARCHAR, base VARCHAR, n INTEGER, name VARCHAR",
