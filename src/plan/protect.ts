@@ -187,16 +187,17 @@ function desiredOf(attributes: Attributes): string {
         UNION ALL
         SELECT kind, name, g, false
         FROM (
-          SELECT kind, name, unnest(group_names) AS g FROM actual
+          SELECT kind, name, unnest(group_names) AS g FROM actual SEMI JOIN assembled USING (kind, name)
           UNION ALL
           SELECT r.kind, r.becomes, unnest(b.group_names) FROM renamed r JOIN actual b ON b.kind = r.kind AND b.name = r.was)
         SEMI JOIN (SELECT name AS g FROM frozen WHERE kind = 'group' UNION ${foreignGroups}) USING (g))
       GROUP BY kind, name),
-    carried AS (FROM actual SEMI JOIN frozen USING (kind, name)),
-    carried_membership AS (
-      SELECT kind, name, list(g ORDER BY g) AS names
+    -- A copy of everybody whom the sync does not manage would not fit.
+    carried AS NOT MATERIALIZED (FROM actual SEMI JOIN frozen USING (kind, name)),
+    lost AS (
+      SELECT kind, name, list(g) AS names
       FROM (SELECT kind, name, unnest(group_names) AS g FROM carried)
-      SEMI JOIN (SELECT name AS g FROM remaining_group) USING (g) GROUP BY kind, name)
+      ANTI JOIN (SELECT name AS g FROM remaining_group) USING (g) GROUP BY kind, name)
     SELECT s.kind, s.name,
       ${attributes.all.map((attribute) => `${desiredValue(attribute, attributes)},`).join("\n      ")}
       CASE WHEN m.name IS NULL THEN s.group_names
@@ -205,8 +206,10 @@ function desiredOf(attributes: Attributes): string {
     FROM wanted s
     LEFT JOIN in_target a ON a.kind = s.kind AND a.name = s.name LEFT JOIN membership m ON m.kind = s.kind AND m.name = s.name
     UNION ALL
-    SELECT c.* REPLACE (coalesce(m.names, []) AS group_names${suspending(attributes)})
-    FROM carried c LEFT JOIN carried_membership m ON m.kind = c.kind AND m.name = c.name`;
+    SELECT c.* REPLACE (
+      list_sort(CASE WHEN l.name IS NULL THEN coalesce(c.group_names, [])
+        ELSE list_filter(c.group_names, lambda g: NOT list_contains(l.names, g)) END) AS group_names${suspending(attributes)})
+    FROM carried c LEFT JOIN lost l ON l.kind = c.kind AND l.name = c.name`;
 }
 
 /** SQL of the value of an attribute: of the assembled principal `s`, or of the one in the target, `a`. */
