@@ -1,15 +1,15 @@
 import { literal } from "#duckdb/database.ts";
+import { sameName } from "#principals/principal.ts";
 import { patternExpression } from "#text.ts";
 
 /** An SQL condition: the column matches one of the names; `*` stands for any characters. */
 export function matches(column: string, names: readonly string[], ignoresCase = false): string {
   const patterns = names.filter((name) => name.includes("*"));
-  // DuckDB folds both sides: JavaScript's lower case of İ and of a final Σ is another one.
-  const folded = (value: string): string => (ignoresCase ? `lower(${value})` : value);
+  const same = sameName(ignoresCase);
   // A list of plain names takes DuckDB a tenth of the time.
-  const plain = names.filter((name) => !name.includes("*")).map((name) => folded(literal(name)));
+  const plain = names.filter((name) => !name.includes("*")).map((name) => same(literal(name)));
   const conditions = [
-    ...(plain.length === 0 ? [] : [`${folded(column)} IN (${plain.join(", ")})`]),
+    ...(plain.length === 0 ? [] : [`${same(column)} IN (${plain.join(", ")})`]),
     ...(patterns.length === 0
       ? []
       : [

@@ -2,6 +2,7 @@ import { Rows } from "#duckdb/insert.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
 import { messageOf, RollcallError } from "#errors.ts";
+import { sameName } from "./principal.ts";
 import type { Kind } from "./principal.ts";
 import { inMessage } from "./quarantine.ts";
 import { assemblyTables, ownSource } from "./tables.ts";
@@ -43,12 +44,6 @@ interface NamingOptions {
   readonly yielder: Yielder;
 }
 
-/** What two spellings of one name have in common, in SQL. `taken_name` and `present_name` have names so. */
-const sameName =
-  ({ ignoresCase }: NamingOptions) =>
-  (name: string): string =>
-    ignoresCase ? `lower(${name})` : name;
-
 const rowTables = { kept_name: assemblyTables.kept_name, name_candidate: assemblyTables.name_candidate };
 
 /**
@@ -66,7 +61,7 @@ export async function giveNames(
   { owned, present }: KnownNames,
   options: NamingOptions,
 ): Promise<Numbered> {
-  const same = sameName(options);
+  const same = sameName(options.ignoresCase);
   const kinds = (Object.keys(namings) as Kind[]).map(literal).join(", ");
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE owned_name AS
@@ -114,7 +109,7 @@ export async function giveNames(
 /** Fills `kept_name`, and `naming` with it. Of several records that own one name, the first one keeps it. */
 async function keepNames(connection: Connection, namings: Namings, options: NamingOptions): Promise<void> {
   const { yielder } = options;
-  const same = sameName(options);
+  const same = sameName(options.ignoresCase);
   const records = `
     SELECT seq, source, kind, source_id FROM staged_entry UNION ALL SELECT seq, source, kind, source_id FROM joined_record`;
   await connection.run(`
@@ -191,7 +186,7 @@ interface Shared {
 /** Gives the next free names to those in `naming` that have none yet. */
 async function numberNames(connection: Connection, namings: Namings, options: NamingOptions): Promise<void> {
   const { yielder } = options;
-  const same = sameName(options);
+  const same = sameName(options.ignoresCase);
   const shared = (limit: string): Promise<readonly Shared[]> =>
     connection.rows<Shared>(`
       SELECT kind, base, count(*)::INTEGER AS waiting FROM unnamed GROUP BY kind, base ORDER BY kind, base LIMIT ${limit}`);

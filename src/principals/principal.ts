@@ -20,6 +20,14 @@ export interface Principal {
 /** The longest name or display name, in code points (B.5). */
 const longestName = 255;
 
+/**
+ * SQL of what all spellings of a name have in common, of SQL of the name. DuckDB folds both sides of a comparison: JavaScript's lower
+ * case of İ and of a final Σ is another one.
+ */
+export function sameName(ignoresCase: boolean): (name: string) => string {
+  return (name) => (ignoresCase ? `lower(${name})` : name);
+}
+
 const control = /\p{Cc}/u;
 
 /** What is wrong with a text as a name or display name (B.5); undefined when nothing is. */

@@ -1,5 +1,6 @@
 import type { Connection } from "#duckdb/database.ts";
 import { quote, visible, withoutUnseen } from "#text.ts";
+import { sameName } from "./principal.ts";
 import { assemblyTables, entryKeys } from "./tables.ts";
 
 /** How many of the other entries a reason names. */
@@ -11,7 +12,7 @@ const named = 3;
  * @param ignoresCase names that differ in case alone are the same
  */
 export async function createHeld(connection: Connection, ignoresCase = false): Promise<void> {
-  const shared = ignoresCase ? "lower(name)" : "name";
+  const shared = sameName(ignoresCase)("name");
   const columns = "seq, source, kind, source_id, origin";
   const records = `SELECT ${columns} FROM staged_entry UNION ALL SELECT ${columns} FROM joined_record`;
   await connection.run(`
