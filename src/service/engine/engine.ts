@@ -25,6 +25,10 @@ export interface Column {
   readonly width?: number;
   /** The number of digits after the point of a DECIMAL. */
   readonly scale?: number;
+  /** The most characters of a VARCHAR, spaces at the end apart; absent: as many as there are. */
+  readonly longest?: number | undefined;
+  /** A VARCHAR that cannot hold U+0000. */
+  readonly isZeroFree?: boolean;
   readonly nullable: boolean;
 }
 

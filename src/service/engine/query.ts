@@ -97,10 +97,10 @@ function jsonValue(value: DuckDBValue): unknown {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") return Number.isFinite(value) ? value : null;
   if (typeof value === "bigint") return value >= -exact && value <= exact ? Number(value) : value.toString();
-  if (value instanceof DuckDBDateValue) return value.isFinite ? value.toString() : null;
+  if (value instanceof DuckDBDateValue) return value.isFinite ? isoDate(value.toString()) : null;
   if (value instanceof DuckDBTimeValue) return sixDigits(value.toString());
   if (value instanceof DuckDBTimeTZValue) return sixDigits(new DuckDBTimeValue(value.micros).toString());
-  if (isTimestamp(value)) return value.isFinite ? sixDigits(value.toString().replace(" ", "T")) : null;
+  if (isTimestamp(value)) return value.isFinite ? isoDate(value.toString()) : null;
   // Its own text form would use the process's time zone.
   if (value instanceof DuckDBTimestampTZValue) return jsonValue(new DuckDBTimestampValue(value.micros));
   if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return value.items.map(jsonValue);
@@ -132,6 +132,20 @@ function isTimestamp(value: DuckDBValue): value is Timestamp {
 
 function jsonObject(entries: readonly (readonly [string, DuckDBValue])[]): unknown {
   return Object.fromEntries(entries.map(([key, value]) => [key, jsonValue(value)]));
+}
+
+/**
+ * An engine's date or moment as ISO 8601 has it (B.15). Years before 0001 and after 9999 have a sign and six digits, as in
+ * JavaScript; 0000 is the year before 0001, which the engines call 1 BC.
+ */
+export function isoDate(text: string): string {
+  const isBefore = text.includes("BC");
+  const moment = sixDigits(text.replace(/ \(?BC\)?/, "").replace(" ", "T"));
+  if (text[4] === "-" && !isBefore) return moment;
+  const [digits = ""] = /^\d+/.exec(moment) ?? [];
+  const year = isBefore ? 1 - Number(digits) : Number(digits);
+  const shown = year === 0 ? "0000" : (year < 0 ? "-" : "+") + String(Math.abs(year)).padStart(6, "0");
+  return shown + moment.slice(digits.length);
 }
 
 /** A fraction always has six digits (B.15), so that the texts sort like the times. */

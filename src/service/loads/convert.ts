@@ -112,8 +112,11 @@ function matches(pattern: string): string {
   return `does not match ${pattern}`;
 }
 
-/** What a TIMESTAMP holds, in seconds. */
-const lastSecond = 9_223_372_036_853;
+/**
+ * What a TIMESTAMP holds in both engines, in whole seconds, with any fraction: PostgreSQL's begin on 24 November of 4714 BC,
+ * DuckDB's end in 294247.
+ */
+const [firstSecond, lastSecond] = [-210_866_803_199, 9_223_372_036_853];
 
 function integer(text: string): string {
   return `try_cast(${text} AS BIGINT)`;
@@ -127,7 +130,7 @@ function micros(text: string): string {
 
 /** A TIMESTAMP so many whole seconds and microseconds, both BIGINT, after 1970-01-01; NULL where it holds no such. */
 export function moment(seconds: string, fraction: string): string {
-  return `CASE WHEN ${seconds} BETWEEN -${lastSecond} AND ${lastSecond} THEN make_timestamp(${seconds} * 1000000 + ${fraction}) END`;
+  return `CASE WHEN ${seconds} BETWEEN ${firstSecond} AND ${lastSecond} THEN make_timestamp(${seconds} * 1000000 + ${fraction}) END`;
 }
 
 function epochTimestamp(format: LoadFormat): Pick<Conversion, "value" | "complaint"> {
@@ -142,8 +145,7 @@ function epochTimestamp(format: LoadFormat): Pick<Conversion, "value" | "complai
 function epochDate(): Pick<Conversion, "value" | "complaint"> {
   return {
     value: (text) => `CASE WHEN regexp_full_match(${text}, '[+-]?[0-9]+')
-      AND ${integer(text)} BETWEEN -${lastSecond} AND ${lastSecond}
-      THEN CAST(make_timestamp(${integer(text)} * 1000000) AS DATE) END`,
+      THEN CAST(${moment(integer(text), "0")} AS DATE) END`,
     complaint: "is not a whole number of seconds since 1970-01-01",
   };
 }

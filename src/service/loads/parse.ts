@@ -68,15 +68,20 @@ function converted(columns: readonly Column[], format: LoadFormat, from: string)
   const conversions = columns.map((column, i) => conversionOf(column, `f${String(i)}`, format));
   const texts = conversions.map(({ text }, i) => `${text} AS t${String(i)}`);
   const values = conversions.map(({ value }, i) => `${value(`t${String(i)}`)} AS v${String(i)}`);
-  const flaws = columns.flatMap(({ name, type, nullable }, i) => {
+  const flaws = columns.flatMap(({ name, type, nullable, longest, isZeroFree = false }, i) => {
     const place = `column ${name}: `;
     const found: string[] = [];
-    if (type !== "VARCHAR") {
-      const complaint = literal(` ${conversions[i]?.complaint ?? ""}`);
+    const blame = (condition: string, complaint: string): void => {
       found.push(
-        `WHEN t${String(i)} IS NOT NULL AND v${String(i)} IS NULL THEN concat(${literal(place)}, ${shown(`t${String(i)}`)}, ${complaint})`,
+        `WHEN ${condition} THEN concat(${literal(place)}, ${shown(`t${String(i)}`)}, ${literal(` ${complaint}`)})`,
       );
-    }
+    };
+    if (type !== "VARCHAR")
+      blame(`t${String(i)} IS NOT NULL AND v${String(i)} IS NULL`, conversions[i]?.complaint ?? "");
+    if (longest !== undefined)
+      blame(`length(rtrim(t${String(i)}, ' ')) > ${String(longest)}`, `has more than ${String(longest)} characters`);
+    if (isZeroFree)
+      blame(`contains(t${String(i)}, chr(0))`, "has the character U+0000, which the database cannot store");
     if (!nullable) found.push(`WHEN t${String(i)} IS NULL THEN ${literal(`${place}null, and the column is NOT NULL`)}`);
     return found;
   });

@@ -14,6 +14,7 @@ const open = async (folder: string): Promise<Engine> => openDuckDbEngine({ folde
 const never = new AbortController().signal;
 
 engineSuite("DuckDB", open, {
+  text: {},
   range: (n) => `range(${n}) r(i)`,
   schema: (name) => `"${name}"`,
   forever: "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)",

@@ -2,6 +2,7 @@ import type { Dialect } from "./suite.ts";
 
 /** PostgreSQL's own SQL in the suite of engines. */
 export const postgresDialect: Dialect = {
+  text: { isZeroFree: true },
   range: (n) => `generate_series(0, ${n - 1}) r(i)`,
   schema: (name) => `"shop.${name}"`,
   forever: "SELECT sum(a.i * b.i) FROM generate_series(1, 1000000) a(i), generate_series(1, 1000000) b(i)",

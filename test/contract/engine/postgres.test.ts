@@ -1,10 +1,12 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "#service/engine/engine.ts";
 import { openPostgresEngine } from "#service/engine/postgres/postgres.ts";
 import { postgres as options } from "#postgres/options.ts";
+import { load } from "#service/loads/commit.ts";
+import { loadParameters } from "#wire/loads.ts";
 import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 import { refusedByCitus, statementsOf } from "./citus.ts";
@@ -134,6 +136,45 @@ test("A.21 tables with indexes, unique columns, partitions and references are up
       message: expect.stringContaining(message),
     });
   }
+  await engine.close();
+  await rm(folder, { recursive: true });
+});
+
+test("A.15 a load rejects rows with texts that PostgreSQL does not take", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+  const url = await server.createDatabase();
+  const engine = await openPostgresEngine({
+    postgres: options.parse({ postgres: url }),
+    folder,
+    memory: 2 ** 28,
+    files: [folder],
+  });
+  await engine.define(
+    "CREATE SCHEMA IF NOT EXISTS shop; CREATE TABLE IF NOT EXISTS shop.t (id INTEGER PRIMARY KEY, short varchar(3), long text)",
+    "t.sql",
+  );
+  const chunk = join(folder, "chunk");
+  await writeFile(chunk, "1,abc,x\n2,abcd,x\n3,é😀é  ,x\n4,a,b\0c\n5,\0,x\n6,(null),\n");
+  const target = { database: "shop", table: "t" };
+  const parameters = loadParameters.parse({ target, load_options: { max_ignored_rows: 3 } });
+  const outcome = await load({ id: "1", parameters, chunks: [chunk], badRecords: `${chunk}.bad` }, engine, never);
+  expect(outcome).toMatchObject({
+    code: "OK",
+    rowsWritten: 3,
+    ignoredRows: 3,
+    errors: [
+      'row 2, column short: "abcd" has more than 3 characters',
+      'row 4, column long: "b\0c" has the character U+0000, which the database cannot store',
+      'row 5, column short: "\0" has the character U+0000, which the database cannot store',
+    ],
+  });
+  expect(await readFile(`${chunk}.bad`, "utf8")).toBe("2,abcd,x\n4,a,b\0c\n5,\0,x\n");
+  const read = pageOf(engine, { database: "shop", sql: "TABLE t ORDER BY id", limit: 9, timeout: 60_000 }, never);
+  expect((await read).rows).toEqual([
+    [1, "abc", "x"],
+    [3, "é😀é", "x"],
+    [6, null, ""],
+  ]);
   await engine.close();
   await rm(folder, { recursive: true });
 });

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Engine, Table } from "#service/engine/engine.ts";
+import type { Column, Engine, Table } from "#service/engine/engine.ts";
 import { executed, pageOf, stageOf } from "./stage.ts";
 
 /** Opens an engine; opened again with the same folder, it has the same tables. */
@@ -10,6 +10,8 @@ export type OpenEngine = (folder: string) => Promise<Engine>;
 
 /** Where the SQL of an engine is its own. */
 export interface Dialect {
+  /** What a column of texts has of its own. */
+  readonly text: Partial<Column>;
   /** The numbers 0 to `n` - 1 in the column `i` of the table `r`. */
   readonly range: (n: number) => string;
   /** A schema of the database `shop`, as a query names it. */
@@ -74,7 +76,7 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
         schema: "core_default_schema",
         name: "everything",
         columns: [
-          { name: "v", type: "VARCHAR", nullable: false },
+          { name: "v", type: "VARCHAR", nullable: false, ...dialect.text },
           { name: "b", type: "BIGINT", nullable: true },
           { name: "i", type: "INTEGER", nullable: true },
           { name: "s", type: "SMALLINT", nullable: true },
@@ -334,6 +336,23 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
       ]);
     });
 
+    test("B.15 writes years before 0001 and after 9999 as ISO 8601 does", async () => {
+      const sql = `SELECT DATE '0001-01-01' - 1, DATE '0001-01-01' - 367, DATE '9999-12-31' + 1,
+        TIMESTAMP '0001-01-01 00:00:00' - INTERVAL '1' SECOND, TIMESTAMP '0044-03-15 12:00:00.5' - INTERVAL '88' YEAR,
+        TIMESTAMP '9999-12-31 23:59:59' + INTERVAL '1' SECOND, TIMESTAMPTZ '0044-03-15 12:00:00+00' - INTERVAL '88' YEAR`;
+      expect(await rowsOf(sql)).toEqual([
+        [
+          "0000-12-31",
+          "-000001-12-31",
+          "+010000-01-01",
+          "0000-12-31T23:59:59",
+          "-000044-03-15T12:00:00.500000",
+          "+010000-01-01T00:00:00",
+          "-000044-03-15T12:00:00",
+        ],
+      ]);
+    });
+
     test("a page is cut by the engine and says how many rows there are", async () => {
       const page = async (offset: number | undefined, limit: number): Promise<unknown> => {
         const sql = `SELECT i AS x, i AS x FROM ${dialect.range(10)} ORDER BY i DESC; -- the end`;
@@ -359,6 +378,8 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
       });
       expect(await page(9, 5)).toEqual({ columnNames, rows: [[0, 0]], totalRowCount: 10 });
       expect(await page(20, 5)).toEqual({ columnNames, rows: [], totalRowCount: 10 });
+      for (const offset of [2 ** 31 - 1, 2 ** 31, Number.MAX_SAFE_INTEGER])
+        expect(await page(offset, 5), String(offset)).toEqual({ columnNames, rows: [], totalRowCount: 10 });
     });
 
     test.each<readonly [sql: string, rows: number]>([

@@ -2,6 +2,9 @@ import type { Transaction } from "#postgres/database.ts";
 import type { RowSink } from "#service/engine/engine.ts";
 import { jsonValues } from "./values.ts";
 
+/** How many rows a cursor moves over at a time: PostgreSQL's most. */
+const mostMoved = 2 ** 31 - 1;
+
 /** How many rows are in memory at a time: a value may have megabytes. */
 const rowsAtOnce = 256;
 
@@ -20,7 +23,12 @@ export async function readPage(
 ): Promise<number> {
   await transaction.text(`DECLARE ${cursor} NO SCROLL CURSOR FOR\n${statement}\n`);
   let total = 0;
-  if (offset > 0) total = (await transaction.text(`MOVE FORWARD ${offset} IN ${cursor}`)).count;
+  for (let isThere = true; isThere && total < offset;) {
+    const size = Math.min(offset - total, mostMoved);
+    const { count } = await transaction.text(`MOVE FORWARD ${size} IN ${cursor}`);
+    total += count;
+    isThere = count === size;
+  }
   let wanted = limit;
   let isOver = false;
   let isBegun = false;

@@ -4,7 +4,7 @@ import { defaultSchema } from "#service/engine/engine.ts";
 import type { Column, ColumnType, ListedTable, Table, TableName } from "#service/engine/engine.ts";
 import { fold, meant, qualified, readNamespaces, soughtPlace } from "./names.ts";
 
-/** PostgreSQL's types that loads write, and what a load converts fields to. `varchar(n)` is checked by PostgreSQL. */
+/** PostgreSQL's types that loads write, and what a load converts fields to. */
 const columnTypes: Readonly<Record<string, ColumnType>> = {
   text: "VARCHAR",
   varchar: "VARCHAR",
@@ -131,12 +131,12 @@ export async function columnsOf(
       return [];
     }
     const type = columnTypes[row.type];
-    const decimal = type === "DECIMAL" ? decimalOf(row.modifier) : {};
-    if (type === undefined || decimal === undefined) {
+    const limits = type === "DECIMAL" ? decimalOf(row.modifier) : type === "VARCHAR" ? textOf(row.modifier) : {};
+    if (type === undefined || limits === undefined) {
       problems.push(`column ${row.name} is of type ${row.shown}; give it one of ${typeList}`);
       return [];
     }
-    return [{ name: row.name, type, nullable: !row.required, ...decimal }];
+    return [{ name: row.name, type, nullable: !row.required, ...limits }];
   });
   return { columns, problems };
 }
@@ -148,6 +148,11 @@ function decimalOf(modifier: number): { width: number; scale: number } | undefin
   // Eleven bits with a sign.
   const scale = ((((modifier - 4) & 0x7ff) ^ 1024) - 1024) | 0;
   return width > mostDigits || scale < 0 || scale > width ? undefined : { width, scale };
+}
+
+/** What `text` and `varchar(n)` hold. */
+function textOf(modifier: number): Pick<Column, "longest" | "isZeroFree"> {
+  return { longest: modifier < 4 ? undefined : modifier - 4, isZeroFree: true };
 }
 
 async function keyOf(transaction: Pick<Transaction, "rows">, oid: number): Promise<string[]> {

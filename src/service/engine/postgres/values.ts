@@ -1,6 +1,6 @@
 import { types } from "pg";
 import type { TextResult } from "#postgres/database.ts";
-import { sixDigits } from "#service/engine/query.ts";
+import { isoDate, sixDigits } from "#service/engine/query.ts";
 
 /** What makes a value of JSON (B.15) of PostgreSQL's text. */
 export type Convert = (text: string) => unknown;
@@ -22,11 +22,11 @@ const byType: ReadonlyMap<number, Convert> = new Map<number, Convert>([
   [26, Number],
   [700, float],
   [701, float],
-  [1082, date],
+  [1082, moment],
   [1083, sixDigits],
   [1114, moment],
   // Without their zone, which is UTC for moments, as the embedded engine gives them.
-  [1184, (text) => moment(text.replace(/[+-]\d\d(?::?\d\d)*$/, ""))],
+  [1184, (text) => moment(text.replace(/[+-]\d\d(?::?\d\d)*(?= BC$|$)/, ""))],
   [1266, (text) => sixDigits(text.replace(/[+-]\d\d(?::?\d\d)*$/, ""))],
   [1700, (text) => (/^-?\d/.test(text) ? text : null)],
 ]);
@@ -83,10 +83,6 @@ function float(text: string): number | null {
   return Number.isFinite(number) ? number : null;
 }
 
-function date(text: string): string | null {
-  return text.endsWith("infinity") ? null : text;
-}
-
 function moment(text: string): string | null {
-  return text.endsWith("infinity") ? null : sixDigits(text.replace(" ", "T"));
+  return text.endsWith("infinity") ? null : isoDate(text);
 }
