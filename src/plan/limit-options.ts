@@ -27,6 +27,20 @@ const bound = z.union([z.literal("none"), wholeNumber, percentage, z.strictObjec
 });
 type BoundInput = z.infer<typeof bound>;
 
+/** The bounds where nothing is said. */
+const usual = {
+  deletes: "10%",
+  suspends: "10%",
+  updates: "50%",
+  creates: "none",
+  membershipsLost: "25%",
+  emptied: "none",
+  blanked: "10%",
+  shrink: "20%",
+  quarantined: "20%",
+  heldNames: "20%",
+} as const;
+
 const noShare = "expected a percentage like 50%, a number like 20, or none";
 /** What a single group may lose where nothing is said. */
 const usualPerGroup = "50%";
@@ -68,23 +82,27 @@ function percentOf(value: unknown): number {
 
 /** `syncs.NAME.limits`. The defaults let a day's ordinary changes pass, and hold what looks like an accident. */
 export const limits = values.section({
-  deletes: share.prefault("10%").describe("How many users, and how many groups, may be deleted."),
-  suspends: share.prefault("10%").describe("How many users may be suspended, of those who are active in the target."),
-  updates: share.prefault("50%").describe("How many users, and how many groups, may be changed."),
-  creates: bound.prefault("none").describe("How many users, and how many groups, may be created."),
+  deletes: share.prefault(usual.deletes).describe("How many users, and how many groups, may be deleted."),
+  suspends: share
+    .prefault(usual.suspends)
+    .describe("How many users may be suspended, of those who are active in the target."),
+  updates: share.prefault(usual.updates).describe("How many users, and how many groups, may be changed."),
+  creates: bound.prefault(usual.creates).describe("How many users, and how many groups, may be created."),
   membershipsLost: shareOfLosses
-    .prefault("25%")
+    .prefault(usual.membershipsLost)
     .describe(
       "How many memberships the remaining users and groups may lose, and with `perGroup` how many members a single group.",
     ),
-  emptied: share.prefault("none").describe("How many groups may lose all their members, for whatever reason."),
-  blanked: share.prefault("10%").describe("How many mail addresses and descriptions may become empty."),
+  emptied: share.prefault(usual.emptied).describe("How many groups may lose all their members, for whatever reason."),
+  blanked: share.prefault(usual.blanked).describe("How many mail addresses and descriptions may become empty."),
   shrink: share
-    .prefault("20%")
+    .prefault(usual.shrink)
     .describe("By how many users, and how many groups, a source may shrink since its last good read."),
-  quarantined: share.prefault("20%").describe("How many users, and how many groups, of a source may be quarantined."),
+  quarantined: share
+    .prefault(usual.quarantined)
+    .describe("How many users, and how many groups, of a source may be quarantined."),
   heldNames: share
-    .prefault("20%")
+    .prefault(usual.heldNames)
     .describe("How many users, and how many groups, may stay as they are because their names are held."),
   minUsers: values.atLeastOne.exactOptional().describe("The fewest users all sources together must have in scope."),
   minGroups: values.atLeastOne.exactOptional().describe("The fewest groups all sources together must have in scope."),
@@ -125,7 +143,9 @@ export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]
     typeof each === "string" ? [] : [[each.source, { minUsers: each.minUsers, minGroups: each.minGroups }] as const],
   );
   return {
-    ...Object.fromEntries(Object.entries(bounds).map(([name, value]) => [name, boundOf(value, per)])),
+    ...Object.fromEntries(
+      Object.entries(bounds).map(([name, value]) => [name, boundOf(value, per, usual[name as keyof typeof bounds])]),
+    ),
     ...lossBounds(membershipsLost, per),
     ...rest,
     sources: Object.fromEntries(sources),
@@ -135,28 +155,36 @@ export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]
 /** `none` sets no limit on single groups either. */
 function lossBounds(
   value: z.infer<typeof losses>,
-  usual: "run" | "day",
+  period: "run" | "day",
 ): Pick<Limits, "membershipsLost" | "membershipsLost.perGroup"> {
   if (value === "none") return {};
-  if (typeof value !== "object")
-    return { membershipsLost: boundOf(value, usual), "membershipsLost.perGroup": boundOf(usualPerGroup, usual) };
-  const { perGroup, floor, ...given } = value;
-  const whole = given.count === undefined && given.percent === undefined ? { ...given, percent: 25 } : given;
-  const ofGroup = boundOf(perGroup, given.per ?? usual);
+  const section: Partial<Extract<typeof value, object>> = typeof value === "object" ? value : {};
+  const { perGroup = usualPerGroup, floor, ...given } = section;
   const own = floor === undefined ? {} : { floor };
-  const of = boundOf(whole, usual);
+  const of = boundOf(typeof value === "object" ? given : value, period, usual.membershipsLost);
+  const ofGroup = boundOf(perGroup, given.per ?? period, usualPerGroup);
   return {
     membershipsLost: of === undefined ? undefined : { ...of, ...own },
     "membershipsLost.perGroup": ofGroup === undefined ? undefined : { ...ofGroup, ...own },
   };
 }
 
-function boundOf(value: BoundInput, usual: "run" | "day"): Bound | undefined {
+/**
+ * No percentage is 0: it would be raised to the floor, and `0%` is meant to be nothing at all.
+ * @param otherwise the bound where `value` says only for how long it counts
+ */
+function boundOf(value: BoundInput, period: "run" | "day", otherwise: "none" | `${number}%`): Bound | undefined {
   if (value === "none") return undefined;
-  if (typeof value === "number") return { count: value, per: usual };
-  if (typeof value === "string") return { percent: Number(value.slice(0, -1)), per: usual };
-  const { count, percent, per = usual } = value;
-  return { count, percent: percent === undefined ? undefined : Number(String(percent).replace("%", "")), per };
+  const given: Exclude<BoundInput, string | number> =
+    typeof value === "number" ? { count: value } : typeof value === "string" ? { percent: value } : value;
+  const { count, per = period } = given;
+  const isWhole = count !== undefined || given.percent !== undefined;
+  if (!isWhole && otherwise === "none") return undefined;
+  const percent = isWhole ? given.percent : otherwise;
+  const share = percent === undefined ? undefined : Number(String(percent).replace("%", ""));
+  return share === 0
+    ? { count: 0, per }
+    : { ...(count !== undefined && { count }), ...(share !== undefined && { percent: share }), per };
 }
 
 /** What drift is about, besides the attributes of the target. */

@@ -3,6 +3,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { HeldError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { createChanges } from "#plan/diff.ts";
+import { columnOf } from "#principals/attributes.ts";
 import { readSyncAnswer, writePrincipals } from "#plan/lists.ts";
 import { formatName, formatNumber, pluralize, visible } from "#text.ts";
 import type { Run, Verdict } from "./context.ts";
@@ -200,13 +201,13 @@ export async function settle(
 ): Promise<void> {
   const { changed, applied, baseline } = found;
   const { sync, connection, ledger, unchanged, options, now, warnings } = run;
-  const gains = !changed && sync.causes && options.for === undefined && (await givesMore(connection, sync));
+  const isNew = !changed && sync.causes && options.for === undefined && (await hasMovedOn(connection, sync));
   const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
-  const keep = !changed && !gains && isKnown ? unchanged.fingerprint(planned, warnings) : undefined;
+  const keep = !changed && !isNew && isKnown ? unchanged.fingerprint(planned, warnings) : undefined;
   if (sync.target.takes === "changes") await ledger.settleRemote();
   const { declared } = sync.rules;
   await ledger.settle({ now, declared, ...planned, run: applied?.partly === undefined ? options.id : undefined, keep });
-  await keepBaseline(run, baseline, { changed: changed || gains, isOlder: planned.quarantined === undefined });
+  await keepBaseline(run, baseline, { changed: changed || isNew, isOlder: planned.quarantined === undefined });
   try {
     await unchanged.storeList(connection, changed, applied?.arrived);
   } catch (error) {
@@ -246,12 +247,17 @@ async function keepBaseline(
   }
 }
 
-/** Whether the sync gives, or keeps, memberships that the baseline does not have: in a target that had them already. */
-async function givesMore(connection: Connection, { keepManual }: Sync): Promise<boolean> {
-  if (keepManual.length === 0) return false;
+/**
+ * Whether a plan without changes leaves something else than the baseline says: the sources have become what the target had
+ * already. By the older baseline, what was given would pass for added by hand, and what was changed by hand for unchanged in the sources.
+ */
+async function hasMovedOn(connection: Connection, { keepManual, drift, rules }: Sync): Promise<boolean> {
+  if (keepManual.length === 0 && drift.policy === "revert" && drift.ignore.length === 0) return false;
+  const columns = ["kind", "name", "group_names", ...rules.declared.all.map(columnOf)].join(", ");
   const rows = await connection.rows(`
-    SELECT true FROM (FROM desired SEMI JOIN managed USING (kind, name)) m
-    LEFT JOIN baseline_target b ON b.kind = m.kind AND b.name = m.name
-    WHERE b.name IS NULL OR NOT list_has_all(b.group_names, m.group_names) LIMIT 1`);
+    WITH wanted AS (FROM desired ANTI JOIN drift_left USING (kind, name) UNION ALL BY NAME FROM drift_wanted)
+    SELECT true FROM (
+      (SELECT ${columns} FROM wanted SEMI JOIN managed USING (kind, name) EXCEPT SELECT ${columns} FROM baseline_target)
+      UNION ALL SELECT ${columns} FROM baseline_target ANTI JOIN wanted USING (kind, name)) LIMIT 1`);
   return rows.length > 0;
 }

@@ -50,8 +50,14 @@ async function takeSteps(run: Run): Promise<RunResult> {
   const verdict = judge(run, planned);
   const disagreements = await preview(run, planned, verdict);
   await show(run, planned, verdict);
-  const decision = await decide(run, planned, verdict, disagreements);
-  if (decision !== "apply") return resultOf(planned, decision);
+  const decision = await decide(run, planned, verdict, disagreements).catch(async (error: unknown) => {
+    await miss(run, planned);
+    throw error;
+  });
+  if (decision !== "apply") {
+    await miss(run, planned);
+    return resultOf(planned, decision);
+  }
   // From now on the run is not stopped but waits for what it has begun.
   run.watching.enterApply();
   const applied = verdict.changed ? await apply(run, planned) : undefined;
@@ -119,6 +125,12 @@ async function show({ sync, options, workbench }: Run, planned: Planned, verdict
   if (!options.apply) return;
   if (changed || beyond.length > 0 || mustBeShared) await options.store?.(workbench, planned);
   else if ((planned.quarantined ?? 0) > 0) await options.storeQuarantined?.(workbench);
+}
+
+/** Who is gone is so from the first run on that does not find them, also where its plan waits: their grace periods begin. */
+async function miss({ sync, options, ledger }: Run, planned: Planned): Promise<void> {
+  if (options.apply && options.planner === undefined && options.for === undefined)
+    await ledger.miss({ ...planned, declared: sync.rules.declared });
 }
 
 function reportOf({ name, target }: Sync, planned: Planned): Report {

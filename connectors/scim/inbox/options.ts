@@ -19,7 +19,8 @@ const bound = z
       values
         .text("a percentage like 10%")
         .regex(/^(?:100|\d{1,2}(?:\.\d{1,3})?)%$/, { error: expectedBound })
-        .transform((value) => ({ percent: Number(value.slice(0, -1)) })),
+        // 0% is meant to be nothing at all: no floor raises a number.
+        .transform((value) => (Number.parseFloat(value) === 0 ? { count: 0 } : { percent: Number.parseFloat(value) })),
     ],
     { error: expectedBound },
   )

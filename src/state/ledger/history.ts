@@ -92,8 +92,7 @@ export interface Addition {
  * grace periods go on. Runs after `depart`.
  */
 export async function addHistory(connection: Connection, sync: string, addition: Addition): Promise<void> {
-  const { now, amounts, checks, declared } = addition;
-  const isSuspended = declared.state === undefined ? "NULL" : `NOT coalesce(d.${columnOf(declared.state)}, true)`;
+  const { now, amounts, checks } = addition;
   const { sizes } = addition.scope;
   const name = literal(sync);
   const overridden = checks.filter((check) => check.overridden);
@@ -111,12 +110,8 @@ export async function addHistory(connection: Connection, sync: string, addition:
         `INSERT INTO owned.applied VALUES (${name}, ${now}, '${measure}', ${literal(of)}, ${amount})`,
     ),
   ];
-  const doubted = (source: string, kind: string): boolean =>
-    checks.some(
-      ({ limit, of, tripped, overridden }) => tripped && !overridden && isAboutSize(limit) && isOf(of, source, kind),
-    );
   for (const { source, kind, size } of sizes) {
-    if (doubted(source, kind)) continue;
+    if (isDoubted(checks, source, kind)) continue;
     const same = `sync = ${name} AND source = ${literal(source)} AND kind = '${kind}'`;
     const accepted = overridden.some(({ limit, of }) => limit === "shrink" && isOf(of, source, kind));
     rows.push(
@@ -125,23 +120,44 @@ export async function addHistory(connection: Connection, sync: string, addition:
     );
   }
   for (const { source, digest, counts } of addition.counts ?? []) {
-    if (doubted(source, "user") || doubted(source, "group")) continue;
+    if (isDoubted(checks, source, "user") || isDoubted(checks, source, "group")) continue;
     rows.push(
       `DELETE FROM owned.source_count WHERE sync = ${name} AND source = ${literal(source)}`,
       `INSERT INTO owned.source_count VALUES (${name}, ${literal(source)}, ${literal(digest)}, ${literal(JSON.stringify(counts))})`,
     );
   }
-  const isDoubted = sizes.some(({ source, kind }) => doubted(source, kind));
-  rows.push(
+  await connection.run([...rows, ...leavers(sync, addition, "desired")].join(";"));
+}
+
+/**
+ * SQL that writes down who is gone from the sources and stays for now, since when, and whether they are suspended in a relation:
+ * `desired` after a run was applied, `actual` where it waits or is held. Runs after `depart`.
+ */
+export function leavers(
+  sync: string,
+  { checks, declared, scope: { sizes } }: Pick<Addition, "checks" | "declared" | "scope">,
+  relation: "desired" | "actual",
+): string[] {
+  const name = literal(sync);
+  const isSuspended = declared.state === undefined ? "NULL" : `NOT coalesce(s.${columnOf(declared.state)}, true)`;
+  const isInDoubt = sizes.some(({ source, kind }) => isDoubted(checks, source, kind));
+  return [
     `DELETE FROM owned.leaving WHERE sync = ${name}`,
     `INSERT INTO owned.leaving
      SELECT ${name}, l.kind, l.name, l.since, ${isSuspended} FROM (
-       FROM gone ${isDoubted ? "SEMI JOIN leaving_since USING (kind, name)" : ""}
+       FROM gone ${isInDoubt ? "SEMI JOIN leaving_since USING (kind, name)" : ""}
        UNION ALL
        FROM leaving_since SEMI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('quarantined', 'unread', 'awaited')) USING (kind, name)) l
-     JOIN desired d ON d.kind = l.kind AND d.name = l.name`,
+     SEMI JOIN desired d ON d.kind = l.kind AND d.name = l.name
+     JOIN ${relation} s ON s.kind = l.kind AND s.name = l.name`,
+  ];
+}
+
+/** Whether a limit has found that a source has too little. */
+function isDoubted(checks: readonly LimitCheck[], source: string, kind: string): boolean {
+  return checks.some(
+    ({ limit, of, tripped, overridden }) => tripped && !overridden && isAboutSize(limit) && isOf(of, source, kind),
   );
-  await connection.run(rows.join(";"));
 }
 
 function isAboutSize(limit: LimitCheck["limit"]): boolean {

@@ -13,7 +13,7 @@ import { tables } from "#plan/tables.ts";
 
 import { paths } from "#state/store.ts";
 import type { StateFiles } from "#state/store.ts";
-import { addHistory, createHistory, noHistory, readHistory } from "./history.ts";
+import { addHistory, createHistory, leavers, noHistory, readHistory } from "./history.ts";
 import type { Addition } from "./history.ts";
 import { createRemote, emptyRemote, readRemote, replaceRemote, sqlOf } from "./remote.ts";
 import type { Remembered } from "./remote.ts";
@@ -168,6 +168,12 @@ export class Ledger {
       if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
       await this.#replaceKept(keep);
     });
+    await this.#share();
+  }
+
+  /** Writes down who is gone from the sources, after a run that read them and applies nothing: it may be the first to miss them. */
+  async miss(found: Pick<Addition, "checks" | "declared" | "scope">): Promise<void> {
+    await this.#writeTransaction(() => this.#connection.run(leavers(this.#options.sync, found, "actual").join(";")));
     await this.#share();
   }
 

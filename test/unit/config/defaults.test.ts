@@ -150,6 +150,24 @@ test("the limit on single groups follows the one on all memberships", async () =
   expect(await of("{ count: 30, perGroup: none }")).toEqual([{ count: 30, per: "run" }, undefined]);
 });
 
+test("a limit that only says for how long it counts has its usual bound, and 0% lets nothing pass whatever the floor", async () => {
+  const of = async (text: string) => {
+    const { configuration } = await load(withSync(`limits: { ${text} }`));
+    return configuration.syncs["staff"]?.limits;
+  };
+  expect(await of("deletes: { per: run }, shrink: { per: run }, creates: { per: run }")).toMatchObject({
+    deletes: { percent: 10, per: "run" },
+    shrink: { percent: 20, per: "run" },
+    creates: undefined,
+  });
+  expect(await of("deletes: 0%, updates: { count: 5, percent: 0 }, membershipsLost: { perGroup: 0% }")).toMatchObject({
+    deletes: { count: 0, per: "day" },
+    updates: { count: 0, per: "day" },
+    membershipsLost: { percent: 25, per: "day" },
+    "membershipsLost.perGroup": { count: 0, per: "day" },
+  });
+});
+
 test("everything that can be said arrives as it was said", async () => {
   const text = withSync(`schedule: "*/15 * * * *"
 timezone: Europe/Amsterdam

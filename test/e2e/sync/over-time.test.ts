@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import type { Departures } from "#plan/departures.ts";
+import type { RunOptions } from "#sync/context.ts";
+import type { Sync } from "#sync/sync.ts";
+import { useObjects } from "./objects.ts";
+
+const { people, runIt, store, syncOf } = useObjects();
+const day = 86_400_000;
+
+/** Runs the sync on a day, and says who is within their grace period then, and when they leave. */
+async function leaving(sync: Sync, on: number, options: Partial<RunOptions>): Promise<Record<string, number>> {
+  let found: Departures | undefined;
+  const report: RunOptions["report"] = async ({ departures }) => {
+    found = departures;
+  };
+  await runIt(sync, { now: on * day, report, ...options });
+  const examples = found?.leaving.examples ?? [];
+  return Object.fromEntries(examples.map((each) => [each.name, Date.parse(each.on) / day]));
+}
+
+test("a grace period begins with the first run that misses somebody, also where its plan waits", async () => {
+  const departures = { after: 7 * day, renames: "apply", reusedNames: "hold", administrators: [] } as const;
+  const sync = syncOf({}, { departures });
+  const waiting = { approval: "required" } as const;
+  await people("ada,,,", "grace,,,");
+  await runIt(sync, { now: 0 });
+  await people("grace,Admiral,,");
+  expect(await leaving(sync, 1, waiting)).toEqual({ ada: 8 });
+  await people("grace,Rear Admiral,,");
+  expect(await leaving(sync, 3, waiting)).toEqual({ ada: 8 });
+  // Who returns meanwhile, and leaves again, has a new one.
+  await people("ada,,,", "grace,Admiral,,");
+  expect(await leaving(sync, 4, waiting)).toEqual({});
+  await people("grace,Rear Admiral,,");
+  expect(await leaving(sync, 5, waiting)).toEqual({ ada: 12 });
+  expect(await leaving(sync, 6, { ...waiting, apply: false })).toEqual({ ada: 12 });
+  expect(await leaving(sync, 7, {})).toEqual({ ada: 12 });
+  expect(store().people()).toHaveProperty("ada");
+});
+
+test("drift that is left is so only until the sources change, also to what the target has already", async () => {
+  const sync = syncOf({}, { drift: { policy: "leave", ignore: [] } });
+  await people("ada,,,", "grace,Admiral,,");
+  await runIt(sync);
+  store().remove("user", "ada");
+  store().change("user", "grace", { title: "Countess" });
+  expect(await runIt(sync)).toMatchObject({ outcome: "no change" });
+  await people("grace,Countess,,");
+  expect(await runIt(sync)).toMatchObject({ outcome: "no change" });
+  await people("ada,,,", "grace,Admiral,,");
+  expect(await runIt(sync)).toMatchObject({ outcome: "applied" });
+  expect(store().people()).toMatchObject({ ada: { active: true }, grace: { title: "Admiral" } });
+});
