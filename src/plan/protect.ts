@@ -123,13 +123,13 @@ export async function freeze(
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
 export async function combine(connection: Connection, attributes: Attributes): Promise<Frozen> {
-  const [made] = await connection.rows(`
+  const [asked] = await connection.rows<{ creates: boolean; keeps: boolean }>(`
     CREATE OR REPLACE TEMP VIEW wanted AS
     SELECT s.* FROM assembled s ANTI JOIN frozen f USING (kind, name) ANTI JOIN held_back h USING (kind, name)
     WHERE NOT is_protected(s.kind, s.name);
-    FROM (${createdByRules}) LIMIT 1`);
+    SELECT EXISTS (${createdByRules}) AS creates, EXISTS (FROM assembled WHERE kept > 0) AS keeps`);
   const [found] = await connection.rows<Record<keyof Frozen, number> & { unknown: boolean }>(`
-    ${made === undefined ? "" : holdEmptyBack}
+    ${asked?.creates === true ? holdEmptyBack : ""}
     CREATE OR REPLACE TEMP TABLE remaining_group AS
     SELECT name FROM wanted WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups};
     CREATE OR REPLACE TEMP TABLE protected_group AS
@@ -141,7 +141,7 @@ export async function combine(connection: Connection, attributes: Attributes): P
     FROM (SELECT kind, name, unnest(group_names) AS g FROM wanted)
     ANTI JOIN (SELECT name AS g FROM remaining_group ANTI JOIN protected_group USING (name)) ordinary USING (g);
     ${keptByHandOf("wanted")};
-    ${desiredOf(attributes)};
+    ${desiredOf(attributes, asked?.keeps === true)};
     CREATE OR REPLACE TEMP TABLE managed AS SELECT kind, name FROM desired ANTI JOIN frozen USING (kind, name);
     SELECT
       count(*) FILTER (reason = 'protected')::INTEGER AS protected,
@@ -170,14 +170,17 @@ const holdEmptyBack = `
 /**
  * SQL that makes `desired` of `wanted` and of what is frozen: with the attributes of the target that stay, memberships that
  * somebody added by hand and those in frozen groups, without new ones in protected groups.
+ * @param keeps rules keep an attribute of somebody
  */
-function desiredOf(attributes: Attributes): string {
-  const mayStay = attributes.all.some(
-    (each) => each.onlyAtCreation === true || each.ignoresCase === true || each === attributes.state,
-  );
+function desiredOf(attributes: Attributes, keeps: boolean): string {
+  const mayStay =
+    keeps ||
+    attributes.all.some(
+      (each) => each.onlyAtCreation === true || each.ignoresCase === true || each === attributes.state,
+    );
   return `
     CREATE OR REPLACE TABLE desired AS
-    WITH in_target AS (FROM actual SEMI JOIN (FROM assembled WHERE ${mayStay ? "true" : "kept > 0"}) USING (kind, name)),
+    WITH in_target AS (FROM actual WHERE ${mayStay}),
     membership AS (
       SELECT kind, name, list(g) FILTER (is_dropped) AS dropped, list(g) FILTER (NOT is_dropped) AS added
       FROM (
@@ -187,7 +190,7 @@ function desiredOf(attributes: Attributes): string {
         UNION ALL
         SELECT kind, name, g, false
         FROM (
-          SELECT kind, name, unnest(group_names) AS g FROM actual SEMI JOIN assembled USING (kind, name)
+          SELECT kind, name, unnest(group_names) AS g FROM actual ANTI JOIN frozen USING (kind, name)
           UNION ALL
           SELECT r.kind, r.becomes, unnest(b.group_names) FROM renamed r JOIN actual b ON b.kind = r.kind AND b.name = r.was)
         SEMI JOIN (SELECT name AS g FROM frozen WHERE kind = 'group' UNION ${foreignGroups}) USING (g))
