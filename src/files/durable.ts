@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import type { WriteStream } from "node:fs";
 import { link, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { exists, naming } from "./disk.ts";
@@ -74,19 +73,6 @@ async function removeAbandoned(folder: string, name: string): Promise<void> {
     const pid = other.startsWith(`${name}.`) ? /\.(\d+)-[^.]+\.new$/.exec(other)?.[1] : undefined;
     if (pid !== undefined && !isAlive(Number(pid))) await rm(join(folder, other), { force: true });
   }
-}
-
-/**
- * Stops writing to a file wherever it stands. Resolves when it is closed: until then what is removed keeps its place on the
- * disk, and a file that is still being created may appear in a folder that is being removed.
- */
-export async function abandon(file: WriteStream): Promise<void> {
-  // What was still to be written fails.
-  file.on("error", () => undefined);
-  const { promise, resolve } = Promise.withResolvers<void>();
-  file.once("close", resolve);
-  file.destroy();
-  if (!file.closed) await promise;
 }
 
 /** Is there a process with this id on this machine? */

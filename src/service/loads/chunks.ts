@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { createWriteStream } from "node:fs";
 import { rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
+import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { abandon } from "#files/durable.ts";
+import { FileWriter } from "#files/file-writer.ts";
 import { writeError } from "./capacity.ts";
 import type { Room } from "./capacity.ts";
 
@@ -69,22 +68,29 @@ export class Arriving {
     this.#room = room;
   }
 
-  /** Writes everything and syncs it to disk (A.24). @throws {CapacityError} */
+  /**
+   * Writes everything and syncs it to disk (A.24). When it throws, nothing is being written any more.
+   * @param body its pieces are used up: the memory of the long ones is given back
+   * @throws {CapacityError}
+   */
   async write(body: Readable, signal: AbortSignal): Promise<void> {
-    const file = createWriteStream(this.path, { flags: "wx", mode: 0o600, flush: true, highWaterMark: 2 ** 20 });
+    addAbortSignal(signal, body);
     try {
-      await pipeline(body, (pieces: AsyncIterable<Buffer>) => this.#counted(pieces), file, { signal });
+      const file = await FileWriter.open(this.path, "wx");
+      try {
+        for await (const piece of body as AsyncIterable<Buffer>) {
+          await this.#room(piece.length);
+          this.size += piece.length;
+          await file.write(piece);
+          giveBack(piece);
+        }
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      signal.throwIfAborted();
     } catch (error) {
-      await abandon(file);
       throw writeError(error);
-    }
-  }
-
-  async *#counted(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-    for await (const piece of pieces) {
-      await this.#room(piece.length);
-      this.size += piece.length;
-      yield piece;
     }
   }
 
@@ -94,4 +100,15 @@ export class Arriving {
     await truncate(this.path).catch(() => undefined);
     await rm(this.path, { force: true });
   }
+}
+
+/**
+ * What is shorter may be the parser's own, which it reuses: the beginning of a boundary, which is shorter than what Node accepts as
+ * headers. In bytes.
+ */
+const longestReused = 16 * 1024;
+
+/** Frees the memory of a piece of a request. Left to garbage collection, it would cause one for every 20 MiB. */
+function giveBack({ buffer, length }: Buffer): void {
+  if (length > longestReused && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0);
 }

@@ -1,5 +1,5 @@
 import { open } from "node:fs/promises";
-import type { FileHandle } from "node:fs/promises";
+import { FileWriter } from "#files/file-writer.ts";
 import { RowRanges } from "#row-scan.ts";
 import type { RowRange } from "#row-scan.ts";
 import { syntaxOf } from "./load-format.ts";
@@ -8,7 +8,7 @@ import { blocks } from "./sections.ts";
 import type { Section } from "./sections.ts";
 
 const newline = Buffer.from("\n");
-const bufferSize = 256 * 1024;
+const pieceSize = 256 * 1024;
 
 /**
  * Writes rejected rows as they were sent, in their order; one that ended without a newline gets one (A.13).
@@ -25,7 +25,7 @@ export async function writeRejects(
   signal: AbortSignal,
 ): Promise<void> {
   const batches = rejected[Symbol.asyncIterator]();
-  const target = new Writer(await open(path, "w"));
+  const target = await FileWriter.open(path, "w");
   let batch: readonly number[] = [];
   let at = 0;
   let isOver = false;
@@ -67,36 +67,6 @@ export async function writeRejects(
   }
 }
 
-/** A buffered writer. It copies what it is given. */
-class Writer {
-  readonly #file: FileHandle;
-  readonly #buffer = Buffer.allocUnsafe(bufferSize);
-  #length = 0;
-
-  constructor(file: FileHandle) {
-    this.#file = file;
-  }
-
-  async write(bytes: Uint8Array): Promise<void> {
-    if (this.#length + bytes.length > this.#buffer.length) await this.flush();
-    if (bytes.length > this.#buffer.length) {
-      await this.#file.writeFile(bytes);
-      return;
-    }
-    this.#buffer.set(bytes, this.#length);
-    this.#length += bytes.length;
-  }
-
-  async flush(): Promise<void> {
-    await this.#file.writeFile(this.#buffer.subarray(0, this.#length));
-    this.#length = 0;
-  }
-
-  close(): Promise<void> {
-    return this.#file.close();
-  }
-}
-
 type Read = (from: number, to: number) => Promise<Buffer>;
 
 interface Rows {
@@ -132,10 +102,10 @@ async function* rowsOf(section: Section, format: LoadFormat, width: number, sign
   }
 }
 
-async function copy(from: number, to: number, read: Read, target: Writer): Promise<void> {
+async function copy(from: number, to: number, read: Read, target: FileWriter): Promise<void> {
   let last: number | undefined;
-  for (let at = from; at < to; at += bufferSize) {
-    const bytes = await read(at, Math.min(to, at + bufferSize));
+  for (let at = from; at < to; at += pieceSize) {
+    const bytes = await read(at, Math.min(to, at + pieceSize));
     if (bytes.length === 0) break;
     await target.write(bytes);
     last = bytes.at(-1);
