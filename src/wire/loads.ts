@@ -11,8 +11,10 @@ function group<Shape extends z.ZodRawShape>(shape: Shape) {
   return schema.nullish().transform((value) => value ?? schema.parse({}));
 }
 
-/** One Unicode character, of which none ends a line. */
-const character = z.string().refine((value) => Array.from(value).length === 1 && !/[\r\n]/.test(value));
+/** One Unicode character, of which none ends a line. Half a surrogate pair is none. */
+const character = z
+  .string()
+  .refine((value) => Array.from(value).length === 1 && value.isWellFormed() && !/[\r\n]/.test(value));
 const characterOrNone = z.literal("").or(character);
 const name = z.string().min(1);
 const count = z.int().min(0);

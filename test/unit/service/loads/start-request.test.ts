@@ -101,6 +101,7 @@ describe("A.3 not valid", () => {
     { target, format: { field_separator: "||" } },
     { target, format: { field_separator: "\\t" } },
     { target, format: { field_separator: "\n" } },
+    { target, format: { field_separator: "\ud83d" } },
     { target, format: { field_separator: '"' } },
     { target, format: { field_separator: "|", enclosing_character: "|" } },
     { target, format: { enclosing_character: "''" } },
