@@ -30,7 +30,6 @@ const directives: Readonly<Record<string, readonly [names: readonly string[], ma
   d: [["%d"], 2],
   e: [["%d"], 2],
   f: [["%f"], "\\d+"],
-  g: [["%g"], 2],
   G: [["%G"], 4],
   H: [["%H"], 2],
   I: [["%I"], 2],
@@ -69,6 +68,11 @@ interface Part {
 export function parseTime(value: string, options: TimeOptions): string {
   const parts = partsOf(options.format);
   if (parts.filter(isName).length > mostNames) throw unknown(options.format, `more than ${mostNames} names`);
+  const letters = new Set(parts.map((part) => part.letter));
+  for (const [week, day, others] of dayOfWeek) {
+    if (letters.has(week) && !letters.has(day) && others.some((letter) => letters.has(letter)))
+      throw unknown(options.format, `%${week} and a day of the week other than %${day}`);
+  }
   const second = parts.findLastIndex((part) => part.letter === "S");
   if (second === -1) {
     if (parts.some((part) => part.letter === "f")) throw unknown(options.format, "%f without %S before it");
@@ -135,6 +139,13 @@ function isName({ letter = "" }: Part): boolean {
   return (directives[letter]?.[0].length ?? 0) > 1;
 }
 
+/** Weeks, the day that DuckDB counts in each, and the others, without which it would take the week's first day. */
+const dayOfWeek: readonly (readonly [week: string, day: string, others: readonly string[]])[] = [
+  ["U", "w", ["u", "a", "A"]],
+  ["W", "w", ["u", "a", "A"]],
+  ["V", "u", ["w", "a", "A"]],
+];
+
 /** The moment by DuckDB's strptime, which takes `24` for the year 24, and `2024115` for the fifth of November. */
 function moment(value: string, parts: readonly Part[]): string {
   let formats = [""];
@@ -190,7 +201,7 @@ function patternOf(parts: readonly Part[]): string {
       if (letter === undefined) return quoteMeta(text).replaceAll(/\s+/g, "\\s*");
       const matches = directives[letter]?.[1] ?? "";
       if (typeof matches === "string") return matches;
-      const isExact = "YyGg".includes(letter) || isNumber(shown[i - 1]) || isNumber(shown[i + 1]);
+      const isExact = "YyG".includes(letter) || isNumber(shown[i - 1]) || isNumber(shown[i + 1]);
       return isExact ? `\\s*\\d{${matches}}` : `\\s*\\d{1,${matches}}`;
     })
     .join("");
