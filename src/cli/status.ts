@@ -10,10 +10,10 @@ import { findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
 import { errorDocument } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
-import { leavingWords } from "#plan/render/shared.ts";
+import { leavingWords, waitingWords } from "#plan/render/shared.ts";
 import { painter } from "#plan/render/text.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
-import { limitsToOverride } from "#sync/coordinator/refusals.ts";
+import { limitsLeftOut, limitsToOverride } from "#sync/coordinator/refusals.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import { isOpen, standingsOf, stateName } from "#state/record.ts";
 import type { Standing, SyncStatus } from "#state/record.ts";
@@ -177,6 +177,11 @@ function attentionLines(standing: Standing, now: number): string[] {
   if (overdue)
     lines.push(
       `${sync}: overdue; ${lastSuccessAt === undefined ? "no run has ever succeeded" : `the last success was ${relatively(lastSuccessAt, now)}`}`,
+    );
+  if (lastRun !== undefined && lastRun.waiting.length > 0 && !isOpen(lastRun))
+    lines.push(
+      `${sync}: ${waitingWords(lastRun.waiting)}`,
+      `  ${command("plan", sync, "--override", limitsLeftOut(lastRun).join(","))}`,
     );
   if (caution !== undefined) lines.push(`${sync}: every run needs approval: ${caution.reason}`);
   if (lastRun?.leaving !== undefined && !waiting.includes(lastRun))

@@ -17,6 +17,8 @@ interface SyncState {
   readonly overdueSince?: string;
   /** The waiting plan that people know of, and why it waits. */
   readonly plan?: string;
+  /** People know what the limits leave out of its plans. */
+  readonly leftOut?: string | undefined;
 }
 
 /** The notices of one event: each channel sends the first that it subscribes to. */
@@ -31,6 +33,13 @@ const remembered = 100;
 /** The success of a run for some: of the sync as a whole it says nothing. */
 function successForSome(run: RunRecord): Announcement | undefined {
   return run.state === "applied" ? { notices: [noticeOfRun("applied", run)], run } : undefined;
+}
+
+/** What the limits leave out of a plan whose rest is applied; empty: nothing. */
+function leftOutOf({ waiting, limits }: RunRecord): string {
+  if (waiting.length === 0) return "";
+  const tripped = limits.filter((check) => check.tripped && !check.overridden);
+  return tripped.map(({ limit, of, value }) => `${limit} ${of} ${value}`).join();
 }
 
 /** Decides which events people are notified of. */
@@ -124,12 +133,16 @@ export class Filter {
   }
 
   #success(run: RunRecord): Announcement | undefined {
-    const { failingSince, overdueSince } = this.#of(run.sync);
-    this.#syncs.delete(run.sync);
-    this.#failed.delete(run.sync);
+    const { failingSince, overdueSince, leftOut: known } = this.#of(run.sync);
+    const leftOut = leftOutOf(run);
     const since = overdueSince ?? failingSince;
+    // A channel gets one notice of a run, and a recovery comes first: then the next run tells it.
+    if (leftOut === "") this.#syncs.delete(run.sync);
+    else this.#syncs.set(run.sync, { leftOut: since === undefined ? leftOut : known });
+    this.#failed.delete(run.sync);
     const events: NoticeEvent[] = [
       ...(since === undefined ? [] : ["recovered" as const]),
+      ...(leftOut !== "" && leftOut !== known ? ["held" as const] : []),
       ...(run.state === "applied" ? ["applied" as const] : []),
     ];
     if (events.length === 0) return undefined;

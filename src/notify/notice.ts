@@ -6,12 +6,13 @@ import type { Counts } from "#plan/change.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { isEmpty, leavingWords, nameLimits } from "#plan/render/shared.ts";
+import { isEmpty, leavingWords, nameLimits, waitingWords } from "#plan/render/shared.ts";
 import { noteLines, readNotes, withoutNames as notesWithoutNames } from "#plan/note.ts";
 import type { Note, NoteDocument } from "#plan/note.ts";
+import { hasSucceeded } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
-import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { limitsLeftOut, trippedLimits } from "#sync/coordinator/refusals.ts";
 import { formatNumber } from "#text.ts";
 import type { NoticeEvent } from "./options.ts";
 
@@ -167,6 +168,7 @@ function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: 
       if (isApproved) return `${approvalWords}${changes === "" ? "" : `: ${changes}`}${departing}`;
       return `a plan awaits approval${run.caution === undefined ? "" : `, because ${run.caution}`}: ${changes}${departing}`;
     case "held":
+      if (hasSucceeded(run)) return `${waitingWords(run.waiting)}; the rest: ${changes}`;
       if (isApproved) return `${approvalWords}, despite ${nameLimits(trippedLimits(run))}${planned}${departing}`;
       return `${heldBy(run)}${planned}${departing}`;
     case "failed": {
@@ -203,13 +205,15 @@ function heldBy({ heldBy, limits, error }: RunRecord): string {
   }
 }
 
-function commandsOf(event: NoticeEvent, { id, sync, state, heldBy, limits }: RunRecord): string[] {
+function commandsOf(event: NoticeEvent, run: RunRecord): string[] {
+  const { id, sync, state, heldBy, limits } = run;
   const show = command("show", id);
   const reject = command("reject", id, "--reason", "…");
   switch (event) {
     case "pending":
       return [show, command("approve", id), reject];
     case "held": {
+      if (hasSucceeded(run)) return [show, command("plan", sync, "--override", limitsLeftOut(run).join(","))];
       if (heldBy !== "limits") return [show, command("plan", sync)];
       const names = [...new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit))];
       return [show, command("approve", id, "--override", names.join(",")), reject];

@@ -1,9 +1,10 @@
 import { isExpectation } from "#plan/limits.ts";
-import { leavingWords } from "#plan/render/shared.ts";
+import { leavingWords, waitingWords } from "#plan/render/shared.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import type { HostedCycle } from "#service/host.ts";
 import type { RunRecord } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
+import { isOpen } from "#state/record.ts";
 import type { Standing } from "#state/record.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import {
@@ -195,6 +196,8 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
   const broken = lastRun === undefined || waiting.includes(lastRun) ? [] : brokenExpectations(lastRun.expectations);
   if (lastRun !== undefined && broken.length > 0)
     add(5, "waiting", html`${brokenWords(broken)}.`, `${at("/runs", lastRun.id)}#expectations`);
+  if (lastRun !== undefined && lastRun.waiting.length > 0 && !isOpen(lastRun))
+    add(5, "waiting", html`applies the rest: ${waitingWords(lastRun.waiting)}.`, at("/runs", lastRun.id));
   if (caution !== undefined) add(4, "waiting", html`needs approval for every run: ${caution.reason}.`);
   return matters;
 }

@@ -6,7 +6,7 @@ import { amountOf, describeCause } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
 import { expectationOf, isExpectation } from "#plan/limits.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
-import type { ExpectationLimit, LimitCheck, LosingGroup, Overridable } from "#plan/limits.ts";
+import type { ExpectationLimit, LimitCheck, LosingGroup, Measure, Overridable } from "#plan/limits.ts";
 import { formatNumber, formatPrincipals, formatSizes, pluralize, quote, shortName, visible } from "#text.ts";
 import type { Note } from "#plan/note.ts";
 
@@ -210,6 +210,22 @@ export function nameLimits(limits: readonly Overridable[]): string {
   const expectations = all.flatMap((limit) => expectationOf(limit) ?? []).map(quote);
   return [...severally("limit", others.map(limitName), " on"), ...severally("expectation", expectations)].join(" and ");
 }
+
+/** What limits have left out of a plan: `because of the limits, these wait: deletions`. */
+export function waitingWords(waiting: readonly Measure[]): string {
+  return `because of the limits, these wait: ${waiting.map((each) => wordsOfWaiting[each]).join(", ")}`;
+}
+
+const wordsOfWaiting: Record<Measure, string> = {
+  deletes: "deletions",
+  suspends: "suspensions",
+  updates: "changes to existing users and groups",
+  creates: "creations",
+  membershipsLost: "losses of memberships",
+  "membershipsLost.perGroup": "the members that single groups would lose",
+  emptied: "the members of groups that would lose all",
+  blanked: "attributes that become empty",
+};
 
 function severally(one: string, names: readonly string[], on = ""): string[] {
   return names.length === 0 ? [] : [`the ${one}${names.length === 1 ? "" : "s"}${on} ${names.join(", ")}`];

@@ -15,6 +15,12 @@ export function trippedLimits({ limits, waiting }: RunRecord): LimitCheck["limit
   return [...new Set(tripped.filter((limit) => waiting.length === 0 || concernsWhole(limit)))];
 }
 
+/** The limits whose changes the plan of a run leaves out. */
+export function limitsLeftOut({ limits, waiting }: RunRecord): LimitCheck["limit"][] {
+  if (waiting.length === 0) return [];
+  return [...new Set(limits.filter(({ tripped, overridden }) => tripped && !overridden).map(({ limit }) => limit))];
+}
+
 /**
  * The limits that whoever approves the plan of a waiting run must override: those that hold it, and those that the first of several people
  * has overridden, because a limit is overridden only if all of them do.

@@ -14,6 +14,7 @@ import type { Note, NoteDetail } from "#plan/note.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
 import type { Target } from "#connector.ts";
 import { changes } from "#plan/change.ts";
+import { waitingWords } from "#plan/render/shared.ts";
 import type { Counts } from "#plan/change.ts";
 import { sameName } from "#plan/remote.ts";
 import type { Desired, RemoteFacts } from "./desired.ts";
@@ -302,21 +303,10 @@ function waitingNote({ sync, limits, waiting, for: names }: Limited): Note {
   const tripped = new Set(limits.filter((each) => each.tripped).map(({ limit }) => limit));
   return {
     text:
-      `because of the limits, these wait: ${waiting.map((each) => waitingWords[each]).join(", ")}; the rest goes on. ` +
+      `${waitingWords(waiting)}; the rest goes on. ` +
       `The plan with them: \`${command("plan", sync, ...forOptions(names), "--override", [...tripped].join(","))}\``,
   };
 }
-
-const waitingWords: Record<Measure, string> = {
-  deletes: "deletions",
-  suspends: "suspensions",
-  updates: "changes to existing users and groups",
-  creates: "creations",
-  membershipsLost: "losses of memberships",
-  "membershipsLost.perGroup": "the members that single groups would lose",
-  emptied: "the members of groups that would lose all",
-  blanked: "attributes that become empty",
-};
 
 /** Notes on changed names and on those who leave later or never. */
 export function departureNotes(departures: Departures, sync: string): Note[] {

@@ -106,6 +106,19 @@ test("who is for recoveries gets that; who is for what was applied gets this; no
   expect(told(filter, run({ id: "2", state: "applied" }))).toHaveLength(1);
 });
 
+test("what the limits leave out of a plan whose rest is applied is told once, until it is something else", () => {
+  const filter = new Filter();
+  const partly = (id: string, value: number, state: "applied" | "no change" = "no change"): SyncEvent =>
+    run({ id, state, waiting: ["deletes"], limits: [trippedLimit({ value })] });
+  expect(told(filter, partly("1", 9, "applied"))).toEqual([
+    "held: because of the limits, these wait: deletions; the rest: 3 users created, 1 deleted; 1 group updated; 4 memberships added",
+    expect.stringMatching(/^applied: /),
+  ]);
+  expect(told(filter, partly("2", 9))).toEqual([]);
+  expect(told(filter, partly("3", 12))).toEqual([expect.stringMatching(/^held: /)]);
+  expect(told(filter, run({ id: "4", state: "no change" }), partly("5", 12))).toHaveLength(1);
+});
+
 test("what people were told is still known after a restart", () => {
   const before = new Filter();
   told(before, run({ id: "1", state: "failed", error }), run({ id: "2", sync: "guests", state: "pending" }));
