@@ -74,6 +74,7 @@ export async function openParts(configuration: Configuration, name: string): Pro
       users: [...own.users, ...sync.protect.users],
       groups: [...own.groups, ...sync.protect.groups],
       ...(isConnected(configuration.targets[sync.to]) && { ignoresCase: true }),
+      others: othersOf(configuration, name),
     },
     departures: {
       ...sync.deletions,
@@ -89,6 +90,12 @@ export async function openParts(configuration: Configuration, name: string): Pro
     settings: settingsOf(configuration, name, sync, digests),
     defaultPassword: sync.defaultPassword,
   };
+}
+
+/** The other syncs to the target of a sync, under whatever name. */
+function othersOf(configuration: Configuration, name: string): readonly string[] {
+  const placeOfSync = (each: string): string => placeOf(configuration, syncOf(configuration, each).to);
+  return Object.keys(configuration.syncs).filter((each) => each !== name && placeOfSync(each) === placeOfSync(name));
 }
 
 /** Compiles other rules than those of a sync, which look values up in the same tables, as they are now. */

@@ -6,6 +6,8 @@ import { withoutHidden } from "#principals/quarantine.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { foreignGroups, takenNames } from "./carried.ts";
+import { findSome, nothing } from "./found.ts";
+import type { Found } from "./found.ts";
 import { keptByHandOf } from "./by-hand.ts";
 import { matches } from "./patterns.ts";
 import { isRuleGroup } from "./rule-groups.ts";
@@ -22,6 +24,8 @@ export interface Protection {
   readonly groups: readonly string[];
   /** The target takes names that differ in case alone for the same. */
   readonly ignoresCase?: boolean | undefined;
+  /** The names of the other syncs to the target. Absent: there are none. */
+  readonly others?: readonly string[] | undefined;
 }
 
 /** SQL: whether a name is protected. @param kind an SQL expression, as `name` */
@@ -56,6 +60,9 @@ export interface Frozen {
  * principal is frozen for that under another name is held back, so that no second one is created. So is one whose name the
  * target has as another type.
  *
+ * A user belongs to one sync: one whom another sync owns, and this one does not, is frozen and held back. What both own, and is
+ * absent here, this one gives up: the other decides about it.
+ *
  * While a source does not know everybody yet, what is absent is awaited: it is frozen, unless the ledger says that it came
  * from a source that does, or a rule leaves its record out.
  * @param unread names of the sources that could not be read
@@ -68,6 +75,7 @@ export async function freeze(
   complete?: readonly string[],
 ): Promise<void> {
   const hasUnread = unread.length > 0;
+  const isShared = (protection.others ?? []).length > 0;
   const fromUnread = `SELECT kind, name FROM ledger WHERE source IN (${["''", ...unread.map(literal)].join(", ")})`;
   await connection.run(`
     CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS ${protects(protection, "k", "n")};
@@ -101,15 +109,41 @@ export async function freeze(
         SELECT l.kind, l.name FROM ledger l LEFT JOIN (FROM record WHERE scope IN ('excluded', 'unlisted')) r USING (kind, source, source_id)
         WHERE r.kind IS NOT NULL OR l.source IN (${[ownSource, ruleSource, ...complete].map(literal).join(", ")})) l USING (kind, name)`
       }
+      ${isShared ? `UNION ALL SELECT kind, name, 6, 'unmanaged' FROM actual SEMI JOIN ${ofOthers} USING (kind, name)` : ""}
       UNION ALL
       SELECT a.kind, a.name, 4, CASE WHEN ${unmanaged(protection)} THEN 'unmanaged' ELSE '${hasUnread ? "unread" : "quarantined"}' END
       FROM a WHERE ${unmanaged(protection)} OR (a.kind IN (FROM unidentified) AND NOT a.is_owned))
     SELECT kind, name, min_by(reason, place) AS reason FROM found GROUP BY kind, name;
+    ${isShared ? giveUp : ""}
     CREATE OR REPLACE TEMP TABLE held_back AS
     SELECT kind, name FROM ${takenNames}
+    ${isShared ? `UNION SELECT kind, name FROM ${ofOthers}` : ""}
     ${hasUnread ? `UNION SELECT s.kind, s.name FROM assembled s SEMI JOIN (FROM ledger SEMI JOIN (FROM frozen WHERE reason = 'unread') USING (kind, name)) o USING (kind, source, source_id)` : ""};
     CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed});
     CREATE OR REPLACE TEMP TABLE added_by_hand (${tables.added_by_hand})`);
+}
+
+/** SQL: the users of the sources that another sync owns. */
+const ofOthers = `(
+  SELECT kind, name, origin FROM assembled SEMI JOIN owned_by_others USING (kind, name) ANTI JOIN ledger USING (kind, name)
+  WHERE kind = 'user')`;
+
+/** SQL: what another sync owns, too, and the sources no longer have, is not this sync's any more. */
+const giveUp = `
+    CREATE OR REPLACE TEMP TABLE given_up AS
+    FROM absent SEMI JOIN owned_by_others USING (kind, name) SEMI JOIN ledger USING (kind, name) ANTI JOIN frozen USING (kind, name);
+    DELETE FROM ledger WHERE (kind, name) IN (FROM given_up);
+    INSERT INTO frozen SELECT kind, name, 'unmanaged' FROM given_up;`;
+
+/** A record whose name is that of a user of another sync. */
+export interface OfAnother {
+  readonly name: string;
+  readonly origin: string;
+}
+
+/** The users of the sources that are not created or changed, since another sync owns them. Runs after `freeze`. */
+export async function usersOfOthers(connection: Connection, { others = [] }: Protection): Promise<Found<OfAnother>> {
+  return others.length === 0 ? nothing : findSome(connection, `SELECT name, origin FROM ${ofOthers}`, "name");
 }
 
 /**

@@ -16,6 +16,8 @@ export const tables = {
   /** Who has been gone from the sources, since when (epoch milliseconds). Made by `Ledger.open`, read by `depart`. */
   leaving_since: `${identity}, since BIGINT`,
 
+  /** What the other syncs of the configuration own in the target. Made by `Ledger.open`, read by `freeze`. */
+  owned_by_others: identity,
   /** Memberships that the last applied run left, and that the sync has not given. Made by `Ledger.open`, read by `findByHand`. */
   by_hand: `${identity}, grp VARCHAR`,
   /** How many members each group has lost in the last 24 hours. Made by `Ledger.open`, read by `measure`. */
@@ -36,6 +38,8 @@ export const tables = {
   absent: identity,
   /** Who keeps the target's state, and why. Made by `freeze`, extended by `depart`, read by `combine`, limits and notes. */
   frozen: `${identity}, reason VARCHAR`,
+  /** What another sync owns, too, and decides about now. `freeze` only. */
+  given_up: identity,
   /** Principals of the sources that are neither created nor changed. Made by `freeze`, extended by `depart`, read by `combine`. */
   held_back: identity,
   /** The renames that are applied. Made by `freeze`, filled by `depart`, read by `combine`. */

@@ -119,6 +119,7 @@ export async function openRun(sync: Sync, options: RunOptions, workbench: Workbe
     files,
     place: sync.place,
     sync: sync.name,
+    others: sync.protection.others,
     mode: apply ? "write" : "read",
     signal,
     now,

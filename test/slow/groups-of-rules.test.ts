@@ -66,7 +66,7 @@ test("groups that rules make of values come into being, and go when nobody is in
     ),
   );
   // A group that is there already, and somebody else's, gets members and stays as it is.
-  await command("apply", "other");
+  await company.applyOther();
   const first = await run("apply", "staff");
   expect(first.plan.changes.filter(({ kind }: { kind: string }) => kind === "group")).toMatchObject([
     { action: "create", name: "Site Delft", attributes: [{ attribute: "displayName", to: "Office in Delft" }] },
@@ -114,7 +114,7 @@ test("memberships that somebody adds by hand stay where they are to, and those t
   await company.configure((yaml) => `${yaml}${keep}${other}`);
   await command("apply", "staff");
   // Somebody else writes to the target: that is by hand, for this sync.
-  await command("apply", "other");
+  await company.applyOther();
   const kept = await run("apply", "staff");
   expect(kept.plan.changes).toEqual([]);
   const note = "1 manual membership kept (memberships.keepManual)";

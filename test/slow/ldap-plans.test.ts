@@ -55,7 +55,7 @@ syncs:
 `,
     );
     expect(await command("apply", "staff")).toMatchObject({ code: 0 });
-    expect(await command("apply", "other")).toMatchObject({ code: 0 });
+    expect(await company.applyOther()).toMatchObject({ code: 0 });
 
     await server.modify(
       [

@@ -25,6 +25,8 @@ export interface LedgerOptions {
   readonly place: string;
   /** The name of the sync. */
   readonly sync: string;
+  /** The names of the other syncs to the target. Absent: there are none. */
+  readonly others?: readonly string[] | undefined;
   /** `read` for a dry run: the file is not created or changed. */
   readonly mode: "read" | "write";
   readonly signal: AbortSignal;
@@ -66,7 +68,7 @@ export class Ledger {
   #sharedAt = 0;
 
   /**
-   * Opens the ledger and makes the tables `ledger`, `by_hand`, `leaving_since`, `lost_recently`, and those of `knownTables`, of the workbench from it.
+   * Opens the ledger and makes the tables `ledger`, `owned_by_others`, `by_hand`, `leaving_since`, `lost_recently`, and those of `knownTables`, of the workbench from it.
    * `claim` and `settle` read what planning made.
    * @throws {UnavailableError} when another process is applying to the same target
    * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
@@ -76,6 +78,7 @@ export class Ledger {
     await files.fetch(paths.ledger(place));
     await connection.run(`
       CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
+      CREATE OR REPLACE TEMP TABLE owned_by_others (${tables.owned_by_others});
       CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
       CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand});
       CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently});
@@ -224,10 +227,14 @@ export class Ledger {
 
   async #read(): Promise<void> {
     const connection = this.#connection;
-    const { sync, now = Date.now() } = this.#options;
+    const { sync, others = [], now = Date.now() } = this.#options;
     await connection.run(
       `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${this.#sync}`,
     );
+    if (others.length > 0)
+      await connection.run(
+        `INSERT INTO owned_by_others SELECT DISTINCT kind, name FROM owned.principal WHERE sync IN (${others.map(literal).join(", ")})`,
+      );
     if (await hasTable(connection, "by_hand"))
       await connection.run(`INSERT INTO by_hand SELECT kind, name, grp FROM owned.by_hand WHERE sync = ${this.#sync}`);
     if (await hasTable(connection, "remote")) await connection.run(readRemote(this.#sync));
@@ -325,19 +332,6 @@ async function hasTable(connection: Connection, table: string): Promise<boolean>
     [table],
   );
   return rows.length > 0;
-}
-
-/**
- * Makes the table `owned_by_others (kind, name)` of the workbench: what other syncs own in the target.
- * @throws as `Ledger.open` does
- */
-export async function readOthers(connection: Connection, options: LedgerOptions): Promise<void> {
-  await connection.run("CREATE OR REPLACE TEMP TABLE owned_by_others (kind VARCHAR, name VARCHAR)");
-  await readingLedger(connection, options, () =>
-    connection.run(
-      `INSERT INTO owned_by_others SELECT DISTINCT kind, name FROM owned.principal WHERE sync <> ${literal(options.sync)}`,
-    ),
-  );
 }
 
 /**

@@ -141,6 +141,7 @@ async function outcomeOf(
       files,
       place: sync.place,
       sync: sync.name,
+      others: sync.protection.others,
       mode: "write",
       signal,
       now: sentAt,

@@ -54,7 +54,14 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     const { connection } = workbench;
     const signal = watching.signal();
     const { place, name } = after;
-    await Ledger.open(connection, { files: options.files, place, sync: name, mode: "read", signal });
+    await Ledger.open(connection, {
+      files: options.files,
+      place,
+      sync: name,
+      others: after.protection.others,
+      mode: "read",
+      signal,
+    });
     const baseline = after.causes
       ? await loadBaseline(connection, options.files, name, after.rules.declared)
       : undefined;

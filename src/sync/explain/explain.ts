@@ -88,6 +88,7 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
       files,
       place: sync.place,
       sync: sync.name,
+      others: sync.protection.others,
       mode: "read",
       signal: watching.signal(),
       waits: options.waits,

@@ -179,6 +179,8 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
   if (staying !== undefined) return staying;
   if (circumstances.takenAs !== undefined)
     return `it is not created: the target has that name as ${circumstances.takenAs}, which this sync does not manage`;
+  if (frozen === "unmanaged" && origin !== undefined)
+    return `it is left alone: another sync owns it, and a record has its name (${origin})`;
   if (circumstances.isHeldBack)
     return "it is not created: its record has another name in the target, which stays for now";
   if (frozen === "unmanaged") {

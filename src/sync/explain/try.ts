@@ -113,6 +113,7 @@ export async function planTwice(
       files: options.files,
       place,
       sync: name,
+      others: after.protection.others,
       mode: "read",
       signal,
       waits,

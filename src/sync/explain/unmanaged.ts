@@ -7,7 +7,7 @@ import type { Attributes } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import { Ledger, readOthers } from "#state/ledger/ledger.ts";
+import { Ledger } from "#state/ledger/ledger.ts";
 import type { StateFiles } from "#state/store.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import type { Known } from "./listing.ts";
@@ -90,12 +90,12 @@ export async function listUnmanaged<Result>(
       files: options.files,
       place: sync.place,
       sync: sync.name,
+      others: sync.protection.others,
       mode: "read",
       signal: watching.signal(),
       now,
     } as const;
     await Ledger.open(connection, ledger);
-    await readOthers(connection, ledger);
     await makeDesired(sync, workbench, { ...options, signal: watching.signal(), now });
     const leftOut = await findUnmanaged(connection, declared, sync.departures);
     const [row] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM unmanaged");

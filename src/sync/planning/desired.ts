@@ -5,8 +5,8 @@ import type { DepartureRules, Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import type { ReadContext } from "#connector.ts";
 import { forgetPending, heldOtherwise, matchCase } from "#plan/remote.ts";
-import { combine, freeze } from "#plan/protect.ts";
-import type { Frozen } from "#plan/protect.ts";
+import { combine, freeze, usersOfOthers } from "#plan/protect.ts";
+import type { Frozen, OfAnother } from "#plan/protect.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
 import type { ByHandFound } from "#plan/by-hand.ts";
 import { nothing } from "#plan/found.ts";
@@ -75,6 +75,8 @@ export interface Desired {
   readonly assembly: Assembly;
   readonly frozen: Frozen;
   readonly foreign: Foreign;
+  /** Users of the sources that another sync owns. */
+  readonly ofOthers: Found<OfAnother>;
   readonly departures: Departures;
   /** Groups whose members a server seems to have cut. */
   readonly cutLists: readonly CutLists[];
@@ -196,10 +198,12 @@ export async function makeDesired(
   const departures = await depart(connection, passing(sync.departures, overrides), now);
   const frozen = await combine(connection, sync.rules.declared);
   const foreign = await describeForeign(connection);
+  const ofOthers = await usersOfOthers(connection, sync.protection);
   return {
     assembly,
     frozen,
     foreign,
+    ofOthers,
     departures: inPlace === undefined ? departures : { ...departures, inPlace },
     cutLists: await withoutChance(connection, assembly.cutLists ?? []),
     notOwned,

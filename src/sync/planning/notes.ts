@@ -39,6 +39,7 @@ export function notesOf({
   byHand,
   departures,
   foreign,
+  ofOthers,
   cutLists,
   unchangedSince,
   sync = "",
@@ -76,8 +77,25 @@ export function notesOf({
       frozen.unmanaged,
       `${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`,
     ),
+    ...ofOthersNotes(ofOthers),
     ...foreignNotes(foreign),
     ...(remote === undefined ? [] : remoteNotes(remote)),
+  ];
+}
+
+/** Whom the sources have, and another sync owns. */
+function ofOthersNotes(found: Desired["ofOthers"]): Note[] {
+  if (found.count === 0) return [];
+  return [
+    {
+      text: `${pluralize(found.count, "record")} withheld: another sync owns the user of that name. If they are the same people, use one sync with both sources and \`join\``,
+      details: [
+        ...found.examples.map(({ name, origin }) =>
+          detailAbout("user", [name], `user ${formatName(name)} (${origin})`),
+        ),
+        ...andMore(found),
+      ],
+    },
   ];
 }
 

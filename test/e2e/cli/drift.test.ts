@@ -15,7 +15,7 @@ test("drift shows what somebody else changed in the target, says what a run woul
   await company.configure((yaml) => `${yaml}${meddling}`);
   await command("apply", "staff");
   expect(await command("drift", "staff")).toMatchObject({ code: 0, stdout: "staff → analytics: no drift\n" });
-  await command("apply", "other");
+  await company.applyOther();
   await company.write("people.csv", people.replace("Grace Hopper", "Rear Admiral Hopper"));
   const shown = await command("drift", "staff");
   expect(shown.code).toBe(2);

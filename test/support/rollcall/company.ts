@@ -81,6 +81,8 @@ export interface EachCompany extends Omit<CompanyFolder, "remove"> {
   start(...args: readonly string[]): Running;
   /** Runs a command to its end. */
   command(...args: readonly string[]): Promise<Ended>;
+  /** Applies the sync `other` as if `staff` were no sync of the configuration: what it writes to the target is by hand, for `staff`. */
+  applyOther(): Promise<Ended>;
   /**
    * Applies the sync as set-up for a test about something else. If another test of the file has already applied the same
    * files, its data folder is copied instead.
@@ -135,6 +137,13 @@ export function companyOfEachTest(configuration?: (yaml: string) => string, env:
     command: (...args) => {
       behind = undefined;
       return rollcall([...args, "--config", company.config], { env: self.env });
+    },
+    applyOther: async () => {
+      const before = await readFile(company.config, "utf8");
+      await company.write("rollcall.yaml", before.replace("  staff:\n", "  theirs:\n"));
+      const ended = await self.command("apply", "other");
+      await company.write("rollcall.yaml", before);
+      return ended;
     },
     applied: async () => {
       if (behind === undefined) throw new Error("applied() comes before every other command");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { serviceAttributes } from "#principals/attributes.ts";
-import { combine, freeze } from "#plan/protect.ts";
+import { combine, freeze, usersOfOthers } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/duckdb.ts";
@@ -26,6 +26,8 @@ interface Scene {
   readonly target: readonly Principal[];
   /** What the sync owns, by name: its source id is the name with `#`. */
   readonly owns?: readonly (readonly [Kind, string])[];
+  /** What another sync to the target owns. Absent: there is no other sync. */
+  readonly ownedByOthers?: readonly (readonly [Kind, string])[];
   /** What it owns from a source `vpn`, beside what it owns anyway. */
   readonly ownsFromVpn?: readonly (readonly [Kind, string])[];
   /** Names of sources that could not be read. */
@@ -47,6 +49,7 @@ async function desiredOf({
   protection = {},
   kept = {},
   ownsFromVpn = [],
+  ownedByOthers,
   unread = [],
 }: Scene) {
   await fill(connection(), "assembled", sources);
@@ -72,13 +75,21 @@ async function desiredOf({
     await connection().run("INSERT INTO ledger VALUES ('group', ?, '(configuration)', ?)", [name, name]);
   for (const [kind, name] of ownsFromVpn)
     await connection().run("INSERT INTO ledger VALUES (?, ?, 'vpn', ? || '#')", [kind, name, name]);
-  await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [], ...protection }, unread);
+  const others = ownedByOthers === undefined ? [] : ["other"];
+  await connection().run("CREATE OR REPLACE TEMP TABLE owned_by_others (kind VARCHAR, name VARCHAR)");
+  for (const [kind, name] of ownedByOthers ?? [])
+    await connection().run("INSERT INTO owned_by_others VALUES (?, ?)", [kind, name]);
+  const rules = { manage: "owned", makesGroups: true, users: [], groups: [], others, ...protection } as const;
+  await freeze(connection(), rules, unread);
+  const withheld = await usersOfOthers(connection(), rules);
   const frozen = await combine(connection(), serviceAttributes);
   const rows = await connection().rows<{ kind: Kind; name: string; display_name: string; group_names: string[] }>(
     "SELECT kind, name, display_name, group_names FROM desired ORDER BY kind, name",
   );
   return {
     frozen,
+    withheld: withheld.examples.map(({ name, origin }) => `${name} ${origin}`),
+    left: (await connection().rows<{ name: string }>("SELECT name FROM ledger ORDER BY name")).map(({ name }) => name),
     desired: rows.map((row) => `${row.kind} ${row.name} "${row.display_name}" [${row.group_names.join(" ")}]`),
   };
 }
@@ -110,6 +121,78 @@ describe("manage: owned", () => {
       owns: [["group", "leaves"]],
     });
     expect(desired).toEqual(['group keeps "keeps" []', 'user local "local" [keeps]']);
+  });
+});
+
+describe("another sync to the target", () => {
+  test("keeps its users as they are, and those whom it owns are not created a second time", async () => {
+    const { desired, frozen, withheld } = await desiredOf({
+      sources: [user("ada", ["staff"], "another Ada"), user("eve"), user("new"), group("staff")],
+      target: [user("ada", ["ops"]), group("ops")],
+      ownedByOthers: [
+        ["user", "ada"],
+        ["user", "eve"],
+        ["group", "ops"],
+      ],
+    });
+    expect(desired).toEqual([
+      'group ops "ops" []',
+      'group staff "staff" []',
+      'user ada "ada" [ops]',
+      'user new "new" []',
+    ]);
+    expect(withheld).toEqual(["ada people.csv:2", "eve people.csv:2"]);
+    expect(frozen).toMatchObject({ unmanaged: 2 });
+  });
+
+  test("decides about what both own, once the sources here no longer have it", async () => {
+    const { desired, left, withheld } = await desiredOf({
+      sources: [user("bob", [], "Bob")],
+      target: [user("ada", ["ops"]), user("bob"), user("eve"), group("ops")],
+      owns: [
+        ["user", "ada"],
+        ["user", "bob"],
+        ["user", "eve"],
+        ["group", "ops"],
+      ],
+      ownedByOthers: [
+        ["user", "ada"],
+        ["user", "bob"],
+        ["group", "ops"],
+      ],
+    });
+    expect(desired).toEqual(['group ops "ops" []', 'user ada "ada" [ops]', 'user bob "Bob" []']);
+    expect(left).toEqual(["bob", "eve"]);
+    expect(withheld).toEqual([]);
+  });
+
+  test("is given nothing whose record is only in doubt", async () => {
+    const { desired, left } = await desiredOf({
+      sources: [],
+      target: [user("ada"), user("vpn-user")],
+      owns: [["user", "ada"]],
+      ownsFromVpn: [["user", "vpn-user"]],
+      unread: ["vpn"],
+      quarantined: [{ kind: "user", name: "ada", id: "ada#" }],
+      ownedByOthers: [
+        ["user", "ada"],
+        ["user", "vpn-user"],
+      ],
+    });
+    expect(desired).toEqual(['user ada "ada" []', 'user vpn-user "vpn-user" []']);
+    expect(left).toEqual(["ada", "vpn-user"]);
+  });
+
+  test("shares groups: both put their own users in", async () => {
+    const { desired } = await desiredOf({
+      sources: [user("bob", ["staff"]), group("staff")],
+      target: [user("ada", ["staff"]), group("staff")],
+      ownedByOthers: [
+        ["user", "ada"],
+        ["group", "staff"],
+      ],
+    });
+    expect(desired).toEqual(['group staff "staff" []', 'user ada "ada" [staff]', 'user bob "bob" [staff]']);
   });
 });
 

@@ -93,6 +93,7 @@ test("every relation of the pipeline has its declared columns", async () => {
   await expectDeclared(assembledOf(serviceAttributes));
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE ledger (${ledger}); CREATE OR REPLACE TEMP TABLE leaving_since (${leavingSince});
+    CREATE OR REPLACE TEMP TABLE owned_by_others (${tables.owned_by_others});
     CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently}); CREATE OR REPLACE TABLE actual_foreign (${tables.actual_foreign});
     INSERT INTO ledger VALUES ('user', 'eve', 'hr', 'ada'), ('user', 'zoe', 'hr', 'zoe'), ('group', 'made', '(rules)', 'made');
     CREATE OR REPLACE TABLE actual (${actual}); CREATE OR REPLACE TABLE arrived (${arrived});
@@ -100,7 +101,7 @@ test("every relation of the pipeline has its declared columns", async () => {
     INSERT INTO actual VALUES
       ('user', 'eve', 'Eve', NULL, NULL, []), ('user', 'zoe', 'Zoe', NULL, NULL, []), ('group', 'made', 'Made', NULL, NULL, [])`);
   await addRuleGroups(connection(), { manage: "owned" }, true);
-  const protection = { users: [], groups: [] };
+  const protection = { users: [], groups: [], others: ["other"] };
   const renaming = { attributes: serviceAttributes, protection, unread: [], hasBaseline: false };
   await renameInPlace(connection(), renaming);
   await freeze(connection(), { manage: "owned", makesGroups: true, ...protection });
