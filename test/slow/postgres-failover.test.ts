@@ -6,7 +6,7 @@ import { noPatroni, startPatroni } from "../support/patroni.ts";
 import type { Failover, PatroniCluster } from "../support/patroni.ts";
 import { startPgBouncer } from "../support/pgbouncer.ts";
 import { cases, random } from "../support/random.ts";
-import { board, clientsOf, rowsPerLoad, tables } from "../support/rollcall/clients.ts";
+import { board, Clients, rowsPerLoad, tables } from "../support/rollcall/clients.ts";
 import { login, startService } from "../support/rollcall/service.ts";
 import type { TestService } from "../support/rollcall/service.ts";
 
@@ -65,7 +65,7 @@ describe.skipIf(absent !== undefined)(`PostgreSQL with Patroni (${absent ?? "15"
       Object.entries(ways).map(async ([way, url], index) => {
         const service = await start(String(index), url);
         onTestFinished(service.kill);
-        const clients = clientsOf(service.url, await login(service.url));
+        const clients = new Clients(service.url, await login(service.url));
         const work = Promise.all([clients.load(), clients.sync(), clients.login(), clients.query()]);
         work.catch(() => undefined);
         return { way, database: new URL(url.replace(/,[^/]*/, "")).pathname.slice(1), service, clients, work };

@@ -30,34 +30,6 @@ export interface PatroniNode {
   log(): Promise<string>;
 }
 
-/** Two PostgreSQL 15 with Patroni, etcd and synchronous replication, and haproxy in front of the primary. */
-export interface PatroniCluster {
-  readonly nodes: readonly PatroniNode[];
-  /** haproxy's port, which leads to the primary. */
-  readonly port: number;
-  /** Makes an empty database that belongs to the user `rollcall`. @returns the URL of that user, through haproxy */
-  createDatabase(name?: string): Promise<string>;
-  /** The URL of the same database with both servers as its hosts, past haproxy. */
-  direct(url: string): string;
-  /** The URL of the superuser for the same database. */
-  asSuperuser(url: string): string;
-  /** A connection of the superuser to the primary, which the caller ends. */
-  connect(database?: string): Promise<Client>;
-  /** The node that writes; waits until there is one. */
-  primary(): Promise<PatroniNode>;
-  /**
-   * Gives the cluster another primary, and waits until haproxy leads there.
-   * @returns how long nobody could write, in milliseconds
-   */
-  failover(how: Failover): Promise<number>;
-  /** Brings back what was lost or hangs, and waits until a standby follows synchronously: the next failover can come. */
-  restore(): Promise<void>;
-  /** haproxy forwards nothing and closes nothing, as a network that swallows everything, until `reconnect`. */
-  cutOff(): void;
-  reconnect(): void;
-  stop(): Promise<void>;
-}
-
 const names = ["one", "two"] as const;
 const secret = "a-password-for-a-test";
 const ofRollcall = "a-secret-of-rollcall";
@@ -86,6 +58,8 @@ async function packages(): Promise<Packages> {
 interface Member {
   readonly name: (typeof names)[number];
   readonly base: string;
+  /** Patroni's file. */
+  readonly configuration: string;
   readonly port: number;
   readonly api: number;
   readonly data: string;
@@ -219,185 +193,256 @@ export async function noPatroni(): Promise<string | undefined> {
 /** Starts a cluster, as `nobody` where this process is root: PostgreSQL does not run as root. Takes some ten seconds. */
 export async function startPatroni(): Promise<PatroniCluster> {
   const found = await packages();
-  const folder = await mkdtemp(join(tmpdir(), "rollcall-patroni-"));
-  const isRoot = process.getuid?.() === 0;
-  const own = async (path: string): Promise<string> => {
-    await mkdir(path, { recursive: true, mode: 0o700 });
-    if (isRoot) await chown(path, nobody.uid, nobody.gid);
-    return path;
-  };
-  await own(folder);
+  const folder = await ownFolder(await mkdtemp(join(tmpdir(), "rollcall-patroni-")));
   if (isRoot) await chmod(folder, 0o755);
-  const at = await rootsFor(found, isRoot, folder);
+  const at = await rootsFor(found, folder);
   const env = environment(at);
-  const spawn = (program: string, args: readonly string[]): Daemon => {
-    const asNobody = ["--reuid", String(nobody.uid), "--regid", String(nobody.gid), "--clear-groups"];
-    const command = [program, ...args];
-    // Whoever changes the user is not ended with their parent any more, unless they say so again.
-    return isRoot
-      ? spawnDaemon("setpriv", [...asNobody, "--pdeathsig", "KILL", ...command], env)
-      : spawnDaemon(program, args, env);
-  };
-
-  const etcdUrl = `http://127.0.0.1:${await freePort()}`;
-  const peers = `http://127.0.0.1:${await freePort()}`;
-  const etcd = spawn(`${at.etcd}/usr/bin/etcd`, [
-    `--data-dir=${await own(join(folder, "etcd"))}`,
-    "--log-level=error",
-    "--unsafe-no-fsync",
-    `--listen-client-urls=${etcdUrl}`,
-    `--advertise-client-urls=${etcdUrl}`,
-    `--listen-peer-urls=${peers}`,
-    `--initial-advertise-peer-urls=${peers}`,
-    `--initial-cluster=default=${peers}`,
-  ]);
-  await etcd.ready(async () => {
-    const { statusCode, body } = await request(`${etcdUrl}/health`);
-    await body.dump();
-    if (statusCode !== 200) throw new Error(`etcd: ${statusCode}`);
-  });
-
+  const { etcd, url: etcdUrl } = await startEtcd(at, folder, env);
   const members = await Promise.all(
     names.map(async (name): Promise<Member> => {
-      const base = await own(join(folder, name));
-      return { name, base, port: await freePort(), api: await freePort(), data: join(base, "data") };
+      const base = await ownFolder(join(folder, name));
+      const configuration = join(base, "patroni.json");
+      return { name, base, configuration, port: await freePort(), api: await freePort(), data: join(base, "data") };
     }),
   );
   for (const member of members) {
     const configuration = patroniConfiguration(member, { etcdUrl, programs: `${at.postgres}${programs}` });
     // JSON is YAML.
-    await writeFile(join(member.base, "patroni.json"), JSON.stringify(configuration));
+    await writeFile(member.configuration, JSON.stringify(configuration));
   }
-  const running = new Map<string, Daemon>();
-  const startMember = ({ name, base }: Member): void => {
-    const python = at.python;
-    running.set(name, spawn(python, [`${at.patroni}/usr/bin/patroni`, join(base, "patroni.json")]));
-  };
-  const signalMember = (member: Member, signal: NodeJS.Signals): void => {
-    const patroni = running.get(member.name)?.process.pid;
-    if (patroni !== undefined) for (const pid of [patroni, ...childrenOf(patroni)]) signalTo(pid, signal);
-    signalPostgres(member, signal);
-  };
-  const killAll = (): void => {
-    for (const member of members) signalMember(member, "SIGKILL");
-  };
-  process.once("exit", killAll);
-
   const port = await freePort();
   await writeFile(join(folder, "haproxy.cfg"), haproxyConfiguration(port, members));
-  const balancer = spawn(`${at.haproxy}/usr/sbin/haproxy`, ["-db", "-q", "-f", join(folder, "haproxy.cfg")]);
+  const balancer = spawnAsNobody(
+    `${at.haproxy}/usr/sbin/haproxy`,
+    ["-db", "-q", "-f", join(folder, "haproxy.cfg")],
+    env,
+  );
+  const startMember = ({ configuration }: Member): Daemon =>
+    spawnAsNobody(at.python, [`${at.patroni}/usr/bin/patroni`, configuration], env);
+  const cluster = new PatroniCluster(port, members, { folder, etcd, balancer, startMember });
+  try {
+    await cluster.begin();
+  } catch (error) {
+    await cluster.stop();
+    throw error;
+  }
+  return cluster;
+}
 
-  const writer = (): Promise<string | undefined> => writerBehind(port, members);
-  const until = async <Value>(what: string, look: () => Promise<Value | undefined>): Promise<Value> => {
+async function startEtcd(
+  at: Roots,
+  folder: string,
+  env: NodeJS.ProcessEnv,
+): Promise<{ readonly etcd: Daemon; readonly url: string }> {
+  const url = `http://127.0.0.1:${await freePort()}`;
+  const peers = `http://127.0.0.1:${await freePort()}`;
+  const options = [
+    `--data-dir=${await ownFolder(join(folder, "etcd"))}`,
+    "--log-level=error",
+    "--unsafe-no-fsync",
+    `--listen-client-urls=${url}`,
+    `--advertise-client-urls=${url}`,
+    `--listen-peer-urls=${peers}`,
+    `--initial-advertise-peer-urls=${peers}`,
+    `--initial-cluster=default=${peers}`,
+  ];
+  const etcd = spawnAsNobody(`${at.etcd}/usr/bin/etcd`, options, env);
+  await etcd.ready(async () => {
+    const { statusCode, body } = await request(`${url}/health`);
+    await body.dump();
+    if (statusCode !== 200) throw new Error(`etcd: ${statusCode}`);
+  });
+  return { etcd, url };
+}
+
+interface Parts {
+  readonly folder: string;
+  readonly etcd: Daemon;
+  readonly balancer: Daemon;
+  readonly startMember: (member: Member) => Daemon;
+}
+
+/** Two PostgreSQL 15 with Patroni, etcd and synchronous replication, and haproxy in front of the primary. */
+export class PatroniCluster {
+  readonly nodes: readonly PatroniNode[];
+  /** haproxy's port, which leads to the primary. */
+  readonly port: number;
+  readonly #members: readonly Member[];
+  readonly #parts: Parts;
+  readonly #running = new Map<string, Daemon>();
+  /** What was lost or hangs. */
+  readonly #away = new Set<Member>();
+  #databases = 0;
+
+  constructor(port: number, members: readonly Member[], parts: Parts) {
+    this.port = port;
+    this.nodes = members.map((member) => ({ name: member.name, port: member.port, log: () => logOf(member) }));
+    this.#members = members;
+    this.#parts = parts;
+    process.once("exit", this.#killAll);
+  }
+
+  /** Starts both servers, the primary first. */
+  async begin(): Promise<void> {
+    const [first, second] = this.#members as [Member, Member];
+    this.#start(first);
+    await this.primary();
+    this.#start(second);
+    for (const sql of [`CREATE ROLE rollcall LOGIN PASSWORD '${ofRollcall}'`, "SELECT pg_switch_wal()"])
+      await asked(this.port, sql);
+    await this.#whole();
+  }
+
+  /** Makes an empty database that belongs to the user `rollcall`. @returns the URL of that user, through haproxy */
+  async createDatabase(name = `test${++this.#databases}`): Promise<string> {
+    await asked(this.port, `CREATE DATABASE "${name}" OWNER rollcall`);
+    return `postgres://rollcall:${ofRollcall}@127.0.0.1:${this.port}/${encodeURIComponent(name)}`;
+  }
+
+  /** The URL of the same database with both servers as its hosts, past haproxy. */
+  direct(url: string): string {
+    const hosts = this.nodes.map(({ port }) => `127.0.0.1:${port}`);
+    return url.replace(`127.0.0.1:${this.port}/`, `${hosts.join(",")}/`);
+  }
+
+  /** The URL of the superuser for the same database. */
+  asSuperuser(url: string): string {
+    return url.replace(/\/\/[^@]*@/, `//postgres:${secret}@`);
+  }
+
+  /** A connection of the superuser to the primary, which the caller ends. */
+  async connect(database?: string): Promise<Client> {
+    const client = clientOf(this.port, database);
+    await client.connect();
+    return client;
+  }
+
+  /** The node that writes; waits until there is one. */
+  async primary(): Promise<PatroniNode> {
+    const name = await this.#until("primary", () => this.#writer());
+    return this.nodes.find((node) => node.name === name)!;
+  }
+
+  /**
+   * Gives the cluster another primary, and waits until haproxy leads there.
+   * @returns how long nobody could write, in milliseconds
+   */
+  async failover(how: Failover): Promise<number> {
+    const before = await this.#primaryMember();
+    const began = performance.now();
+    if (how === "switchover") {
+      const { statusCode, body } = await request(`http://127.0.0.1:${before.api}/switchover`, {
+        method: "POST",
+        body: JSON.stringify({ leader: before.name }),
+      });
+      const said = await body.text();
+      if (statusCode !== 200) throw new Error(`no switchover: ${statusCode} ${said}\n${await logsOf(this.#members)}`);
+    } else if (how === "kill") {
+      signalPostgres(before, "SIGKILL");
+    } else {
+      this.#away.add(before);
+      this.#signal(before, how === "lose" ? "SIGKILL" : "SIGSTOP");
+    }
+    await this.#until("other primary", async () => {
+      const name = await this.#writer();
+      return name === before.name ? undefined : name;
+    });
+    return performance.now() - began;
+  }
+
+  /** Brings back what was lost or hangs, and waits until a standby follows synchronously: the next failover can come. */
+  async restore(): Promise<void> {
+    for (const member of this.#away) {
+      this.#signal(member, "SIGCONT");
+      const { process: patroni } = this.#running.get(member.name)!;
+      if (patroni.exitCode !== null || patroni.signalCode !== null) this.#start(member);
+    }
+    this.#away.clear();
+    await this.#whole();
+  }
+
+  /** haproxy forwards nothing and closes nothing, as a network that swallows everything, until `reconnect`. */
+  cutOff(): void {
+    this.#parts.balancer.process.kill("SIGSTOP");
+  }
+
+  reconnect(): void {
+    this.#parts.balancer.process.kill("SIGCONT");
+  }
+
+  async stop(): Promise<void> {
+    const { folder, etcd, balancer } = this.#parts;
+    process.off("exit", this.#killAll);
+    // A standstill first, so that nobody starts anybody again.
+    for (const member of this.#members) this.#signal(member, "SIGSTOP");
+    this.#killAll();
+    await Promise.all([...this.#running.values(), balancer, etcd].map((daemon) => daemon.kill()));
+    await rm(folder, { recursive: true, force: true, maxRetries: 10 });
+  }
+
+  #start(member: Member): void {
+    this.#running.set(member.name, this.#parts.startMember(member));
+  }
+
+  #signal(member: Member, signal: NodeJS.Signals): void {
+    const patroni = this.#running.get(member.name)?.process.pid;
+    if (patroni !== undefined) for (const pid of [patroni, ...childrenOf(patroni)]) signalTo(pid, signal);
+    signalPostgres(member, signal);
+  }
+
+  readonly #killAll = (): void => {
+    for (const member of this.#members) this.#signal(member, "SIGKILL");
+  };
+
+  #writer(): Promise<string | undefined> {
+    return writerBehind(this.port, this.#members);
+  }
+
+  async #primaryMember(): Promise<Member> {
+    const { name } = await this.primary();
+    return this.#members.find((member) => member.name === name)!;
+  }
+
+  /** Waits for a standby without which no commit is acknowledged any more. */
+  async #whole(): Promise<void> {
+    await this.#until("synchronous standby", async () => {
+      const followers = await asked<{ state: string }>(
+        this.port,
+        "SELECT sync_state AS state FROM pg_stat_replication WHERE state = 'streaming'",
+      ).catch(() => []);
+      if (!followers.some(({ state }) => state === "sync")) return undefined;
+      // Patroni has to know it, too: it fails over to nobody else.
+      const { api } = await this.#primaryMember();
+      const { statusCode, body } = await request(`http://127.0.0.1:${api}/cluster`);
+      const cluster = (await body.json()) as { members: { role: string }[] };
+      return statusCode === 200 && cluster.members.some(({ role }) => role === "sync_standby") ? true : undefined;
+    });
+  }
+
+  async #until<Value>(what: string, look: () => Promise<Value | undefined>): Promise<Value> {
     for (const end = performance.now() + patience; performance.now() < end;) {
       const value = await look();
       if (value !== undefined) return value;
       await delay(50);
     }
-    throw new Error(`the cluster has no ${what} after ${patience} ms\n${await logsOf(members)}`);
-  };
-  const nodes = members.map((member) => ({ name: member.name, port: member.port, log: () => logOf(member) }));
-  const memberOf = (name: string): Member => members.find((member) => member.name === name)!;
-  const writing = (): Promise<string> => until("primary", writer);
-
-  /** Waits for a standby without which no commit is acknowledged any more. */
-  const whole = async (): Promise<void> => {
-    await until("synchronous standby", async () => {
-      const followers = await asked<{ state: string }>(
-        port,
-        "SELECT sync_state AS state FROM pg_stat_replication WHERE state = 'streaming'",
-      ).catch(() => []);
-      if (!followers.some(({ state }) => state === "sync")) return undefined;
-      // Patroni has to know it, too: it fails over to nobody else.
-      const { statusCode, body } = await request(
-        `http://127.0.0.1:${memberOf((await writing()) as Member["name"]).api}/cluster`,
-      );
-      const cluster = (await body.json()) as { members: { role: string }[] };
-      return statusCode === 200 && cluster.members.some(({ role }) => role === "sync_standby") ? true : undefined;
-    });
-  };
-
-  const stop = async (): Promise<void> => {
-    process.off("exit", killAll);
-    // A standstill first, so that nobody starts anybody again.
-    for (const member of members) signalMember(member, "SIGSTOP");
-    killAll();
-    await Promise.all([...running.values(), balancer, etcd].map((daemon) => daemon.kill()));
-    await rm(folder, { recursive: true, force: true, maxRetries: 10 });
-  };
-
-  try {
-    const [first, second] = members as [Member, Member];
-    startMember(first);
-    await writing();
-    startMember(second);
-    for (const sql of [`CREATE ROLE rollcall LOGIN PASSWORD '${ofRollcall}'`, "SELECT pg_switch_wal()"])
-      await asked(port, sql);
-    await whole();
-  } catch (error) {
-    await stop();
-    throw error;
+    throw new Error(`the cluster has no ${what} after ${patience} ms\n${await logsOf(this.#members)}`);
   }
+}
 
-  /** What was lost or hangs. */
-  const away = new Set<Member>();
-  let databases = 0;
-  return {
-    nodes,
-    port,
-    createDatabase: async (name) => {
-      databases += 1;
-      const database = name ?? `test${databases}`;
-      await asked(port, `CREATE DATABASE "${database}" OWNER rollcall`);
-      return `postgres://rollcall:${ofRollcall}@127.0.0.1:${port}/${encodeURIComponent(database)}`;
-    },
-    direct: (url) =>
-      url.replace(`127.0.0.1:${port}/`, `${members.map((member) => `127.0.0.1:${member.port}`).join(",")}/`),
-    asSuperuser: (url) => url.replace(/\/\/[^@]*@/, `//postgres:${secret}@`),
-    connect: async (database) => {
-      const client = clientOf(port, database);
-      await client.connect();
-      return client;
-    },
-    primary: async () => {
-      const name = await writing();
-      return nodes.find((node) => node.name === name)!;
-    },
-    failover: async (how) => {
-      const before = memberOf(await writing());
-      const began = performance.now();
-      if (how === "switchover") {
-        const { statusCode, body } = await request(`http://127.0.0.1:${before.api}/switchover`, {
-          method: "POST",
-          body: JSON.stringify({ leader: before.name }),
-        });
-        const said = await body.text();
-        if (statusCode !== 200) throw new Error(`no switchover: ${statusCode} ${said}\n${await logsOf(members)}`);
-      } else if (how === "kill") {
-        signalPostgres(before, "SIGKILL");
-      } else {
-        away.add(before);
-        signalMember(before, how === "lose" ? "SIGKILL" : "SIGSTOP");
-      }
-      await until("other primary", async () => {
-        const name = await writer();
-        return name === undefined || name === before.name ? undefined : name;
-      });
-      return performance.now() - began;
-    },
-    restore: async () => {
-      for (const member of away) {
-        signalMember(member, "SIGCONT");
-        const { process: patroni } = running.get(member.name)!;
-        if (patroni.exitCode !== null || patroni.signalCode !== null) startMember(member);
-      }
-      away.clear();
-      await whole();
-    },
-    cutOff: () => void balancer.process.kill("SIGSTOP"),
-    reconnect: () => void balancer.process.kill("SIGCONT"),
-    stop,
-  };
+const isRoot = process.getuid?.() === 0;
+
+/** Makes a folder that the servers may write in. */
+async function ownFolder(path: string): Promise<string> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  if (isRoot) await chown(path, nobody.uid, nobody.gid);
+  return path;
+}
+
+function spawnAsNobody(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Daemon {
+  if (!isRoot) return spawnDaemon(program, args, env);
+  const asNobody = ["--reuid", String(nobody.uid), "--regid", String(nobody.gid), "--clear-groups"];
+  // Whoever changes the user is not ended with their parent any more, unless they say so again.
+  return spawnDaemon("setpriv", [...asNobody, "--pdeathsig", "KILL", program, ...args], env);
 }
 
 /** How long a cluster may take to settle, in milliseconds. */
@@ -409,7 +454,7 @@ interface Roots extends Readonly<Record<keyof Packages, string>> {
 }
 
 /** The folders of the packages, copied where their owner may not enter the folder that this project is in. */
-async function rootsFor(found: Packages, isRoot: boolean, folder: string): Promise<Roots> {
+async function rootsFor(found: Packages, folder: string): Promise<Roots> {
   const rootOf = async (name: keyof Packages): Promise<string> => {
     const root = found[name].path("/").replace(/\/$/, "");
     if (root === "" || !isRoot || (await isOpen(root))) return root;

