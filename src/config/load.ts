@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { BuiltInConnector, Connector } from "#connector.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import { build } from "./build.ts";
@@ -12,6 +11,7 @@ import type { Problem } from "./problems.ts";
 import * as schema from "./schema.ts";
 import { settingsOf } from "./differences.ts";
 import { checkSources } from "./sources.ts";
+import type { ConnectorSupply } from "./sources.ts";
 import { syncOf } from "./syncs.ts";
 import type { Sync } from "./syncs.ts";
 import { attributesOf, checkTargets, connectedTargets } from "./targets.ts";
@@ -19,11 +19,7 @@ import type { TargetSupply } from "./targets.ts";
 import * as values from "#values.ts";
 import { validate } from "./validate.ts";
 
-export interface LoadOptions extends TextOptions, TargetSupply {
-  /** The built-in connectors. */
-  readonly connectors: readonly BuiltInConnector[];
-  /** Loads a user's own connector; `name` is its path as written, `folder` that of the file. Absent: not supported. */
-  readonly load?: (name: string, folder: string) => Promise<Connector>;
+export interface LoadOptions extends TextOptions, ConnectorSupply, TargetSupply {
   /** Reads the tables that rules look values up in. Absent: they are not checked. */
   readonly readTable?: TableReader;
 }

@@ -14,7 +14,7 @@ export interface ConnectorSupply {
   /** The built-in ones. */
   readonly connectors: readonly BuiltInConnector[];
   /** Loads a user's own connector: `path` as written, `folder` that of the file. Absent: not supported. */
-  readonly load?: (path: string, folder: string) => Promise<Connector>;
+  readonly loadConnector?: ((path: string, folder: string) => Promise<Connector>) | undefined;
 }
 
 export interface CheckedSources {
@@ -26,7 +26,7 @@ export interface CheckedSources {
 export async function checkSources(
   document: ConfigurationDocument,
   folder: string,
-  supply: ConnectorSupply,
+  { connectors, loadConnector: load }: ConnectorSupply,
 ): Promise<CheckedSources> {
   const sources: Record<string, SourceConfiguration> = {};
   const problems: Problem[] = [];
@@ -37,7 +37,7 @@ export async function checkSources(
     if (typeof value !== "object" || value === null || !("connector" in value)) continue;
     const { connector: word, ...rest } = value;
     if (typeof word !== "string" || word === "" || document.broken([...path, "connector"])) continue;
-    const connector = await findConnector(word, document, [...path, "connector"], folder, supply);
+    const connector = await findConnector(word, document, [...path, "connector"], folder, { connectors, load });
     if ("message" in connector) {
       problems.push(connector);
       continue;

@@ -7,7 +7,7 @@ import type { Kind, PrincipalValue } from "#principals/principal.ts";
 import type { AttributeRule } from "#principals/rules.ts";
 import { deletions, renames } from "#plan/departure-options.ts";
 import { drift, expectations, limits } from "#plan/limit-options.ts";
-import { CronSlots } from "#daemon/cron.ts";
+import { nextSlot } from "#daemon/cron.ts";
 
 /** A CEL expression over `entry`. */
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);
@@ -251,7 +251,8 @@ function cronProblem(value: string): string | undefined {
 
 function isSchedule(expression: string): boolean {
   try {
-    return new CronSlots(expression).next(Date.now()) !== undefined;
+    nextSlot({ expression }, Date.now());
+    return true;
   } catch {
     return false;
   }

@@ -14,7 +14,7 @@ export interface TargetSupply {
   /** The built-in ones. */
   readonly targetConnectors?: readonly BuiltInTargetConnector[] | undefined;
   /** Loads a user's own: `path` as written, `folder` that of the file. Absent: not supported. */
-  readonly loadTarget?: ((path: string, folder: string) => Promise<TargetConnector>) | undefined;
+  readonly loadTargetConnector?: ((path: string, folder: string) => Promise<TargetConnector>) | undefined;
 }
 
 interface CheckedTargets {
@@ -44,7 +44,7 @@ export function connectedTargets(document: ConfigurationDocument): readonly stri
 export async function checkTargets(
   document: ConfigurationDocument,
   folder: string,
-  { targetConnectors = [], loadTarget: load }: TargetSupply,
+  { targetConnectors = [], loadTargetConnector: load }: TargetSupply,
 ): Promise<CheckedTargets> {
   const targets: Record<string, ConnectedTarget> = {};
   const names = connectedTargets(document);

@@ -47,13 +47,7 @@ export interface Sinks {
 export async function load(file: string, composition: Composition): Promise<Configuration> {
   // A command without a configuration needs none of the libraries that read one.
   const { loadConfiguration } = await import("#config/load.ts");
-  return loadConfiguration(file, {
-    connectors: composition.connectors,
-    load: (path, folder) => composition.loadConnector(path, folder),
-    targetConnectors: composition.targetConnectors,
-    loadTarget: (path, folder) => composition.loadTargetConnector(path, folder),
-    readTable: composition.readTable,
-  });
+  return loadConfiguration(file, composition);
 }
 
 /** Loads of the configuration where the state is. From then on its secrets do not appear, as after `load`. */

@@ -18,12 +18,43 @@ const fields = [
 ] as const;
 const [seconds, minutes, hours] = fields;
 
+/** When a sync runs on schedule. */
+export interface Slots {
+  /** A cron expression. With both a day of the month and a weekday, either matches. */
+  readonly expression: string;
+  /** An IANA time zone; absent: the system's. */
+  readonly timezone?: string;
+}
+
+/**
+ * The first slot after a time, both in epoch milliseconds.
+ * @throws {Error} if there is none, or the expression or the time zone is not known
+ */
+export function nextSlot({ expression, timezone }: Slots, after: number): number {
+  return known(new CronSlots(expression, timezone).next(after));
+}
+
+/**
+ * The last slot at or before a time, in epoch milliseconds.
+ * @throws {Error} as `nextSlot`
+ */
+export function lastSlot({ expression, timezone }: Slots, before: number): number {
+  // Slots have whole seconds, and the search begins before the second that it is given.
+  const end = (Math.floor(before / 1000) + 1) * 1000;
+  return known(new CronSlots(expression, timezone).last(end));
+}
+
+function known(slot: number | undefined): number {
+  if (slot === undefined) throw new Error("the schedule has no slot");
+  return slot;
+}
+
 /**
  * A cron expression in a time zone (absent: the system's). One that names hours comes once for each of its times: if the
  * clock skips it, right after; if it comes twice, the first time. One for every hour has only the times that there are, and
  * all of them.
  */
-export class CronSlots {
+class CronSlots {
   readonly #cron: Cron;
   /** The same on a clock that is never changed; undefined if the expression is for every hour. */
   readonly #wall: Cron | undefined;

@@ -28,16 +28,22 @@ interface Leading {
   readonly notifications: Notifications;
 }
 
+/** What the daemon and its coordinator share. */
+interface Current {
+  /** Changes when the configuration is reloaded. */
+  context: Context;
+  /** Stop what may be stopped, and what is being applied. */
+  readonly stop: AbortController;
+  readonly abandon: AbortController;
+}
+
 /** Runs the syncs of a configuration by their schedules. */
 export class Daemon {
   readonly coordinator: LocalCoordinator;
   readonly #store: OpenedStore;
   readonly #metrics: DaemonMetrics;
   readonly #memory: ScheduleState;
-  readonly #stop: AbortController;
-  readonly #abandon: AbortController;
-  /** The current one: the configuration may be reloaded. */
-  readonly #current: { context: Context };
+  readonly #current: Current;
   #leading: Leading | undefined;
   #endPart: (() => Promise<void>) | undefined;
 
@@ -46,35 +52,20 @@ export class Daemon {
     const stop = new AbortController();
     const abandon = new AbortController();
     const interruption = { stop: stop.signal, abandon: abandon.signal };
-    const current: { context: Context } = { context: { ...base, interruption } };
+    const current: Current = { context: { ...base, interruption }, stop, abandon };
     const coordinator = await openLocalCoordinator(() => current.context, store, {
       statusOf: (name) => daemon.#statusOf(name),
     });
-    const daemon: Daemon = new Daemon(coordinator, store, metrics, { current, stop, abandon });
+    const daemon: Daemon = new Daemon(coordinator, store, metrics, current);
     await daemon.#begin();
     return daemon;
   }
 
-  private constructor(
-    coordinator: LocalCoordinator,
-    store: OpenedStore,
-    metrics: DaemonMetrics,
-    {
-      current,
-      stop,
-      abandon,
-    }: {
-      readonly current: { context: Context };
-      readonly stop: AbortController;
-      readonly abandon: AbortController;
-    },
-  ) {
+  private constructor(coordinator: LocalCoordinator, store: OpenedStore, metrics: DaemonMetrics, current: Current) {
     this.coordinator = coordinator;
     this.#store = store;
     this.#metrics = metrics;
     this.#current = current;
-    this.#stop = stop;
-    this.#abandon = abandon;
     this.#memory = stateOf(coordinator, (error) => {
       this.#log.error({ err: error }, "the journal cannot be written");
     });
@@ -119,7 +110,7 @@ export class Daemon {
   async stop(): Promise<void> {
     this.#leading?.scheduler.stop();
     this.#leading?.pushes.stop();
-    this.#stop.abort(new Error("The daemon is stopping. Nothing was applied."));
+    this.#current.stop.abort(new Error("The daemon is stopping. Nothing was applied."));
     await this.coordinator.close();
     await this.#endPart?.();
     await this.#endLeading();
@@ -127,7 +118,7 @@ export class Daemon {
 
   /** Also aborts what is being applied. */
   abandon(): void {
-    this.#abandon.abort(new Error("abandoned"));
+    this.#current.abandon.abort(new Error("abandoned"));
   }
 
   get #configuration(): Configuration {
@@ -162,14 +153,7 @@ export class Daemon {
       scheduler.update(scheduledSyncs(this.#configuration));
       return;
     }
-    const lead = (): Promise<Lead> => this.#leadAll(store);
-    const log = this.#log;
-    this.#endPart = takePart({
-      store,
-      coordinator,
-      lead,
-      log: { info: (message) => log.info(message), warn: (message) => log.warn(message) },
-    });
+    this.#endPart = takePart({ store, coordinator, lead: () => this.#leadAll(store), log: this.#log });
   }
 
   async #lead(seed: string, options: Parameters<typeof Notifications.open>[2] = {}): Promise<Leading> {
@@ -179,7 +163,7 @@ export class Daemon {
       inboxes: this.#store.inboxes,
       configuration: () => this.#configuration,
       now: () => this.#now(),
-      log: { info: (message) => log.info(message), error: (message) => log.error(message) },
+      log,
     });
     const scheduler = new Scheduler({
       coordinator: this.coordinator,
@@ -187,15 +171,10 @@ export class Daemon {
       seed,
       now: () => this.#now(),
       waits: (sync) => pushes.waits(sync),
-      log: {
-        debug: (message) => log.debug(message),
-        info: (message) => log.info(message),
-        warn: (message) => log.warn(message),
-        error: (message) => log.error(message),
-      },
+      log,
     });
     const notifications = await Notifications.open(this.#configuration, log, {
-      isStopping: () => this.#stop.signal.aborted,
+      isStopping: () => this.#current.stop.signal.aborted,
       ended: this.#metrics.notified,
       ...options,
     });
@@ -210,7 +189,7 @@ export class Daemon {
     const { scheduler, notifications } = await this.#lead("shared", {
       saved: () => files.save(paths.outbox),
       // Without the lease, another one sends them.
-      closing: () => (lease.lost().aborted && !this.#stop.signal.aborted ? 0 : 3_000),
+      closing: () => (lease.lost().aborted && !this.#current.stop.signal.aborted ? 0 : 3_000),
     });
     // What becomes of runs is recorded with them, whoever runs them.
     const unsubscribe = this.coordinator.subscribe((event) => {

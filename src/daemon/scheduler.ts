@@ -1,10 +1,11 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { messageOf } from "#errors.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import { hasSucceeded } from "#state/record.ts";
 import type { Actor, Cause, RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import { SlotTakenError } from "#state/store.ts";
-import { CronSlots } from "./cron.ts";
+import { lastSlot, nextSlot } from "./cron.ts";
+import type { Slots } from "./cron.ts";
 
 /** The schedule of a sync. Times are in milliseconds. */
 export interface ScheduledSync {
@@ -127,12 +128,6 @@ export class Scheduler {
   /** Whether a run that this scheduler has begun, or any other, is queued or running. */
   isBusy(): boolean {
     return [...this.#syncs.values()].some((entry) => this.#isUnderWay(entry));
-  }
-
-  /** The syncs without a success for longer than is configured. */
-  overdue(): readonly string[] {
-    const overdue = [...this.#syncs.values()].filter(({ sync }) => isOverdue(sync, this.#options.memory, this.#now()));
-    return overdue.map(({ sync }) => sync.name);
   }
 
   /** Begins no more runs. */
@@ -394,42 +389,11 @@ export function retryDelay({ first, most }: Retries, made: number, random: numbe
   return Math.round(Math.min(first * 2 ** made, most) * (1 + random / 4));
 }
 
-/** When a sync runs on schedule. */
-export interface Slots {
-  /** A cron expression. With both a day of the month and a weekday, either matches. */
-  readonly expression: string;
-  /** An IANA time zone; absent: the system's. */
-  readonly timezone?: string;
-}
-
-/**
- * The first slot after a time, both in epoch milliseconds.
- * @throws {Error} if there is none, or the expression or the time zone is not known
- */
-export function nextSlot({ expression, timezone }: Slots, after: number): number {
-  return known(new CronSlots(expression, timezone).next(after));
-}
-
-/**
- * The last slot at or before a time, in epoch milliseconds.
- * @throws {Error} as `nextSlot`
- */
-export function lastSlot({ expression, timezone }: Slots, before: number): number {
-  // Slots have whole seconds, and the search begins before the second that it is given.
-  const end = (Math.floor(before / 1000) + 1) * 1000;
-  return known(new CronSlots(expression, timezone).last(end));
-}
-
-function known(slot: number | undefined): number {
-  if (slot === undefined) throw new Error("the schedule has no slot");
-  return slot;
-}
-
 /**
  * How long after a slot its run begins, in milliseconds below `jitter`: always the same for a slot and a seed, so that many
  * daemons do not begin at once.
  */
 export function slotDelay(slot: number, { jitter, seed }: { jitter: number; seed: string }): number {
-  const random = createHash("sha256").update(`${seed}\n${slot}`).digest().readUIntBE(0, 6) / 2 ** 48;
+  const random = hash("sha256", `${seed}\n${slot}`, "buffer").readUIntBE(0, 6) / 2 ** 48;
   return Math.floor(random * jitter);
 }

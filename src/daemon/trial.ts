@@ -103,11 +103,7 @@ async function attempt(
   composition: Composition,
   { signal, send }: { readonly signal: AbortSignal; readonly send: (message: TrialMessage) => void },
 ): Promise<Pick<Trial, "explained" | "planned">> {
-  const { connectors, targetConnectors, readTable } = composition;
-  const load = (path: string, folder: string) => composition.loadConnector(path, folder);
-  const loadTarget = (path: string, folder: string) => composition.loadTargetConnector(path, folder);
-  const supply = { connectors, load, targetConnectors, loadTarget, readTable };
-  const configuration = await loadConfiguration(file, { ...supply, text });
+  const configuration = await loadConfiguration(file, { ...composition, text });
   const changed = await changeRules(configuration, name, rules);
   const log = await openLog({ level: "silent", destination: 2 });
   const embedded = new EmbeddedService(configuration, composition, {

@@ -27,7 +27,7 @@ const never = new AbortController().signal;
 
 function configurationIn(folder: string): Promise<Configuration> {
   const path = join(folder, "rollcall.yaml");
-  return loadConfiguration(path, { connectors, load: () => Promise.reject(new Error("no such connector")) });
+  return loadConfiguration(path, { connectors, loadConnector: () => Promise.reject(new Error("no such connector")) });
 }
 
 /** Opens the coordinator of a folder's configuration as a command does, runs `work` and closes everything. */

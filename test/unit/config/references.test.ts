@@ -119,7 +119,7 @@ test("a path is a module of the user's own", async () => {
   const own: Connector = { ...connector, name: "hr" };
   const text = valid.replace("connector: list", "connector: ./hr.ts\n    gzip: true");
   const { configuration, folder } = await load(text, {
-    load: async (path, from) => {
+    loadConnector: async (path, from) => {
       asked.push([path, from]);
       return own;
     },
@@ -129,14 +129,14 @@ test("a path is a module of the user's own", async () => {
 });
 
 test("a module that does not load is a problem at its place, and does not tell where a variable points", async () => {
-  const load = async (path: string): Promise<Connector> => {
+  const loadConnector = async (path: string): Promise<Connector> => {
     throw new InputError(`${path} does not exist`);
   };
-  expect(await problemsOf(valid.replace("connector: list", "connector: ../hr.ts"), { load })).toEqual([
+  expect(await problemsOf(valid.replace("connector: list", "connector: ../hr.ts"), { loadConnector })).toEqual([
     "rollcall.yaml:6:16: sources.corp.connector: ../hr.ts does not exist",
   ]);
   const text = valid.replace("connector: list", "connector: ${env:HR}");
-  expect(await problemsOf(text, { load, environment: { HR: "./hidden.ts" } })).toEqual([
+  expect(await problemsOf(text, { loadConnector, environment: { HR: "./hidden.ts" } })).toEqual([
     "rollcall.yaml:6:16: sources.corp.connector: the module from ${env:HR} cannot be loaded",
   ]);
 });

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { lastSlot, nextSlot } from "#daemon/scheduler.ts";
+import { lastSlot, nextSlot } from "#daemon/cron.ts";
 import { cases } from "../../support/random.ts";
 
 const minute = 60_000;

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { retryDelay } from "#daemon/scheduler.ts";
-import { lastSlot, nextSlot, slotDelay } from "#daemon/scheduler.ts";
-import type { Slots } from "#daemon/scheduler.ts";
+import { lastSlot, nextSlot } from "#daemon/cron.ts";
+import type { Slots } from "#daemon/cron.ts";
+import { retryDelay, slotDelay } from "#daemon/scheduler.ts";
 import { cases } from "../../support/random.ts";
 
 /** So many slots after a time, each from the one before, as a scheduler finds them. */
