@@ -266,3 +266,22 @@ export function wordsOf(attribute: string): string {
   const own = attribute.slice(attribute.lastIndexOf(".") + 1);
   return own.replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
+
+/** The letters and digits of a name in lower case, for comparing: `email` of `E-Mail`. */
+export function lettersOf(name: string): string {
+  return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
+}
+
+/** The bytes without a byte order mark of UTF-8 before them. */
+export function withoutMark<Bytes extends Uint8Array>(bytes: Bytes): Bytes {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? (bytes.subarray(3) as Bytes) : bytes;
+}
+
+/** A part of a URL without its percent signs; undefined: one of them encodes nothing. */
+export function decoded(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 
 export interface ThrottleOptions {
   /** Failed logins of one name from one address within `window` before that pair is refused. */
@@ -161,5 +161,5 @@ class CountsInMemory implements Counts {
 
 /** A key of fixed length, however long the name is. */
 function digest(name: string): string {
-  return createHash("sha256").update(name).digest("base64");
+  return hash("sha256", name, "base64");
 }

@@ -10,6 +10,17 @@ export function text(expected: string) {
   return z.string({ error: `expected ${expected}` }).min(1, { error: `expected ${expected}`, abort: true });
 }
 
+/** What a transformation returns for a value that is wrong. @param message what is wrong with it */
+export function refused(context: z.RefinementCtx, message: string): never {
+  context.addIssue(message);
+  return z.NEVER;
+}
+
+/** Says what is wrong with a value, or with what is at a path in it; the other checks go on. */
+export function addProblem(context: z.RefinementCtx, path: readonly PropertyKey[], message: string): void {
+  context.addIssue({ code: "custom", path: [...path], message });
+}
+
 /** A mapping whose keys are all optional: left out or left empty, it has every default. */
 export function section<Shape extends z.ZodRawShape>(shape: Shape) {
   const schema = z.strictObject(shape);
@@ -70,10 +81,7 @@ export const listen = text("an address like 127.0.0.1:8442 or [::1]:8442").trans
     v6 === undefined
       ? host !== undefined && (isIP(host) === 4 || /^(?!(?:.*\.)?\d+$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(host))
       : isIPv6(v6);
-  if (!valid || Number(port) > 65_535) {
-    context.addIssue({ code: "custom", message: "expected an address like 127.0.0.1:8442 or [::1]:8442" });
-    return z.NEVER;
-  }
+  if (!valid || Number(port) > 65_535) return refused(context, "expected an address like 127.0.0.1:8442 or [::1]:8442");
   return { host: v6 ?? host ?? "", port: Number(port) };
 });
 
@@ -121,30 +129,22 @@ export const familyPrefix = prefix.refine((value) => value !== "/control" && !va
 /** The origin of a server: `https://analytics.example.com`, perhaps with a port. */
 export const origin = text("a URL like https://analytics.example.com").transform((value, context) => {
   const url = URL.parse(value);
-  const problem = (message: string): never => {
-    context.addIssue({ code: "custom", message });
-    return z.NEVER;
-  };
   if (url === null || !["http:", "https:"].includes(url.protocol))
-    return problem("expected a URL like https://analytics.example.com");
+    return refused(context, "expected a URL like https://analytics.example.com");
   if (url.username !== "" || url.password !== "")
-    return problem("the URL must not contain a user name or a password; use the keys username and password");
+    return refused(context, "the URL must not contain a user name or a password; use the keys username and password");
   if (url.pathname !== "/" || url.search !== "" || url.hash !== "")
-    return problem("the URL must not have a path; put the path before /tspublic/v1 into the key prefix");
+    return refused(context, "the URL must not have a path; put the path before /tspublic/v1 into the key prefix");
   return url.origin;
 });
 
 /** Where requests go: `https://host/path?query`. */
 export const webAddress = text("a URL like https://hooks.example.com/rollcall").transform((value, context) => {
   const url = URL.parse(value);
-  const problem = (message: string): never => {
-    context.addIssue({ code: "custom", message });
-    return z.NEVER;
-  };
   if (url === null || !["http:", "https:"].includes(url.protocol))
-    return problem("expected a URL like https://hooks.example.com/rollcall");
+    return refused(context, "expected a URL like https://hooks.example.com/rollcall");
   if (url.username !== "" || url.password !== "")
-    return problem("the URL must not contain a user name or a password; remove them");
+    return refused(context, "the URL must not contain a user name or a password; remove them");
   return url.href;
 });
 
@@ -170,9 +170,7 @@ export const proxy = z
       z.literal(false),
       z.string().transform((value, context): string | false => {
         if (value === "none") return false;
-        if (isProxyUrl(value)) return value;
-        context.addIssue({ code: "custom", message: aProxy });
-        return z.NEVER;
+        return isProxyUrl(value) ? value : refused(context, aProxy);
       }),
     ],
     { error: aProxy },

@@ -2,7 +2,7 @@ import { countValues } from "#connector.ts";
 import type { Entry, ReadContext, ValueCounts } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { formatNumber, nearest, nfc } from "#text.ts";
+import { formatNumber, lettersOf, nearest, nfc } from "#text.ts";
 import { resembling } from "./header.ts";
 import type { Column, Header } from "./header.ts";
 import type { GroupsOptions, UsersOptions } from "./options.ts";
@@ -97,19 +97,14 @@ export class NamedAttributes {
 const listed = 20;
 
 function hint(name: string, columns: readonly string[]): string {
-  const own = letters(name);
+  const own = lettersOf(name);
   const meant =
     nearest(name, columns) ??
     columns.find((column) => {
-      const [short = "", long = ""] = [own, letters(column)].sort((a, b) => a.length - b.length);
+      const [short = "", long = ""] = [own, lettersOf(column)].sort((a, b) => a.length - b.length);
       return short.length > 2 && long.includes(short);
     });
   const near = meant === undefined ? undefined : `did you mean ${JSON.stringify(meant)}?`;
   const more = columns.length > listed ? ", …" : "";
   return resembling(name, columns) ?? near ?? `there are ${columns.slice(0, listed).join(", ")}${more}`;
-}
-
-/** `email` of `E-Mail`. */
-function letters(name: string): string {
-  return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
 }

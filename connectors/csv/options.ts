@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
-import { kindOfMembers, memberKind } from "#values.ts";
+import { addProblem, kindOfMembers, memberKind } from "#values.ts";
 
 /** A label of the WHATWG Encoding Standard; `utf-16`: little- or big-endian, as its byte order mark says. */
 export type Encoding = string;
@@ -223,16 +223,12 @@ export const options = z
       (path) => [path, path[0] === undefined ? value : value[path[0] as "users"]] as const,
     ))
       if (each?.headerRow !== undefined && each.skipLines !== undefined)
-        context.addIssue({
-          code: "custom",
-          path: [...path, "headerRow"],
-          message: "expected one of headerRow and skipLines",
-        });
+        addProblem(context, [...path, "headerRow"], "expected one of headerRow and skipLines");
     for (const part of ["users", "groups", "memberships"] as const) {
       const { delimiter, quote } = dialectOf(value, value[part]);
       if (delimiter === quote) {
         const place = value[part]?.delimiter === undefined && value[part]?.quote === undefined ? [] : [part];
-        context.addIssue({ code: "custom", path: [...place, "delimiter"], message: "is also the quote" });
+        addProblem(context, [...place, "delimiter"], "is also the quote");
         return;
       }
     }

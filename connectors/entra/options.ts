@@ -7,7 +7,7 @@ import {
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { path, proxy, text } from "#values.ts";
+import { addProblem, path, proxy, text } from "#values.ts";
 
 const optionalAttributes = optionalAttributesLike("employeeId");
 
@@ -118,15 +118,13 @@ export const options = z
     ...minimums,
   })
   .superRefine(({ clientSecret, certificate, federatedToken, cloud, groups }, context) => {
-    const problem = (path: string, message: string): void => {
-      context.addIssue({ code: "custom", path: [path], message });
-    };
     const ways = [clientSecret, certificate, federatedToken].filter((way) => way !== undefined).length;
-    if (ways !== 1) problem("clientSecret", "expected one of clientSecret, certificate and federatedToken");
+    if (ways !== 1)
+      addProblem(context, ["clientSecret"], "expected one of clientSecret, certificate and federatedToken");
     if (groups !== false && groups.filter !== undefined && groups.only !== undefined)
-      problem("groups", "expected filter or only, not both");
+      addProblem(context, ["groups"], "expected filter or only, not both");
     if (typeof cloud === "object" && (isPlain(cloud.login) || isPlain(cloud.graph)))
-      problem("cloud", "http:// would send tokens and secrets unencrypted; use https://");
+      addProblem(context, ["cloud"], "http:// would send tokens and secrets unencrypted; use https://");
   });
 
 export type Options = z.infer<typeof options>;

@@ -8,7 +8,7 @@ import {
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { path, proxy, text } from "#values.ts";
+import { addProblem, path, proxy, text } from "#values.ts";
 
 const optionalAttributes = optionalAttributesLike("department");
 
@@ -45,12 +45,7 @@ const endpoints = z
   .prefault({})
   .superRefine((value, context) => {
     for (const name of ["token", "directory"] as const)
-      if (isPlain(value[name]))
-        context.addIssue({
-          code: "custom",
-          path: [name],
-          message: "http:// would send tokens unencrypted; use https://",
-        });
+      if (isPlain(value[name])) addProblem(context, [name], "http:// would send tokens unencrypted; use https://");
   })
   .describe("Other addresses than Google's, for a gateway or a test.");
 

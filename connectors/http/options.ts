@@ -9,17 +9,14 @@ import {
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { path as file, proxy, text } from "#values.ts";
+import { addProblem, path as file, proxy, refused, text } from "#values.ts";
 import { namesOf, parsePath } from "./path.ts";
 import type { Path } from "./path.ts";
 
 const aPath = "a path such as name.first, emails[0].value, emails[type=work].value";
 
 const path = text(aPath).transform((value, context): Path => {
-  const found = parsePath(value);
-  if (found !== undefined) return found;
-  context.addIssue({ code: "custom", message: `expected ${aPath}` });
-  return z.NEVER;
+  return parsePath(value) ?? refused(context, `expected ${aPath}`);
 });
 
 /** A path that leads through no list. */
@@ -254,23 +251,21 @@ export const options = z
     ...minimums,
   })
   .superRefine((value, context) => {
-    const problem = (path: readonly string[], message: string): void => {
-      context.addIssue({ code: "custom", path: [...path], message });
-    };
     for (const [part, setting] of [
       ["users", "minUsers"],
       ["groups", "minGroups"],
       ["memberships", "minMemberships"],
     ] as const) {
       if (value[part]?.proof === "end" && (value[setting] ?? 0) === 0)
-        problem([part, "proof"], `end proves nothing by itself: set ${setting} to what there is at least`);
+        addProblem(context, [part, "proof"], `end proves nothing by itself: set ${setting} to what there is at least`);
     }
     for (const [keys, url] of urlsIn({ users: value.users, groups: value.groups, memberships: value.memberships })) {
       const found = urlOf(value.url, url);
       const known = found !== undefined && originsOf(value).includes(found.origin);
-      if (!known) problem(keys, "leads to another host: list it under hosts, if it may get the credentials");
+      if (!known)
+        addProblem(context, keys, "leads to another host: list it under hosts, if it may get the credentials");
     }
-    for (const [option, message] of plainProblems(value)) problem([option], message);
+    for (const [option, message] of plainProblems(value)) addProblem(context, [option], message);
   });
 
 /** The URL of what is below another one, or has one of its own; undefined: it is none. */

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { TLSSocket } from "node:tls";
 import { Ber, BerWriter, Control, ExtendedRequest, SearchRequest } from "ldapts";
 import type { OpenContext, ReadContext } from "#connector.ts";
@@ -145,7 +145,7 @@ export async function version(options: Options, open: OpenContext, context: Read
     const { bind: _, ...rest } = options;
     const login = options.bind === undefined ? "" : { ...options.bind, password: undefined };
     const asked = JSON.stringify([rest, login, context.attributes ?? null, session.url.text]);
-    return `${state} ${createHash("sha256").update(asked).digest("hex").slice(0, 16)}`;
+    return `${state} ${hash("sha256", asked).slice(0, 16)}`;
   } finally {
     await session.close();
   }

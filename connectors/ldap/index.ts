@@ -20,6 +20,7 @@ import { MalformedError } from "./message.ts";
 import { options, partOptions, placesOf } from "./options.ts";
 import type { Options } from "./options.ts";
 import { queryOf } from "./search.ts";
+import { addProblem } from "#values.ts";
 import { Yielder } from "#principals/yield.ts";
 
 /** Users, groups and memberships from LDAP servers, including Active Directory, and from LDIF files. Its options: `README.md` in this folder. */
@@ -27,7 +28,7 @@ const ldap: Connector<Options> = {
   name: "ldap",
   options: options.superRefine((value, context) => {
     for (const { path, message } of value.file !== undefined ? filterProblems(value) : [])
-      context.addIssue({ code: "custom", path, message });
+      addProblem(context, path, message);
   }),
   open: (options, place) => {
     const isFile = options.file !== undefined;

@@ -3,6 +3,7 @@ import { IncompleteReadError, InputError } from "#errors.ts";
 import { canonicalType } from "#principals/dn.ts";
 import { formOf, guidBytes, guidPattern, normalName, sidBytes, type Form } from "./attributes.ts";
 import { enter, longestMessage, tags } from "./message.ts";
+import { withoutMark } from "#text.ts";
 
 /** An attribute description (RFC 4512, 2.5). */
 export interface Description {
@@ -297,10 +298,6 @@ function readable({ form }: Description, value: Buffer): Buffer {
   const text = value.toString("latin1");
   if (form === "guid") return guidPattern.test(text) ? guidBytes(text) : value;
   return /^S(?:-\d+){3,}$/.test(text) ? sidBytes(text) : value;
-}
-
-function withoutMark(bytes: Buffer): Buffer {
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }
 
 /** What a file says about itself: how many entries it has, and how the search ended. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Kind } from "#principals/principal.ts";
-import { patience } from "#values.ts";
+import { addProblem, patience, refused } from "#values.ts";
 import { dnKey, isWithin, parseDn } from "#principals/dn.ts";
 import { checks } from "#files/settle.ts";
 import { parseFilter } from "./filter.ts";
@@ -22,15 +22,11 @@ const expected = "expected ldaps://HOST, ldap://HOST or ldapi://%2Fpath%2Fto%2Fs
 /** A URL with no more than scheme, host and port. */
 const ldapUrl = z.string({ error: expected }).transform((value, context) => {
   const url = URL.parse(value);
-  const problem = (message: string): never => {
-    context.addIssue({ code: "custom", message });
-    return z.NEVER;
-  };
-  if (url === null || !/^ldap[si]?:\/\/[^/]/i.test(value)) return problem(expected);
+  if (url === null || !/^ldap[si]?:\/\/[^/]/i.test(value)) return refused(context, expected);
   if (url.username !== "" || url.password !== "")
-    return problem("expected a URL without a name and a password; they belong to bind");
+    return refused(context, "expected a URL without a name and a password; they belong to bind");
   if (!["", "/"].includes(url.pathname) || url.search !== "" || url.hash !== "") {
-    return problem("expected a URL of no more than a host and a port; where to look belongs to users.base");
+    return refused(context, "expected a URL of no more than a host and a port; where to look belongs to users.base");
   }
   return serverOf(url, value.replace(/\/$/, ""));
 });
@@ -80,10 +76,7 @@ const dn = text("a distinguished name, such as ou=people,dc=example,dc=com").sup
     parseDn(value);
   } catch (error) {
     const reason = (error as Error).message;
-    context.addIssue({
-      code: "custom",
-      message: `expected a distinguished name, such as ou=people,dc=example,dc=com (${reason})`,
-    });
+    addProblem(context, [], `expected a distinguished name, such as ou=people,dc=example,dc=com (${reason})`);
   }
 });
 
@@ -110,10 +103,11 @@ const filter = text("a filter, such as (objectClass=person)").superRefine((value
     parseFilter(value);
   } catch (error) {
     const reason = (error as Error).message;
-    context.addIssue({
-      code: "custom",
-      message: `expected a filter: (attribute=value), joined as in (&(…)(…)), special characters as \\28 \\29 \\2a \\5c (${reason})`,
-    });
+    addProblem(
+      context,
+      [],
+      `expected a filter: (attribute=value), joined as in (&(…)(…)), special characters as \\28 \\29 \\2a \\5c (${reason})`,
+    );
   }
 });
 
@@ -284,7 +278,7 @@ export const options = z
       .describe("A text that is not UTF-8 fails the read, or is read as Windows-1252 with a warning. Default fail."),
   })
   .superRefine((value, context) => {
-    const problem = (path: string[], message: string): void => context.addIssue({ code: "custom", path, message });
+    const problem = (path: string[], message: string): void => addProblem(context, path, message);
     if (value.file !== undefined) fileProblems(value, problem);
     else serverProblems(value, problem);
     const plain = value.url.filter(({ scheme }) => scheme === "ldap");

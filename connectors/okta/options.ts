@@ -8,7 +8,7 @@ import {
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { path, proxy, text } from "#values.ts";
+import { addProblem, path, proxy, text } from "#values.ts";
 
 /** Every status that a user can have. */
 export const statuses = [
@@ -130,17 +130,17 @@ export const options = z
     ...minimums,
   })
   .superRefine(({ token, clientId, privateKey, dpop, users }, context) => {
-    const problem = (place: string, message: string): void => {
-      context.addIssue({ code: "custom", path: [place], message });
-    };
     const isApp = clientId !== undefined || privateKey !== undefined;
-    if (isApp === (token !== undefined)) problem("token", "expected either token, or clientId and privateKey");
-    else if (isApp && clientId === undefined) problem("clientId", "expected the client id of the service app");
+    if (isApp === (token !== undefined))
+      addProblem(context, ["token"], "expected either token, or clientId and privateKey");
+    else if (isApp && clientId === undefined)
+      addProblem(context, ["clientId"], "expected the client id of the service app");
     else if (isApp && privateKey === undefined)
-      problem("privateKey", "expected the key of the service app: { file: … }");
-    if (dpop && token !== undefined) problem("dpop", "is for a service app (clientId, privateKey), not for a token");
+      addProblem(context, ["privateKey"], "expected the key of the service app: { file: … }");
+    if (dpop && token !== undefined)
+      addProblem(context, ["dpop"], "is for a service app (clientId, privateKey), not for a token");
     if (users.search !== undefined && users.proof === "everyone")
-      problem("users", "proof: everyone counts all users, not those of a search; use twoEqualReads");
+      addProblem(context, ["users"], "proof: everyone counts all users, not those of a search; use twoEqualReads");
   });
 
 export type Options = z.infer<typeof options>;

@@ -11,7 +11,7 @@ import {
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { proxy } from "#values.ts";
+import { addProblem, proxy } from "#values.ts";
 import { inbox } from "./inbox/options.ts";
 
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
@@ -150,22 +150,25 @@ export const options = z
     ...minimums,
   })
   .superRefine((value, context) => {
-    const problem = (path: string, message: string): void => {
-      context.addIssue({ code: "custom", path: [path], message });
-    };
     if ([value.url, value.files, value.inbox].filter((way) => way !== undefined).length !== 1)
-      problem("url", "expected one of url, files and inbox");
+      addProblem(context, ["url"], "expected one of url, files and inbox");
     const otherWay = value.files === undefined ? (value.inbox === undefined ? undefined : "an inbox") : "files";
     for (const key of ["auth", "proxy"] as const)
-      if (otherWay !== undefined && value[key] !== undefined) problem(key, `is for a server, not for ${otherWay}`);
+      if (otherWay !== undefined && value[key] !== undefined)
+        addProblem(context, [key], `is for a server, not for ${otherWay}`);
     if (value.inbox !== undefined && (value.users.filter ?? (value.groups && value.groups.filter)) !== undefined)
-      problem("inbox", "has everything that was pushed: leave records out by a rule `include`, not by a filter");
+      addProblem(
+        context,
+        ["inbox"],
+        "has everything that was pushed: leave records out by a rule `include`, not by a filter",
+      );
     if (value.groups !== false && value.url !== undefined && entraUrl.test(value.url))
-      problem(
-        "groups",
+      addProblem(
+        context,
+        ["groups"],
         "Entra's SCIM API has no members in its groups, so nobody would be in one; write groups: false, or read the tenant with connector: entra",
       );
-    for (const [option, message] of plainProblems(value)) problem(option, message);
+    for (const [option, message] of plainProblems(value)) addProblem(context, [option], message);
   });
 
 export type Options = z.infer<typeof options>;

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { decoded } from "#text.ts";
 
 /** How a connection is encrypted and whose certificate it accepts, as libpq calls it. */
 const modes = ["verify-full", "verify-ca", "require", "disable"] as const;
@@ -86,12 +87,4 @@ export function isSocket(host: string): boolean {
 /** Whether nobody is in between. */
 export function isLocal(host: string): boolean {
   return isSocket(host) || host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
-}
-
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { kindOfMembers, memberKind, patience, text } from "#values.ts";
+import { addProblem, kindOfMembers, memberKind, patience, refused, text } from "#values.ts";
 import { addressOf } from "./address.ts";
 import { queryProblem } from "./query.ts";
 
 const query = text("a query: SELECT …")
   .superRefine((value, context) => {
     const message = queryProblem(value);
-    if (message !== undefined) context.addIssue({ code: "custom", message });
+    if (message !== undefined) addProblem(context, [], message);
   })
   .describe("One SELECT. Its columns are read by their names, each row is one record.");
 
@@ -89,9 +89,7 @@ export const options = z.strictObject({
   url: text("a URL like postgres://user@host/database, mysql://user@host/database or sqlite:file.db")
     .transform((value, context) => {
       const found = addressOf(value);
-      if (typeof found !== "string") return found;
-      context.addIssue({ code: "custom", message: found });
-      return z.NEVER;
+      return typeof found === "string" ? refused(context, found) : found;
     })
     .describe(
       "The database: postgres://user@host:5432/database?sslmode=verify-full, mysql://user@host:3306/database, or sqlite:file.db. sslmode is verify-full unless the server is on this machine; others are verify-ca, require and disable.",

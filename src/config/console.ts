@@ -6,14 +6,13 @@ import * as values from "#values.ts";
 /** Where browsers reach the console: an origin, perhaps with a path below which a proxy passes it on. Without a final slash. */
 const publicUrl = values.text("a URL like https://rollcall.example.com").transform((value, context): string => {
   const url = URL.parse(value);
-  const problem = (message: string): never => {
-    context.addIssue({ code: "custom", message });
-    return z.NEVER;
-  };
   if (url === null || !["http:", "https:"].includes(url.protocol))
-    return problem("expected a URL like https://rollcall.example.com");
+    return values.refused(context, "expected a URL like https://rollcall.example.com");
   if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "")
-    return problem("the URL must have neither a user name nor a query; expected one like https://rollcall.example.com");
+    return values.refused(
+      context,
+      "the URL must have neither a user name nor a query; expected one like https://rollcall.example.com",
+    );
   return url.href.replace(/\/+$/, "");
 });
 

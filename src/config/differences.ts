@@ -1,4 +1,4 @@
-import { createHash, createHmac } from "node:crypto";
+import { createHmac, hash } from "node:crypto";
 import { differingKeys } from "#values.ts";
 import { redactor } from "#redact.ts";
 import type { Configuration, Setting } from "./configuration.ts";
@@ -66,7 +66,7 @@ export function fingerprint(
     ];
   });
   const sorted = marks.sort(([a], [b]) => (a < b ? -1 : 1));
-  const digest = createHash("sha256").update(JSON.stringify(sorted)).digest("hex");
+  const digest = hash("sha256", JSON.stringify(sorted));
   return { digest, settings: Object.fromEntries(sorted) };
 }
 

@@ -216,7 +216,7 @@ const attempts = "expected a whole number from 0 to 100";
 
 export const cron = values.text('a cron expression like "*/15 * * * *"').superRefine((value, context) => {
   const problem = cronProblem(value);
-  if (problem !== undefined) context.addIssue({ code: "custom", message: problem, input: value });
+  if (problem !== undefined) values.addProblem(context, [], problem);
 });
 
 const cronFields = [

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { extname, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -45,7 +45,7 @@ export function addDocuments(
     // The names in `assets` change with their content.
     if (found !== undefined && name.startsWith("assets/"))
       return reply.header("cache-control", "public, max-age=31536000, immutable").send(body);
-    const tag = `"${createHash("sha256").update(body).digest("base64url")}"`;
+    const tag = `"${hash("sha256", body, "base64url")}"`;
     reply.headers({ "cache-control": "no-cache", etag: tag });
     if (found !== undefined && request.headers["if-none-match"] === tag) return reply.code(304).send();
     return reply.send(body);

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { InputError, messageOf } from "#errors.ts";
 import type { Actor } from "#state/record.ts";
 import type { InboxToken } from "#state/inbox/tokens.ts";
@@ -107,7 +107,12 @@ export class InboxAccess {
     if (taken.has(called)) throw new InputError(`source ${source} has a token ${called} already`);
     const token = `rollcall_inbox_${randomBytes(32).toString("base64url")}`;
     await this.#context.audit.append({ event: "inbox token", by, change: "added", source, token: called });
-    const row = { id: randomBytes(6).toString("hex"), digest: digestOf(token), name: called, created: this.#now() };
+    const row = {
+      id: randomBytes(6).toString("hex"),
+      digest: hash("sha256", token),
+      name: called,
+      created: this.#now(),
+    };
     await this.#context.inboxes.changeTokens(source, (tokens) => tokens.add(row));
     this.#known.delete(source);
     return { name: called, token };
@@ -134,7 +139,7 @@ export class InboxAccess {
   }
 
   async #find(source: string, settings: InboxSettings, given: string): Promise<string | undefined> {
-    const digest = Buffer.from(digestOf(given), "hex");
+    const digest = hash("sha256", given, "buffer");
     const all = [...(await this.#tokens(source)), ...settings.tokens.map(configuredToken)];
     return all.find((each) => timingSafeEqual(each.digest, digest))?.id;
   }
@@ -163,7 +168,7 @@ export class InboxAccess {
       const stored = await this.#context.inboxes.read(source, (inbox) => inbox.tokens());
       const isNew = place >= 0 && !stored.some(({ id }) => id === token);
       await this.#context.inboxes.changeTokens(source, async (tokens) => {
-        if (isNew) await tokens.add({ id: token, digest: digestOf(given[place] ?? ""), name, created: now });
+        if (isNew) await tokens.add({ id: token, digest: hash("sha256", given[place] ?? ""), name, created: now });
         await tokens.use(token, now);
       });
     })().catch((error: unknown) =>
@@ -196,10 +201,6 @@ export function isOfConfiguration({ id }: Pick<InboxToken, "id">): boolean {
 }
 
 function configuredToken(token: string): Known["tokens"][number] {
-  const digest = digestOf(token);
+  const digest = hash("sha256", token);
   return { id: `${configured}${digest.slice(0, 12)}`, digest: Buffer.from(digest, "hex") };
-}
-
-function digestOf(token: string): string {
-  return createHash("sha256").update(token).digest("hex");
 }

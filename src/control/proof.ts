@@ -1,4 +1,4 @@
-import { createHash, createHmac } from "node:crypto";
+import { createHmac, hash } from "node:crypto";
 
 /*
  * How a daemon proves to whoever holds an access token that it is the daemon that has made it: another program may listen
@@ -8,12 +8,12 @@ import { createHash, createHmac } from "node:crypto";
 
 /** How a session or a token is stored. */
 export function digestOf(token: string): string {
-  return createHash("sha256").update(token).digest("base64url");
+  return hash("sha256", token, "base64url");
 }
 
 /** What a challenge calls a token, by its digest: nothing follows from it. */
 export function nameOf(digest: string): string {
-  return createHash("sha256").update(`name ${digest}`).digest("base64url");
+  return hash("sha256", `name ${digest}`, "base64url");
 }
 
 /** The answer to a challenge, by whoever knows the digest of the token. */

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes, randomUUID } from "node:crypto";
+import { createCipheriv, createDecipheriv, hash, randomBytes, randomUUID } from "node:crypto";
 import { InputError } from "#errors.ts";
 import type { Access, AccessToken, Account, Session } from "#state/access.ts";
 import type { Actor } from "#state/record.ts";
@@ -306,7 +306,7 @@ export function unsealed(token: string, { until, sid, sealed }: NonNullable<Sess
 
 /** The digest that is stored is another one, from which this key does not follow. */
 function keyOf(token: string): Buffer {
-  return createHash("sha256").update(`seal ${token}`).digest();
+  return hash("sha256", `seal ${token}`, "buffer");
 }
 
 function timestamp(time: number): string {

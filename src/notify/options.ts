@@ -12,16 +12,15 @@ const mailbox = text("an address like ops@example.com").regex(
 const mailServer = text("a server like smtp://mail.example.com or smtps://mail.example.com").transform(
   (value, context) => {
     const url = URL.parse(value);
-    const problem = (message: string): never => {
-      context.addIssue({ code: "custom", message });
-      return z.NEVER;
-    };
     if (url === null || !["smtp:", "smtps:"].includes(url.protocol) || url.hostname === "")
-      return problem("expected a server like smtp://mail.example.com or smtps://mail.example.com");
+      return values.refused(context, "expected a server like smtp://mail.example.com or smtps://mail.example.com");
     if (url.username !== "" || url.password !== "")
-      return problem("the address must not contain a user name or a password; use the keys username and password");
+      return values.refused(
+        context,
+        "the address must not contain a user name or a password; use the keys username and password",
+      );
     if (!["", "/"].includes(url.pathname) || url.search !== "" || url.hash !== "")
-      return problem("expected a server without a path, like smtp://mail.example.com:587");
+      return values.refused(context, "expected a server without a path, like smtp://mail.example.com:587");
     const tls = url.protocol === "smtps:";
     return { host: url.hostname, port: url.port === "" ? (tls ? 465 : 587) : Number(url.port), tls };
   },

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { decoded } from "#text.ts";
 
 /** How the connection is encrypted and whose certificate it accepts, as libpq calls it. */
 export type SslMode = "disable" | "require" | "verify-ca" | "verify-full";
@@ -105,12 +106,4 @@ function partsOf(url: URL): Record<"user" | "password" | "database", string | un
     password: decoded(url.password),
     database: decoded(url.pathname.replace(/^\//, "")),
   };
-}
-
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }

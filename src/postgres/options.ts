@@ -9,7 +9,7 @@ export const postgres = z.strictObject({
     .text("a URL like postgres://user:password@host:5432/database")
     .superRefine((url, context) => {
       const problem = addressProblem(url);
-      if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+      if (problem !== undefined) values.addProblem(context, [], problem);
     })
     .describe(
       "The database: postgres://user:password@host:5432/database?sslmode=verify-full. Of several hosts (host,host:5433) the primary is used. The user must not be a superuser. sslmode is verify-full unless the server is on this machine; others are verify-ca, require and disable.",

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { Rows } from "#duckdb/insert.ts";
 import { messageOf, RollcallError } from "#errors.ts";
 import { nfc, objectionToKey, quote, visible } from "#text.ts";
@@ -149,9 +149,7 @@ export async function digestOfStaged(connection: Connection, staged: Staged): Pr
     (table) => `(SELECT [count(*)::VARCHAR, sum(hash(${table}))::VARCHAR] FROM ${table}) AS ${table}`,
   );
   const [row] = await connection.rows<object>(`SELECT ${sums.join(", ")}`);
-  return createHash("sha256")
-    .update(JSON.stringify([row, staged]))
-    .digest("hex");
+  return hash("sha256", JSON.stringify([row, staged]));
 }
 
 /** The batches of a source. An unexpected error of its connector gets the name of the source. */

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { basename } from "node:path";
 import { verifyAudit } from "#state/audit/verify.ts";
 import type { Verification } from "#state/audit/verify.ts";
@@ -137,5 +137,5 @@ function compared(sent: Texts, arrived: Texts): CopiedState[] {
 }
 
 function digestOf(texts: readonly string[]): string {
-  return createHash("sha256").update(texts.toSorted().join("\n\n")).digest("hex").slice(0, 16);
+  return hash("sha256", texts.toSorted().join("\n\n")).slice(0, 16);
 }

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { open, readdir, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
@@ -60,7 +60,7 @@ async function hashesOfFile(path: string): Promise<string[] | undefined> {
 }
 
 export function hashOf(content: Buffer): string {
-  return createHash("sha256").update(content).digest("hex");
+  return hash("sha256", content);
 }
 
 /** The part of a file; shorter where the file ends. */

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
@@ -372,5 +372,5 @@ function digestOf(sync: Sync): string {
   const expected = expectations.map(({ name, over, expect, otherwise, most }) => [name, over, expect, otherwise, most]);
   // The first: the form of the notes.
   const all = [2, digest, settings, place, protection, departures, limits, causes, drift, keepManual, expected];
-  return createHash("sha256").update(JSON.stringify(all)).digest("hex");
+  return hash("sha256", JSON.stringify(all));
 }

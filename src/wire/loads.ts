@@ -84,7 +84,7 @@ export const loadParameters = startBody.transform((body, context) => {
   /** The value of a key that both forms have. */
   function either<Value>(nested: Value | undefined, flat: Value | undefined): Value | undefined {
     if (nested !== undefined && flat !== undefined && nested !== flat) {
-      context.addIssue({ code: "custom", message: `both ${String(nested)} and ${String(flat)}` });
+      context.addIssue(`both ${String(nested)} and ${String(flat)}`);
     }
     return nested ?? flat;
   }
@@ -128,10 +128,10 @@ export const loadParameters = startBody.transform((body, context) => {
   };
   const { type, field_separator: separator, enclosing_character: enclosing } = parameters.format;
   if (parameters.target.database === "" || parameters.target.table === "") {
-    context.addIssue({ code: "custom", message: "no database or no table" });
+    context.addIssue("no database or no table");
   }
   if (type === "csv" && separator === enclosing) {
-    context.addIssue({ code: "custom", message: "the separator is the enclosing character" });
+    context.addIssue("the separator is the enclosing character");
   }
   return parameters;
 });

@@ -23,7 +23,7 @@ const guids = z.string().transform((text, context): string[] => {
   return parts.flatMap((part) => {
     const parsed = guid.safeParse(inside === undefined ? part : part.replace(/^"(.*)"$/, "$1"));
     if (parsed.success) return parsed.data;
-    context.addIssue({ code: "custom", message: "must be a GUID, or a list of GUIDs like [g1,g2]" });
+    context.addIssue("must be a GUID, or a list of GUIDs like [g1,g2]");
     return [];
   });
 });

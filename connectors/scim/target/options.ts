@@ -10,7 +10,7 @@ import {
   token,
 } from "#http/directory/options.ts";
 import type { Auth } from "#http/directory/options.ts";
-import { proxy, text } from "#values.ts";
+import { addProblem, proxy, text } from "#values.ts";
 import { standardNames } from "./attributes.ts";
 import { parsePath } from "./paths.ts";
 import { profiles } from "./profiles.ts";
@@ -76,12 +76,10 @@ const attributes = z
   )
   .superRefine((value, context) => {
     const own = Object.keys(value);
-    const problem = (name: string | undefined, message: string): void => {
-      context.addIssue({ code: "custom", path: name === undefined ? [] : [name], message });
-    };
     for (const name of own)
-      if (standardNames.has(name)) problem(name, "is an attribute of every SCIM target; choose another name");
-    if (own.length > mostOwn) problem(undefined, `${own.length} attributes; expected at most ${mostOwn}`);
+      if (standardNames.has(name))
+        addProblem(context, [name], "is an attribute of every SCIM target; choose another name");
+    if (own.length > mostOwn) addProblem(context, [], `${own.length} attributes; expected at most ${mostOwn}`);
   })
   .prefault({})
   .describe("Attributes beyond the standard's, by the names that rules use.");
@@ -108,11 +106,9 @@ export const options = z
     timeouts,
   })
   .superRefine((value, context) => {
-    const problem = (place: string, message: string): void => {
-      context.addIssue({ code: "custom", path: [place], message });
-    };
-    if (value.token !== undefined && value.auth !== undefined) problem("token", "expected either token or auth");
-    for (const [option, message] of plainProblems(value)) problem(option, message);
+    if (value.token !== undefined && value.auth !== undefined)
+      addProblem(context, ["token"], "expected either token or auth");
+    for (const [option, message] of plainProblems(value)) addProblem(context, [option], message);
   });
 
 export type Options = z.infer<typeof options>;

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import { constants, createReadStream, createWriteStream } from "node:fs";
 import { copyFile, mkdir, open, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { backup, DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
-import { codeOf } from "#files/disk.ts";
+import { codeOf, exists } from "#files/disk.ts";
 
 /*
  * Copies the files of a data folder while processes write them. What is copied is what the processes would find after a power failure
@@ -60,7 +60,7 @@ export async function filesOf(data: string): Promise<string[]> {
   await visit("service");
   await visit("daemon");
   const sorted = found.toSorted((a, b) => orderOf(a) - orderOf(b));
-  return (await isThere(join(data, last))) ? [...sorted, last] : sorted;
+  return (await exists(join(data, last))) ? [...sorted, last] : sorted;
 }
 
 /**
@@ -71,13 +71,6 @@ function orderOf(path: string): number {
   const at = ["service/loads/", "service/databases/", "daemon/journal.json"].findIndex((each) => path.startsWith(each));
   if (at >= 0) return at;
   return path.startsWith("daemon/audit") ? 4 : 3;
-}
-
-function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** How often the copy of a database is begun again when the database was checkpointed meanwhile, and the pause before it. */
@@ -93,7 +86,7 @@ export async function copyOne(from: string, to: string, signal: AbortSignal): Pr
     else await copyWhole(from, to, signal);
     return true;
   } catch (error) {
-    if (codeOf(error) === "ENOENT" && !(await isThere(from))) return false;
+    if (codeOf(error) === "ENOENT" && !(await exists(from))) return false;
     throw error;
   }
 }
@@ -183,7 +176,7 @@ async function stateOf(path: string): Promise<DatabaseState> {
   const handle = await open(path);
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(headers), 0, headers, 0);
-    return { header: createHash("sha256").update(buffer.subarray(0, bytesRead)).digest("hex"), logs };
+    return { header: hash("sha256", buffer.subarray(0, bytesRead)), logs };
   } finally {
     await handle.close();
   }

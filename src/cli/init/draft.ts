@@ -1,4 +1,5 @@
 import type { Examples } from "./examples.ts";
+import { lettersOf } from "#text.ts";
 
 /** What `rollcall init` is about to write. */
 export interface Draft {
@@ -115,8 +116,8 @@ export function usualAttribute(what: keyof typeof usual, attributes: Iterable<st
 
 /** All of them that are there, the best first. */
 function usualAttributes(what: keyof typeof usual, attributes: Iterable<string>): string[] {
-  const byName = new Map([...attributes].map((name) => [plain(name), name]));
-  return usual[what].map((name) => byName.get(plain(name))).filter((name) => name !== undefined);
+  const byName = new Map([...attributes].map((name) => [lettersOf(name), name]));
+  return usual[what].map((name) => byName.get(lettersOf(name))).filter((name) => name !== undefined);
 }
 
 /** The attribute that people probably log in with: by its name, else by its values. None of a person's has spaces. */
@@ -205,8 +206,4 @@ export function proposeInclude(users: Examples): string | undefined {
 /** `entry.mail`, or `entry["e-mail"]` for a name that is not an identifier. */
 function entryOf(attribute: string): string {
   return /^[A-Za-z_]\w*$/.test(attribute) ? `entry.${attribute}` : `entry[${JSON.stringify(attribute)}]`;
-}
-
-function plain(name: string): string {
-  return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
 }

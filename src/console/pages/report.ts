@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Plan } from "#plan/change.ts";
 import { changesOf, inChunks, isEmpty, sectionsOf } from "#plan/render/shared.ts";
@@ -48,7 +48,7 @@ const style = ["base.css", "report.css"]
 
 const policy = [
   "default-src 'none'",
-  `style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'`,
+  `style-src 'sha256-${hash("sha256", style, "base64")}'`,
   "base-uri 'none'",
   "form-action 'none'",
 ].join("; ");

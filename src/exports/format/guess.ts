@@ -5,7 +5,7 @@ import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { formatOf } from "#service/loads/load-format.ts";
-import { formatName, pluralize, quote } from "#text.ts";
+import { formatName, lettersOf, pluralize, quote } from "#text.ts";
 import { loadParameters } from "#wire/loads.ts";
 import { booleansOf } from "./formats.ts";
 import type { FormatOptions } from "./options.ts";
@@ -224,8 +224,8 @@ function headerOf(
   if (first.length === 0) return undefined;
   const isText = types.every((type) => fits(type, "x") === undefined);
   if (table === undefined) return isText ? undefined : sniffed;
-  const names = new Set(table.map(({ name }) => plain(name)));
-  if (first.filter((name) => names.has(plain(name))).length * 2 >= first.length) return true;
+  const names = new Set(table.map(({ name }) => lettersOf(name)));
+  if (first.filter((name) => names.has(lettersOf(name))).length * 2 >= first.length) return true;
   if (isText) return undefined;
   return types.some((type, index) => {
     const others = rest.map((row) => row[index] ?? "").filter((value) => value !== "");
@@ -243,10 +243,6 @@ function fits(type: string, value: string): boolean | undefined {
 }
 
 const namedMonth = /^[A-Za-z]{3,9} \d/;
-
-function plain(name: string): string {
-  return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
-}
 
 function differentWidths(
   names: readonly string[],
@@ -269,7 +265,7 @@ function differentWidths(
 /** Columns are loaded by their position, whatever the header calls them. */
 function movedColumns(names: readonly string[], table: readonly TableColumn[] | undefined): string[] {
   if (table === undefined) return [];
-  const at = (name: string): number => table.findIndex((column) => plain(column.name) === plain(name));
+  const at = (name: string): number => table.findIndex((column) => lettersOf(column.name) === lettersOf(name));
   const moved = names.filter((name, index) => ![-1, index].includes(at(name)));
   if (moved.length === 0) return [];
   return [

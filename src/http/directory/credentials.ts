@@ -1,4 +1,4 @@
-import { X509Certificate, createHash, createPrivateKey, randomUUID } from "node:crypto";
+import { createPrivateKey, hash, randomUUID, X509Certificate } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 import { SignJWT } from "jose";
 import { z } from "zod";
@@ -126,7 +126,7 @@ async function signedJwt(claims: Readonly<Record<string, string>>, key: SigningK
       typ: "JWT",
       ...(kid !== undefined && { kid }),
       ...(certificate !== undefined && {
-        "x5t#S256": createHash("sha256").update(certificate.raw).digest("base64url"),
+        "x5t#S256": hash("sha256", certificate.raw, "base64url"),
       }),
     })
     .setIssuedAt(now)

@@ -1,6 +1,7 @@
 import { deepest, mostValues, tooDeep, tooManyValues } from "#input-bounds.ts";
 import { TokenizerError, Tokenizer, TokenParser, TokenParserError, TokenType } from "@streamparser/json";
 import type { ParsedElementInfo, ParsedTokenInfo } from "@streamparser/json";
+import { withoutMark } from "#text.ts";
 
 /** A piece of the JSON, in its order. Lines count from 1. */
 export type Item =
@@ -244,10 +245,6 @@ class LineCounter {
     this.#chunk = following;
     this.#nextBreak = following.indexOf(10);
   }
-}
-
-function withoutMark(bytes: Uint8Array): Uint8Array {
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }
 
 /** The first character that is neither white space nor the byte order mark. */

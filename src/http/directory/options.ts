@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import { InputError } from "#errors.ts";
 import { longestCertificates, readSmallFile, unreadable } from "#files/disk.ts";
-import { path, patience, text } from "#values.ts";
+import { addProblem, path, patience, text } from "#values.ts";
 import { isLoopback } from "#http/listening.ts";
 import type { ApiTimeouts } from "./api.ts";
 import type { Authorization } from "./authorization.ts";
@@ -72,9 +72,7 @@ export function serviceUrl(example: string, { query = false } = {}) {
   const expected = `a URL like ${example}`;
   return text(expected).superRefine((value, context) => {
     const parsed = URL.parse(value);
-    const problem = (message: string): void => {
-      context.addIssue({ code: "custom", message });
-    };
+    const problem = (message: string): void => addProblem(context, [], message);
     if (parsed === null || !["http:", "https:"].includes(parsed.protocol)) problem(`expected ${expected}`);
     else if (parsed.username !== "" || parsed.password !== "")
       problem("a URL with a user or a password in it; they have a key of their own: auth");
@@ -127,11 +125,9 @@ const oauth = z
   })
   .superRefine(({ clientSecret, key, federatedToken, subject }, context) => {
     const ways = [clientSecret, key, federatedToken].filter((way) => way !== undefined).length;
-    const problem = (place: string, message: string): void => {
-      context.addIssue({ code: "custom", path: [place], message });
-    };
-    if (ways !== 1) problem("clientSecret", "expected one of clientSecret, key and federatedToken");
-    else if (subject !== undefined && key === undefined) problem("subject", "needs a key: the request is signed");
+    if (ways !== 1) addProblem(context, ["clientSecret"], "expected one of clientSecret, key and federatedToken");
+    else if (subject !== undefined && key === undefined)
+      addProblem(context, ["subject"], "needs a key: the request is signed");
   });
 
 /** How a client proves who it is. */

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import type { Logger } from "pino";
 import { createQueue, createShared } from "#queue.ts";
 import { messageOf } from "#errors.ts";
@@ -255,5 +255,5 @@ function createToken(): { token: string; digest: string } {
 }
 
 function digestOf(token: string): string {
-  return createHash("sha256").update(token).digest("base64url");
+  return hash("sha256", token, "base64url");
 }

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import { InputError } from "#errors.ts";
 import { linesOf } from "#files/lines.ts";
 import type { AuditEntry, Damage, Head } from "./entry.ts";
@@ -54,7 +54,7 @@ function unsealed(bytes: Buffer): Sealed | "unreadable" | "changed" {
 }
 
 function hashOf(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+  return hash("sha256", text);
 }
 
 function parsed(bytes: Buffer): Record<string, unknown> | undefined {

@@ -2,6 +2,7 @@ import { formatNumber, pluralize } from "#text.ts";
 import type { EventKind, Loss, Lost, Pushes, StoredEvent } from "./events.ts";
 import type { InboxReader } from "./reader.ts";
 import { sumOf } from "./events.ts";
+import { isoOf } from "#times.ts";
 
 /** The inbox of a source, as it is configured. Durations are in milliseconds. */
 export interface InboxSettings {
@@ -252,7 +253,3 @@ export async function recentPushes(inbox: InboxReader, limit: number, now: numbe
 }
 
 const day = 86_400_000;
-
-function isoOf(time: number | undefined): string | undefined {
-  return time === undefined ? undefined : new Date(time).toISOString();
-}

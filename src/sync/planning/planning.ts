@@ -19,6 +19,7 @@ import type { Planned } from "./limits.ts";
 import { adoptedNotes, detailsAbout, notesForSome, notesOf, timeNotes } from "./notes.ts";
 import { People, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
+import { isoOf } from "#times.ts";
 
 /** Makes a plan in a workbench, with all the tables that applying it and writing the ledger need. Runs after `Ledger.open`. */
 export interface Planner<Read = unknown> {
@@ -168,14 +169,10 @@ function sourceReads(
       groups: sizeOf("group"),
       quarantined: of.reduce((sum, { quarantined = 0 }) => sum + quarantined, 0),
       unchangedSince: unchangedSince?.toISOString(),
-      pushedUntil: timeOf(pushed.find((each) => each.source === source)?.until),
+      pushedUntil: isoOf(pushed.find((each) => each.source === source)?.until),
       error: failed && errorDocument(failed.error),
     };
   });
-}
-
-function timeOf(time: number | undefined): string | undefined {
-  return time === undefined ? undefined : new Date(time).toISOString();
 }
 
 /** What is done about drift before the limits are checked. */
