@@ -12,7 +12,7 @@ import { InputError } from "#errors.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { placeOf } from "#daemon/wiring.ts";
+import { placeOf } from "#daemon/targets.ts";
 import { eachSync, failuresTo } from "./syncs.ts";
 
 export function declare(command: Command, runner: Runner): void {

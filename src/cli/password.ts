@@ -7,7 +7,7 @@ import { interruptMessages } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { embeddedOptions } from "#daemon/wiring.ts";
+import { embeddedOptions } from "#daemon/targets.ts";
 import { InputError } from "#errors.ts";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";

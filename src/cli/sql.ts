@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { formatName, formatNumber, pluralize } from "#text.ts";
 import { runSql } from "#client/sql.ts";
 import { InputError } from "#errors.ts";
-import { embeddedOptions } from "#daemon/wiring.ts";
+import { embeddedOptions } from "#daemon/targets.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";

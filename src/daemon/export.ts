@@ -13,7 +13,7 @@ import { readTarget } from "#sync/planning/target.ts";
 import { workFolder } from "#daemon/data-folder.ts";
 import type { Context } from "#daemon/context.ts";
 import { describeError } from "#daemon/output.ts";
-import { declaredBy, openConfiguredLoads, openConfiguredTarget, placeOf } from "#daemon/wiring.ts";
+import { declaredBy, openConfiguredLoads, openConfiguredTarget, placeOf } from "#daemon/targets.ts";
 import { formatNumber } from "#text.ts";
 
 /** What was exported, for `--json` and the record of a run. */

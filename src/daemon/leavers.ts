@@ -8,7 +8,9 @@ import { stageTimes } from "#plan/stages.ts";
 import { openReader } from "#plan/stored.ts";
 import { readLeavers } from "#state/ledger/leavers.ts";
 import type { Leaver } from "#state/ledger/leavers.ts";
-import { placeOf, stagesOf, syncOf } from "./wiring.ts";
+import { placeOf, stagesOf } from "./targets.ts";
+import { syncOf } from "./wiring.ts";
+import { isoOf } from "#times.ts";
 
 /** Somebody who is gone from the sources, and what becomes of it; times in ISO 8601. */
 export interface StagedLeaver {
@@ -64,13 +66,9 @@ function staged(
     name,
     since: new Date(since).toISOString(),
     stage: isSuspended ? "suspended" : "grace",
-    suspendedOn: isSuspended ? undefined : dateOf(suspendedAt),
-    deletedOn: dateOf(deletedAt),
+    suspendedOn: isSuspended ? undefined : isoOf(suspendedAt),
+    deletedOn: isoOf(deletedAt),
   };
-}
-
-function dateOf(time: number | undefined): string | undefined {
-  return time === undefined ? undefined : new Date(time).toISOString();
 }
 
 const columns = ["sync", "kind", "name", "since", "stage", "suspendedOn", "deletedOn"] as const;

@@ -17,7 +17,7 @@ import { dataFolderInUse, isLocked } from "#daemon/data-folder.ts";
 import { runningService } from "#daemon/embedded.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { embeddedOptions } from "#daemon/wiring.ts";
+import { embeddedOptions } from "#daemon/targets.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
 import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
 import { unwritable } from "#files/disk.ts";

@@ -10,7 +10,7 @@ import { load } from "#daemon/context.ts";
 import type { Sinks } from "#daemon/context.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { readCertificate } from "#daemon/wiring.ts";
+import { readCertificate } from "#daemon/targets.ts";
 import { asCalled, command } from "#commands.ts";
 import { openTarget } from "#client/target.ts";
 import { cron } from "#config/syncs.ts";

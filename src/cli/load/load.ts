@@ -18,7 +18,7 @@ import type { LoadInputs, Sample } from "./inputs.ts";
 import { columnsOfTable, tableName, tableText } from "./tables.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
-import { openConfiguredLoads } from "#daemon/wiring.ts";
+import { openConfiguredLoads } from "#daemon/targets.ts";
 import { inBytes, pluralize, quote, visible } from "#text.ts";
 
 export function declare(command: Command, runner: Runner): void {

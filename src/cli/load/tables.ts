@@ -2,7 +2,7 @@ import type { TableColumn } from "#exports/format/guess.ts";
 import { runSql } from "#client/sql.ts";
 import type { Load } from "#client/loads.ts";
 import type { Context } from "#daemon/context.ts";
-import { embeddedOptions } from "#daemon/wiring.ts";
+import { embeddedOptions } from "#daemon/targets.ts";
 import { InputError } from "#errors.ts";
 import { InvalidArgumentError } from "commander";
 import { didYouMean, nearest } from "#text.ts";
