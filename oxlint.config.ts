@@ -34,13 +34,14 @@ const layers: Record<string, readonly string[]> = {
   "src/postgres": [],
   "src/principals": ["duckdb"],
   "src/connector.ts": ["principals", "state/inbox"],
+  "src/completeness.ts": ["connector", "principals"],
   // What providers push is stored with the state; an inbox is handed the store.
-  connectors: ["connector", "principals", "files", "http", "state/inbox"],
+  connectors: ["connector", "completeness", "principals", "files", "http", "state/inbox"],
   "src/plan": ["principals", "duckdb", "files"],
   "src/state": ["plan", "principals", "files", "duckdb", "postgres"],
   "src/sync": ["state", "plan", "principals", "duckdb", "files", "connector"],
   "src/notify": ["state", "sync", "plan", "files", "http"],
-  "src/library": ["connector", "client"],
+  "src/library": ["connector", "completeness", "client"],
   "src/client": ["wire", "http"],
   "src/client/target.ts": ["client", "wire", "http", "principals", "connector"],
   "src/exports": [

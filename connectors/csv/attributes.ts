@@ -1,5 +1,6 @@
-import { countValues } from "#connector.ts";
-import type { Entry, ReadContext, ValueCounts } from "#connector.ts";
+import { countValues } from "#completeness.ts";
+import type { ValueCounts } from "#completeness.ts";
+import type { Entry, ReadContext } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { formatNumber, lettersOf, nearest, nfc } from "#text.ts";

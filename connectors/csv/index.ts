@@ -1,4 +1,4 @@
-import { inBatches } from "#connector.ts";
+import { inBatches } from "#completeness.ts";
 import type { Connector, OpenContext, ReadContext, Rehearsed, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Checks } from "#files/settle.ts";

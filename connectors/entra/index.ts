@@ -1,4 +1,4 @@
-import { Enough } from "#connector.ts";
+import { Enough } from "#completeness.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, RefusedError } from "#errors.ts";
 import { reading } from "#http/directory/api.ts";

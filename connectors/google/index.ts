@@ -1,4 +1,4 @@
-import { Enough } from "#connector.ts";
+import { Enough } from "#completeness.ts";
 import type { Connector, Entry, ReadContext, RecordId, SourceRecord } from "#connector.ts";
 import { RefusedError } from "#errors.ts";
 import { reading } from "#http/directory/api.ts";

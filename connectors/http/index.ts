@@ -1,4 +1,4 @@
-import { Enough } from "#connector.ts";
+import { Enough } from "#completeness.ts";
 import type { Connector, OpenContext, ReadContext } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { DirectoryApi, reading } from "#http/directory/api.ts";

@@ -1,5 +1,6 @@
-import { countValues, warnOfUnknown } from "#connector.ts";
-import type { Entry, ReadContext, ValueCounts } from "#connector.ts";
+import { countValues, warnOfUnknown } from "#completeness.ts";
+import type { ValueCounts } from "#completeness.ts";
+import type { Entry, ReadContext } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { dnKey, isWithin } from "#principals/dn.ts";

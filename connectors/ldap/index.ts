@@ -1,4 +1,4 @@
-import { inBatches } from "#connector.ts";
+import { inBatches } from "#completeness.ts";
 import type { Connector, OpenContext, ReadContext, Source, SourceRecord } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";

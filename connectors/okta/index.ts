@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { Enough } from "#connector.ts";
+import { Enough } from "#completeness.ts";
 import type { Connector, Entry, ReadContext, RecordId, SourceRecord } from "#connector.ts";
 import { reading } from "#http/directory/api.ts";
 import type { Authorization } from "#http/directory/authorization.ts";

@@ -1,4 +1,4 @@
-import { Enough } from "#connector.ts";
+import { Enough } from "#completeness.ts";
 import type { Connector, InboxSettings, OpenContext, ReadContext, Source, SourceRecord } from "#connector.ts";
 import { digestOf, OpenFiles } from "#files/source-file.ts";
 import { reading } from "#http/directory/api.ts";

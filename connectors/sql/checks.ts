@@ -1,5 +1,6 @@
-import { countValues } from "#connector.ts";
-import type { ReadContext, SourceRecord, ValueCounts } from "#connector.ts";
+import { countValues } from "#completeness.ts";
+import type { ValueCounts } from "#completeness.ts";
+import type { ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { formatNumber, nfc } from "#text.ts";

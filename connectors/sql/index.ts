@@ -1,4 +1,4 @@
-import { inBatches } from "#connector.ts";
+import { inBatches } from "#completeness.ts";
 import type { Connector, Entry, OpenContext, ReadContext, RecordId, Rehearsed, SourceRecord } from "#connector.ts";
 import { nfc, pluralize } from "#text.ts";
 import { Checks } from "./checks.ts";

@@ -3,6 +3,7 @@
  * Rollcall resolves this name for a module wherever it lies, to the program that runs.
  */
 export * from "#connector.ts";
+export * from "#completeness.ts";
 export {
   IncompleteReadError,
   InputError,
