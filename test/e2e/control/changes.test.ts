@@ -14,7 +14,7 @@ import { openMemory } from "../../support/duckdb.ts";
 
 const run = "20261121-100000-000001";
 const unkept = "20261121-100000-000002";
-const many = 200_000;
+const many = 50_000;
 
 let folder: string;
 let server: ControlServer;
