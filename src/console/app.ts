@@ -1,6 +1,3 @@
-import { readFile } from "node:fs/promises";
-import { extname } from "node:path";
-import { fileURLToPath } from "node:url";
 import cookie from "@fastify/cookie";
 import helmet from "@fastify/helmet";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -12,6 +9,7 @@ import type { ConsoleSettings } from "#config/console.ts";
 import { addAccountPages } from "./account-routes.ts";
 import { checkToken, serviceAccounts, targetAccounts } from "./accounts.ts";
 import type { TargetAccountsOptions, Visitor } from "./accounts.ts";
+import { addAssets } from "./assets.ts";
 import { addAuditPages } from "#console/pages/audit.ts";
 import { addDocuments } from "./documents.ts";
 import { addDoubtPages } from "#console/pages/doubt.ts";
@@ -22,7 +20,6 @@ import type { Frame } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signedOut, signIn } from "#console/pages/sign-in.ts";
 import type { SignInPage } from "#console/pages/sign-in.ts";
-import { root } from "#root.ts";
 import { controlRoot, healthRoutes } from "#wire/routes.ts";
 import { Oidc, oidcPaths } from "./oidc.ts";
 import { addOidcRoutes } from "./oidc-routes.ts";
@@ -48,41 +45,6 @@ export interface ConsoleOptions extends Omit<AppOptions, "accounts" | "loads" | 
   /** The accounts of Rollcall. */
   readonly own: Omit<OwnAccountsOptions, "oidc" | "secure">;
 }
-
-const asset = (name: string): string => fileURLToPath(new URL(`src/console/assets/${name}`, root));
-
-/** What pages load, by the name they call it. */
-const files: ReadonlyMap<string, string> = new Map([
-  ["htmx.js", fileURLToPath(import.meta.resolve("htmx.org/dist/htmx.min.js"))],
-  ["hx-sse.js", fileURLToPath(import.meta.resolve("htmx.org/dist/ext/hx-sse.min.js"))],
-  [
-    "sans.woff2",
-    fileURLToPath(
-      import.meta.resolve("@fontsource-variable/hanken-grotesk/files/hanken-grotesk-latin-wght-normal.woff2"),
-    ),
-  ],
-  [
-    "sans-ext.woff2",
-    fileURLToPath(
-      import.meta.resolve("@fontsource-variable/hanken-grotesk/files/hanken-grotesk-latin-ext-wght-normal.woff2"),
-    ),
-  ],
-  [
-    "mono.woff2",
-    fileURLToPath(import.meta.resolve("@fontsource-variable/red-hat-mono/files/red-hat-mono-latin-wght-normal.woff2")),
-  ],
-  ["base.css", asset("base.css")],
-  ["console.css", asset("console.css")],
-  ["console.js", asset("console.js")],
-  ["icon.svg", asset("icon.svg")],
-]);
-
-const contentTypes: Readonly<Record<string, string>> = {
-  ".css": "text/css; charset=utf-8",
-  ".js": "text/javascript; charset=utf-8",
-  ".svg": "image/svg+xml",
-  ".woff2": "font/woff2",
-};
 
 /** Nothing runs and nothing is loaded that does not come from here. */
 const policy = {
@@ -220,17 +182,6 @@ function parseForms(app: FastifyInstance): void {
   // A form with a file is read by its route, as it arrives.
   app.addContentTypeParser("multipart/form-data", (_request, _body, parsed) => {
     parsed(null);
-  });
-}
-
-function addAssets(app: FastifyInstance): void {
-  app.get("/assets/:file", async (request, reply) => {
-    const { file } = request.params as { file: string };
-    const path = files.get(file);
-    if (path === undefined) throw new Refusal(404, "there is no such file");
-    // Its address has the version of Rollcall.
-    reply.type(contentTypes[extname(path)] ?? "").header("cache-control", "public, max-age=86400");
-    return readFile(path);
   });
 }
 

@@ -108,36 +108,35 @@ function follow(
 ): ReadonlyMap<string, number> {
   const streams = new EventStreams();
   const progress = new Map<string, number>();
-  let unsubscribe: (() => void) | undefined;
-  let unsubscribeChecks: (() => void) | undefined;
-  let unsubscribeLoads: (() => void) | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let loadsTimer: NodeJS.Timeout | undefined;
-  // While data arrives or is loaded, there is something new every moment.
-  const loadsChanged = (): void => {
-    loadsTimer ??= setTimeout(() => {
-      loadsTimer = undefined;
-      streams.publish("loads", {});
-      if (loads?.isBusy() === true) loadsChanged();
-    }, pace);
+  const timers = new Map<string, NodeJS.Timeout>();
+  const unsubscribe: (() => unknown)[] = [];
+  const publishSoon = (event: "changed" | "loads"): void => {
+    if (timers.has(event)) return;
+    const publish = (): void => {
+      timers.delete(event);
+      streams.publish(event, {});
+      // While data arrives or is loaded, there is something new every moment.
+      if (event === "loads" && loads?.isBusy() === true) publishSoon("loads");
+    };
+    timers.set(event, setTimeout(publish, pace));
   };
-  const changed = (): void => {
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      streams.publish("changed", {});
-    }, pace);
-  };
-  scope.get("/events", { config: { forLoads: true } }, async (request, reply) => {
-    unsubscribeLoads ??= loads?.subscribe(loadsChanged);
-    if (loads?.isBusy() === true) loadsChanged();
-    unsubscribe ??= control.daemon().coordinator.subscribe((event) => {
+  const begin = (): void => {
+    const runs = control.daemon().coordinator.subscribe((event) => {
       if (event.type === "stage") {
         if (event.records === undefined) progress.delete(event.id);
         else progress.set(event.id, event.records);
       } else if (event.type === "run") progress.delete(event.run.id);
-      changed();
+      publishSoon("changed");
     });
-    unsubscribeChecks ??= connections.subscribe(changed);
+    unsubscribe.push(
+      runs,
+      connections.subscribe(() => publishSoon("changed")),
+    );
+    if (loads !== undefined) unsubscribe.push(loads.subscribe(() => publishSoon("loads")));
+  };
+  scope.get("/events", { config: { forLoads: true } }, async (request, reply) => {
+    if (unsubscribe.length === 0) begin();
+    if (loads?.isBusy() === true) publishSoon("loads");
     const isAllowed = async (): Promise<boolean> => {
       const visitor = await accounts.find(request, false);
       return visitor !== undefined && (visitor.role !== undefined || visitor.mayLoad === true);
@@ -147,11 +146,8 @@ function follow(
       .send(streams.open(undefined, { account: accountOf(visitorOf(request)), isAllowed }));
   });
   scope.addHook("preClose", (done) => {
-    clearTimeout(timer);
-    clearTimeout(loadsTimer);
-    unsubscribe?.();
-    unsubscribeChecks?.();
-    unsubscribeLoads?.();
+    for (const timer of timers.values()) clearTimeout(timer);
+    for (const end of unsubscribe) end();
     streams.close();
     done();
   });
