@@ -14,7 +14,7 @@ import type { AccountChanges } from "#control/client.ts";
 import { listedTokens, Sessions } from "#control/sessions.ts";
 import type { ListedToken } from "#control/sessions.ts";
 import { daemonElsewhere } from "./known-runs.ts";
-import { interruptMessages, localActor } from "#daemon/context.ts";
+import { localActor } from "#daemon/context.ts";
 import type { Context, ReadingContext } from "#daemon/context.ts";
 import { readState } from "#daemon/data-folder.ts";
 import { exitCodes } from "#daemon/output.ts";
@@ -35,17 +35,13 @@ export function declare(command: Command, runner: Runner): void {
   help(adding, {
     examples: ["rollcall account add ada --role approver", "rollcall account add ci --role viewer --generate"],
   }).action((name: string, flags: Flags) =>
-    runner.runWithContext(
-      flags,
-      async (context) => {
-        const { role = "viewer" } = flags;
-        const password = await passwordOf(context.output, flags, generatePassword);
-        return changed(context, name, { role, ...password }, (accounts) =>
-          accounts.add({ name, role, password: password.password }),
-        );
-      },
-      interruptMessages.read,
-    ),
+    runner.runWithContext(flags, async (context) => {
+      const { role = "viewer" } = flags;
+      const password = await passwordOf(context.output, flags, generatePassword);
+      return changed(context, name, { role, ...password }, (accounts) =>
+        accounts.add({ name, role, password: password.password }),
+      );
+    }),
   );
   help(below("list", "list the accounts, and the people of the OpenID provider who have signed in"), {
     examples: ["rollcall account list", "rollcall account list --json"],
@@ -55,29 +51,25 @@ export function declare(command: Command, runner: Runner): void {
     ["enable", false, "let a disabled account sign in again"],
   ] as const)
     help(named(name, description), { examples: [`rollcall account ${name} ada`] }).action((who: string, flags: Flags) =>
-      runner.runWithContext(flags, (context) => change(context, who, { disabled }), interruptMessages.read),
+      runner.runWithContext(flags, (context) => change(context, who, { disabled })),
     );
   help(named("role", "give an account another role, at once").addArgument(new Argument("<role>").choices(roles)), {
     examples: ["rollcall account role ada administrator"],
   }).action((who: string, role: Role, flags: Flags) =>
-    runner.runWithContext(flags, (context) => change(context, who, { role }), interruptMessages.read),
+    runner.runWithContext(flags, (context) => change(context, who, { role })),
   );
   help(withPassword(named("password", "give an account a new password, and end its sessions")), {
     examples: ["rollcall account password ada", "rollcall account password ada --generate"],
   }).action((who: string, flags: Flags) =>
-    runner.runWithContext(
-      flags,
-      async (context) => change(context, who, await passwordOf(context.output, flags, generatePassword)),
-      interruptMessages.read,
+    runner.runWithContext(flags, async (context) =>
+      change(context, who, await passwordOf(context.output, flags, generatePassword)),
     ),
   );
   help(named("remove", "remove an account with its sessions and tokens"), {
     examples: ["rollcall account remove ada"],
   }).action((who: string, flags: Flags) =>
-    runner.runWithContext(
-      flags,
-      (context) => changed(context, who, { removed: true }, (accounts) => accounts.remove(who)),
-      interruptMessages.read,
+    runner.runWithContext(flags, (context) =>
+      changed(context, who, { removed: true }, (accounts) => accounts.remove(who)),
     ),
   );
   help(below("tokens", "list the access tokens, with their last use"), {
@@ -86,10 +78,8 @@ export function declare(command: Command, runner: Runner): void {
   help(below("revoke", "revoke an access token").argument("<token>", "its id; the beginning is enough"), {
     examples: ["rollcall account revoke 6f1c2b"],
   }).action((id: string, flags: Flags) =>
-    runner.runWithContext(
-      flags,
-      (context) => changed(context, id, { revoked: true }, (accounts) => accounts.revoke(id)),
-      interruptMessages.read,
+    runner.runWithContext(flags, (context) =>
+      changed(context, id, { revoked: true }, (accounts) => accounts.revoke(id)),
     ),
   );
 }

@@ -4,7 +4,7 @@ import { common, help, withLimit, limitOf, withNotify, withFor, allSyncs, parseL
 import type { CommonOptions, LimitOptions, NotifyOptions, OverrideOptions, ForOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
 import { someDigest } from "#plan/change.ts";
-import { chosenSyncs, localActor, progressOf } from "#daemon/context.ts";
+import { chosenSyncs, interruptMessages, localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#cli/coordinator.ts";
 import { exitCodes } from "#daemon/output.ts";
@@ -31,10 +31,14 @@ export function declare(command: Command, runner: Runner): void {
       3: "held by a limit, waiting for approval, or not the plan of --digest",
     },
   }).action((sync: string | undefined, flags: ApplyFlags) =>
-    runner.runWithContext(flags, (context) => {
-      const { digest, override: overrides, for: people, yes = false, notify } = flags;
-      return apply({ ...context, notify }, sync, { limit: limitOf(flags), overrides, digest, yes, for: people });
-    }),
+    runner.runWithContext(
+      flags,
+      (context) => {
+        const { digest, override: overrides, for: people, yes = false, notify } = flags;
+        return apply({ ...context, notify }, sync, { limit: limitOf(flags), overrides, digest, yes, for: people });
+      },
+      interruptMessages.apply,
+    ),
   );
 }
 

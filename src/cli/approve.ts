@@ -19,7 +19,7 @@ import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { checkCounts } from "#sync/coordinator/approvals.ts";
 import { checkApprovable } from "#sync/coordinator/refusals.ts";
-import { localActor, progressOf } from "#daemon/context.ts";
+import { interruptMessages, localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#cli/coordinator.ts";
 import { exitCodes } from "#daemon/output.ts";
@@ -49,11 +49,15 @@ export function declare(command: Command, runner: Runner): void {
       3: "the plan has changed, or a limit holds it",
     },
   }).action((run: string, flags: ApproveFlags) =>
-    runner.runWithContext(flags, (context) => {
-      const { only, except, these, onlyCause, exceptCause, override: overrides, yes = false, reason, notify } = flags;
-      const selection = { only, except, these, onlyCauses: onlyCause, exceptCauses: exceptCause };
-      return approve({ ...context, notify }, run, { limit: limitOf(flags), overrides, selection, reason, yes });
-    }),
+    runner.runWithContext(
+      flags,
+      (context) => {
+        const { only, except, these, onlyCause, exceptCause, override: overrides, yes = false, reason, notify } = flags;
+        const selection = { only, except, these, onlyCauses: onlyCause, exceptCauses: exceptCause };
+        return approve({ ...context, notify }, run, { limit: limitOf(flags), overrides, selection, reason, yes });
+      },
+      interruptMessages.apply,
+    ),
   );
 }
 

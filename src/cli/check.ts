@@ -5,7 +5,6 @@ import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages } from "#daemon/context.ts";
 import { checkSourcesAndSyncs, checkState, checkTarget, headlineOf } from "#daemon/check.ts";
 import type { Checking, Finding } from "#daemon/check.ts";
 import { loadPinboards } from "#config/pinboards.ts";
@@ -26,7 +25,7 @@ export function declare(command: Command, runner: Runner): void {
   help(common(command), {
     examples: ["rollcall check"],
     exits: { 0: "everything works", 1: "something does not" },
-  }).action((options: CommonOptions) => runner.runWithContext(options, check, interruptMessages.read));
+  }).action((options: CommonOptions) => runner.runWithContext(options, check));
 }
 
 /**

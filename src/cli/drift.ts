@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { common, help, allSyncs } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
+import { chosenSyncs } from "#daemon/context.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
@@ -20,7 +20,7 @@ export function declare(command: Command, runner: Runner): void {
     examples: ["rollcall drift", "rollcall drift staff --json"],
     exits: { 0: "no drift", 2: "there is drift" },
   }).action((sync: string | undefined, options: CommonOptions) =>
-    runner.runWithContext(options, (context) => drift(context, sync), interruptMessages.read),
+    runner.runWithContext(options, (context) => drift(context, sync)),
   );
 }
 

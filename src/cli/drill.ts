@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { common, help, allSyncs, reportFormats, listOfWords } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
+import { chosenSyncs } from "#daemon/context.ts";
 import { incidentNames } from "#sync/drill/names.ts";
 import { changes } from "#plan/change.ts";
 import { code } from "#plan/render/markdown.ts";
@@ -35,7 +35,7 @@ export function declare(command: Command, runner: Runner): void {
     ],
     exits: { 0: "every incident would be stopped or noticed", 2: "an incident would not be stopped" },
   }).action((sync: string | undefined, options: CommonOptions & DrillOptions) =>
-    runner.runWithContext(options, (context) => drillCommand(context, sync, options), interruptMessages.read),
+    runner.runWithContext(options, (context) => drillCommand(context, sync, options)),
   );
 }
 

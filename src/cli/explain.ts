@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
+import { chosenSyncs } from "#daemon/context.ts";
 import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import { foreignInWords, indented, outcomeInWords, recordInWords } from "#sync/explain/text.ts";
@@ -25,7 +25,7 @@ export function declare(command: Command, runner: Runner): void {
     examples: ["rollcall explain ada", "rollcall explain ada@example.com --sync staff"],
     exits: { 1: "failed, or no user or group matches" },
   }).action((wanted: string, options: CommonOptions & { readonly sync?: string }) =>
-    runner.runWithContext(options, (context) => explain(context, wanted, options.sync), interruptMessages.read),
+    runner.runWithContext(options, (context) => explain(context, wanted, options.sync)),
   );
 }
 

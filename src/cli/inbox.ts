@@ -9,7 +9,7 @@ import { command } from "#commands.ts";
 import { inboxesOver } from "#control/client.ts";
 import type { InboxChanges } from "#control/client.ts";
 import { InboxAccess } from "#control/inboxes.ts";
-import { interruptMessages, localActor } from "#daemon/context.ts";
+import { localActor } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { readState } from "#daemon/data-folder.ts";
 import { exitCodes } from "#daemon/output.ts";
@@ -25,7 +25,7 @@ type Flags = CommonOptions & { readonly name?: string };
 
 export function declare(command: Command, runner: Runner): void {
   help(common(command).enablePositionalOptions(), { examples: ["rollcall inbox", "rollcall inbox --json"] }).action(
-    (flags: Flags) => runner.runWithContext(flags, show, interruptMessages.read),
+    (flags: Flags) => runner.runWithContext(flags, show),
   );
   const tokens = command.command("token").description("add, revoke and list the tokens that providers push with");
   const below = (name: string, description: string): Command =>
@@ -37,21 +37,17 @@ export function declare(command: Command, runner: Runner): void {
     },
   ).action((source: string, _, self: Command) => {
     const flags = self.optsWithGlobals<Flags>();
-    return runner.runWithContext(flags, (context) => add(context, source, flags.name), interruptMessages.read);
+    return runner.runWithContext(flags, (context) => add(context, source, flags.name));
   });
   help(below("revoke", "refuse a token from now on").argument("<token>", "its name, or the beginning of its id"), {
     examples: ["rollcall inbox token revoke okta production"],
   }).action((source: string, key: string, _, self: Command) =>
-    runner.runWithContext(
-      self.optsWithGlobals<Flags>(),
-      (context) => revoke(context, source, key),
-      interruptMessages.read,
-    ),
+    runner.runWithContext(self.optsWithGlobals<Flags>(), (context) => revoke(context, source, key)),
   );
   help(below("list", "list the tokens of an inbox, with their last use"), {
     examples: ["rollcall inbox token list okta"],
   }).action((source: string, _, self: Command) =>
-    runner.runWithContext(self.optsWithGlobals<Flags>(), (context) => list(context, source), interruptMessages.read),
+    runner.runWithContext(self.optsWithGlobals<Flags>(), (context) => list(context, source)),
   );
 }
 

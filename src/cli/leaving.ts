@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { leaversCsv, leaversOf } from "#daemon/leavers.ts";
 import type { StagedLeaver, SyncLeavers } from "#daemon/leavers.ts";
-import { chosenSyncs, interruptMessages } from "#daemon/context.ts";
+import { chosenSyncs } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodes, worstOf } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
@@ -19,7 +19,7 @@ export function declare(command: Command, runner: Runner): void {
     examples: ["rollcall leaving", "rollcall leaving staff --csv > leaving.csv"],
     exits: { 0: "done" },
   }).action((sync: string | undefined, options: CommonOptions & { readonly csv?: boolean }) =>
-    runner.runWithContext(options, (context) => leaving(context, sync, options), interruptMessages.read),
+    runner.runWithContext(options, (context) => leaving(context, sync, options)),
   );
 }
 

@@ -2,7 +2,6 @@ import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages } from "#daemon/context.ts";
 import { InputError } from "#errors.ts";
 import type { Attempt } from "#notify/delivery.ts";
 import { testChannel } from "#notify/notifier.ts";
@@ -18,7 +17,7 @@ export function declare(command: Command, runner: Runner): void {
     examples: ["rollcall notify test", "rollcall notify test operations"],
     exits: { 0: "every channel accepted it", 1: "one did not" },
   }).action((channel: string | undefined, options: CommonOptions) =>
-    runner.runWithContext(options, (context) => notifyTest(context, channel), interruptMessages.read),
+    runner.runWithContext(options, (context) => notifyTest(context, channel)),
   );
 }
 

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { resetPassword } from "#client/sql.ts";
 import { command } from "#commands.ts";
-import { interruptMessages } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
@@ -15,7 +14,7 @@ import type { Runner } from "./runner.ts";
 
 export function declare(command: Command, runner: Runner): void {
   help(common(command), { examples: ["rollcall password"] }).action((options: CommonOptions) =>
-    runner.runWithContext(options, password, interruptMessages.read),
+    runner.runWithContext(options, password),
   );
 }
 

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { common, help, withLimit, limitOf, withFor, allSyncs, parseLimits } from "./flags.ts";
 import type { CommonOptions, LimitOptions, OverrideOptions, ForOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, load, chosenSyncs } from "#daemon/context.ts";
+import { load, chosenSyncs } from "#daemon/context.ts";
 import { command, forOptions } from "#commands.ts";
 import { shortDigest } from "#plan/change.ts";
 import type { DriftRules, Overridable } from "#plan/limits.ts";
@@ -35,17 +35,13 @@ export function declare(command: Command, runner: Runner): void {
       sync: string | undefined,
       options: CommonOptions & LimitOptions & OverrideOptions & ForOptions & { compare?: string },
     ) =>
-      runner.runWithContext(
-        options,
-        async (context) => {
-          const limit = limitOf(options);
-          if (options.compare === undefined)
-            return plan(context, sync, { limit, overrides: options.override, for: options.for });
-          const { compare } = await import("./compare.ts");
-          return compare(context, await load(options.compare, runner.composition), sync, { limit });
-        },
-        interruptMessages.read,
-      ),
+      runner.runWithContext(options, async (context) => {
+        const limit = limitOf(options);
+        if (options.compare === undefined)
+          return plan(context, sync, { limit, overrides: options.override, for: options.for });
+        const { compare } = await import("./compare.ts");
+        return compare(context, await load(options.compare, runner.composition), sync, { limit });
+      }),
   );
 }
 

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { common, help, withNotify, waitingRun } from "./flags.ts";
 import type { CommonOptions, NotifyOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { localActor } from "#daemon/context.ts";
+import { interruptMessages, localActor } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { withCoordinator } from "#cli/coordinator.ts";
 import { InputError } from "#errors.ts";
@@ -16,7 +16,11 @@ export function declare(command: Command, runner: Runner): void {
   help(command, {
     examples: ["rollcall reject 20261121-0800 --reason 'half of the directory is missing'"],
   }).action((run: string, options: CommonOptions & NotifyOptions & { readonly reason?: string }) =>
-    runner.runWithContext(options, (context) => reject({ ...context, notify: options.notify }, run, options.reason)),
+    runner.runWithContext(
+      options,
+      (context) => reject({ ...context, notify: options.notify }, run, options.reason),
+      interruptMessages.apply,
+    ),
   );
 }
 

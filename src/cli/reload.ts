@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, localActor } from "#daemon/context.ts";
+import { localActor } from "#daemon/context.ts";
 import { command } from "#commands.ts";
 import { findDaemon, reloadDaemon } from "#control/client.ts";
 import { InputError, UnavailableError } from "#errors.ts";
@@ -16,7 +16,7 @@ export function declare(command: Command, runner: Runner): void {
   help(common(command), {
     examples: ["rollcall reload"],
     exits: { 1: "not running, or the new configuration is invalid: the old one stays" },
-  }).action((options: CommonOptions) => runner.runWithContext(options, reload, interruptMessages.read));
+  }).action((options: CommonOptions) => runner.runWithContext(options, reload));
 }
 
 /**

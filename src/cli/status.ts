@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, localActor } from "#daemon/context.ts";
+import { localActor } from "#daemon/context.ts";
 import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { configurationDigest } from "#control/presence.ts";
@@ -31,7 +31,7 @@ import { knownJournal } from "./known-runs.ts";
 
 export function declare(command: Command, runner: Runner): void {
   help(common(command), { examples: ["rollcall status", "rollcall status --json"] }).action((options: CommonOptions) =>
-    runner.runWithContext(options, status, interruptMessages.read),
+    runner.runWithContext(options, status),
   );
 }
 

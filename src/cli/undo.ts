@@ -3,7 +3,7 @@ import { common, help, withLimit, limitOf, withNotify } from "./flags.ts";
 import type { CommonOptions, LimitOptions, NotifyOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
 import type { Report } from "#sync/context.ts";
-import { localActor, progressOf } from "#daemon/context.ts";
+import { interruptMessages, localActor, progressOf } from "#daemon/context.ts";
 import type { Context } from "#daemon/context.ts";
 import { objectionTo } from "#sync/coordinator/approvals.ts";
 import { withCoordinator } from "#cli/coordinator.ts";
@@ -17,8 +17,10 @@ export function declare(command: Command, runner: Runner): void {
     examples: ["rollcall undo 20261121-0800"],
     exits: { 0: "undone, or nothing to undo", 3: "the plan needs approval" },
   }).action((run: string, options: CommonOptions & LimitOptions & NotifyOptions) =>
-    runner.runWithContext(options, (context) =>
-      undo({ ...context, notify: options.notify }, run, { limit: limitOf(options) }),
+    runner.runWithContext(
+      options,
+      (context) => undo({ ...context, notify: options.notify }, run, { limit: limitOf(options) }),
+      interruptMessages.apply,
     ),
   );
 }

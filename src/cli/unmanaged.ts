@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { common, help, allSyncs } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
-import { interruptMessages, chosenSyncs } from "#daemon/context.ts";
+import { chosenSyncs } from "#daemon/context.ts";
 import { errorDocument } from "#errors.ts";
 import { csvLine } from "#plan/render/csv.ts";
 import { painter } from "#plan/render/text.ts";
@@ -22,7 +22,7 @@ export function declare(command: Command, runner: Runner): void {
     examples: ["rollcall unmanaged", "rollcall unmanaged staff --csv > unmanaged.csv"],
     exits: { 0: "none", 2: "there are some" },
   }).action((sync: string | undefined, options: CommonOptions & UnmanagedOptions) =>
-    runner.runWithContext(options, (context) => unmanaged(context, sync, options), interruptMessages.read),
+    runner.runWithContext(options, (context) => unmanaged(context, sync, options)),
   );
 }
 

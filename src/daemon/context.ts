@@ -78,7 +78,7 @@ export async function withContext<Result>(
   composition: Composition,
   sinks: Sinks,
   work: (context: Context) => Promise<Result>,
-  messages: InterruptMessages = interruptMessages.apply,
+  messages: InterruptMessages = interruptMessages.read,
 ): Promise<Result> {
   const configuration = await load(file, composition);
   const { output } = sinks;
