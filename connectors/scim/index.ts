@@ -14,14 +14,17 @@ import { Pushing } from "./pushed.ts";
 import { pageOf } from "./list.ts";
 import { options } from "./options.ts";
 import type { Options } from "./options.ts";
-import { questions } from "./questions.ts";
 import { entryOptionsOf, pagingOf, readServer } from "./server.ts";
+import { accessQuestions } from "#http/directory/questions.ts";
 
 /** Users and groups from SCIM 2.0 servers, from files of SCIM resources, and from providers that push them. Its options: `README.md` in this folder. */
 const scim: Connector<Options> = {
   name: "scim",
   options,
-  questions,
+  questions: [
+    { option: "url", label: "address", message: "The server's address (https://HOST/scim/v2):" },
+    ...accessQuestions,
+  ],
   inbox: ({ inbox }) => inbox,
   open: (options, place) => {
     if (options.inbox !== undefined) return openInbox(options, options.inbox, place);

@@ -172,20 +172,12 @@ function certificateFor(key: KeyObject, text: string, name: string): X509Certifi
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/**
- * The client credentials grant with a signed assertion (RFC 7523, 2.2).
- * @param client `assertionAudience`: who the assertion is for; default: the token URL
- */
+/** The client credentials grant with an assertion (RFC 7523, 2.2) that is signed for the token URL. */
 export function assertionGrant(
-  client: Scope & {
-    readonly tokenUrl: string;
-    readonly clientId: string;
-    readonly key: SigningKey;
-    readonly assertionAudience?: string | undefined;
-  },
+  client: Scope & { readonly tokenUrl: string; readonly clientId: string; readonly key: SigningKey },
 ): Grant {
-  const { tokenUrl, clientId, key, assertionAudience = tokenUrl } = client;
-  return clientAssertion(client, () => signedJwt({ iss: clientId, sub: clientId, aud: assertionAudience }, key));
+  const { tokenUrl, clientId, key } = client;
+  return clientAssertion(client, () => signedJwt({ iss: clientId, sub: clientId, aud: tokenUrl }, key));
 }
 
 /**
