@@ -21,6 +21,10 @@ export function addProblem(context: z.RefinementCtx, path: readonly PropertyKey[
   context.addIssue({ code: "custom", path: [...path], message });
 }
 
+/** A whole number that is not less than `least`. */
+export const count = (least: number) =>
+  z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
+
 /** A mapping whose keys are all optional: left out or left empty, it has every default. */
 export function section<Shape extends z.ZodRawShape>(shape: Shape) {
   const schema = z.strictObject(shape);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
-import { addProblem, kindOfMembers, memberKind } from "#values.ts";
+import { addProblem, count, kindOfMembers, memberKind } from "#values.ts";
 
 /** A label of the WHATWG Encoding Standard; `utf-16`: little- or big-endian, as its byte order mark says. */
 export type Encoding = string;
@@ -90,19 +90,13 @@ const dialect = {
       "How the text is encoded: utf-8, utf-16, utf-16le, utf-16be, windows-1252 (or latin1), windows-1250, iso-8859-2, shift_jis, gbk and the others of the WHATWG Encoding Standard. Default utf-8. A byte order mark is not needed, except for utf-16.",
     ),
   sepLine: flag("Accept a first line like sep=; that sets the delimiter."),
-  skipLines: z
-    .int("expected a whole number")
-    .min(0, "expected 0 or more")
-    .optional()
-    .describe("How many lines come before the header, such as a title. Default 0."),
+  skipLines: count(0).optional().describe("How many lines come before the header, such as a title. Default 0."),
   sheet: z
     .string()
     .min(1, "expected the name of a sheet")
     .optional()
     .describe("Of an Excel workbook (.xlsx): the name of the sheet. Default: the only visible one with values."),
-  headerRow: z
-    .int("expected a whole number")
-    .min(1, "expected 1 or more")
+  headerRow: count(1)
     .optional()
     .describe("Of an Excel workbook: the row of the header. Default: the first with a value."),
   skipUntilHeader: flag("The header is the first row with all configured columns; rows before it are skipped."),
@@ -147,9 +141,7 @@ const file = {
       "The file, relative to the configuration, or several: a pattern like people-*.csv, or a list. Each may be compressed with gzip, or be an Excel workbook (.xlsx).",
     ),
   ...dialect,
-  minRows: z
-    .int("expected a whole number")
-    .min(0, "expected 0 or more")
+  minRows: count(0)
     .optional()
     .describe(
       "A file with fewer rows, besides the header, fails the read; of several files, each must have as many. Default 1.",

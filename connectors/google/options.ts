@@ -1,14 +1,13 @@
 import { z } from "zod";
 import {
   authorities,
-  count,
   isPlain,
   minimums,
   optionalAttributesLike,
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { addProblem, path, proxy, text } from "#values.ts";
+import { addProblem, count, path, proxy, text } from "#values.ts";
 
 const optionalAttributes = optionalAttributesLike("department");
 

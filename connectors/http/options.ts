@@ -3,13 +3,12 @@ import {
   allowPlainHttp,
   auth,
   clientCertificate,
-  count,
   minimums,
   plainProblems,
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { addProblem, path as file, proxy, refused, text } from "#values.ts";
+import { addProblem, count, path as file, proxy, refused, text } from "#values.ts";
 import { namesOf, parsePath } from "./path.ts";
 import type { Path } from "./path.ts";
 

@@ -4,14 +4,13 @@ import {
   allowPlainHttp,
   auth,
   clientCertificate,
-  count,
   minimums,
   optionalAttributesLike,
   plainProblems,
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { addProblem, proxy } from "#values.ts";
+import { addProblem, count, proxy } from "#values.ts";
 import { inbox } from "./inbox/options.ts";
 
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);

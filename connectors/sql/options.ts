@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { addProblem, kindOfMembers, memberKind, patience, refused, text } from "#values.ts";
+import { addProblem, count, kindOfMembers, memberKind, patience, refused, text } from "#values.ts";
 import { addressOf } from "./address.ts";
 import { queryProblem } from "./query.ts";
 
@@ -14,9 +14,7 @@ const column = text("the name of a column of the query");
 
 const rows = {
   query,
-  minRows: z
-    .int("expected a whole number")
-    .min(0, "expected 0 or more")
+  minRows: count(0)
     .optional()
     .describe("Fewer rows fail the read. Default: 1, and half of those of the last good read."),
 };

@@ -3,14 +3,13 @@ import {
   auth,
   authorities,
   clientCertificate,
-  count,
   plainProblems,
   serviceUrl,
   timeouts,
   token,
 } from "#http/directory/options.ts";
 import type { Auth } from "#http/directory/options.ts";
-import { addProblem, proxy, text } from "#values.ts";
+import { addProblem, count, proxy, text } from "#values.ts";
 import { standardNames } from "./attributes.ts";
 import { parsePath } from "./paths.ts";
 import { profiles } from "./profiles.ts";

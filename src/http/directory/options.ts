@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import { InputError } from "#errors.ts";
 import { longestCertificates, readSmallFile, unreadable } from "#files/disk.ts";
-import { addProblem, path, patience, text } from "#values.ts";
+import { addProblem, count, path, patience, text } from "#values.ts";
 import { isLoopback } from "#http/listening.ts";
 import type { ApiTimeouts } from "./api.ts";
 import type { Authorization } from "./authorization.ts";
@@ -17,10 +17,6 @@ import {
   TokenAuthorization,
 } from "./credentials.ts";
 import type { Grant, SigningKey } from "./credentials.ts";
-
-/** A whole number. */
-export const count = (least: number) =>
-  z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
 
 /** The options for how much there must be at least; `Enough` (connector.ts) checks them. */
 export const minimums = {
