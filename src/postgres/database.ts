@@ -1,49 +1,19 @@
 import { readFile } from "node:fs/promises";
-import type { Readable, Writable } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
-import { Client, DatabaseError, types } from "pg";
-import type { ClientConfig, FieldDef, PoolClient, PoolConfig } from "pg";
-import { from, to } from "pg-copy-streams";
+import { DatabaseError, escapeLiteral, types } from "pg";
+import type { ClientConfig, PoolClient, PoolConfig } from "pg";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { parseAddress } from "./address.ts";
 import type { Address, Host } from "./address.ts";
 import { isForeignAway, sqlState, StandbyError } from "./errors.ts";
 import type { PostgresSettings } from "./options.ts";
-import { connectTimeout, Primary, streamOf } from "./primary.ts";
+import { connectTimeout, Primary } from "./primary.ts";
 import type { Reached, Waiting } from "./primary.ts";
+import { grace, limited, Stopper, Transaction } from "./transaction.ts";
+import type { Parameter } from "./transaction.ts";
 
-/** A value of a parameter `$1`. Arrays are PostgreSQL's arrays. */
-export type Parameter = string | number | bigint | boolean | Buffer | Date | null | readonly Parameter[];
-
-/** A result with its types, each value as PostgreSQL's text. */
-export interface TextResult {
-  readonly fields: readonly FieldDef[];
-  readonly rows: readonly (readonly (string | null)[])[];
-  /** How many rows the command returned, moved over or changed. */
-  readonly count: number;
-}
-
-/** The statements of a transaction. */
-export interface Transaction {
-  /** Runs statements without parameters and ignores what they return. */
-  run(sql: string): Promise<void>;
-  /** The rows of one statement as objects by column name: `bigint` for int8, text for dates and times without a zone. */
-  rows<Row extends object>(sql: string, parameters?: readonly Parameter[]): Promise<Row[]>;
-  /** How many rows one statement changed. */
-  count(sql: string, parameters?: readonly Parameter[]): Promise<number>;
-  /** One statement, whatever it is, with its values as text. */
-  text(sql: string): Promise<TextResult>;
-  /** What `COPY … FROM STDIN` reads. It has all of it when the stream has finished. Destroying it fails the statement. */
-  copyIn(sql: string): Writable & { readonly rowCount: number };
-  /** What `COPY … TO STDOUT` writes. */
-  copyOut(sql: string): Readable;
-  /**
-   * Waits until no other transaction holds the lock of this name, and holds it to the end of the transaction. It works
-   * with a pooler between, and is free when the process dies.
-   */
-  lock(name: string): Promise<void>;
-}
+export { escapeIdentifier as identifier } from "pg";
+export type { Parameter, TextResult, Transaction } from "./transaction.ts";
 
 export interface TransactionOptions {
   readonly readOnly?: boolean | undefined;
@@ -70,9 +40,6 @@ export interface RowsOptions {
   readonly isRepeatable?: boolean | undefined;
 }
 
-/** How much longer than the server's own limit an answer may take, in milliseconds, before its connection is given up. */
-const grace = 10_000;
-
 /** OIDs whose text is what Rollcall wants: dates and times without a zone are no moments. */
 const asText: ReadonlySet<number> = new Set([1082, 1083, 1114]);
 const int8 = 20;
@@ -86,8 +53,6 @@ const parsers = {
     return usual(oid, format);
   },
 } as PoolConfig["types"];
-
-const texts = { getTypeParser: () => String } as PoolConfig["types"];
 
 /**
  * A PostgreSQL database, through a pool of connections to its primary. What begins while the server is away, as in a failover, waits for
@@ -218,7 +183,7 @@ export class Postgres {
     let isCommitting = false;
     try {
       await stopper.watch();
-      const result = await work(onClient(client, timeout, signal));
+      const result = await work(new Transaction(client, timeout, signal));
       await stopper.end();
       signal?.throwIfAborted();
       isCommitting = true;
@@ -256,122 +221,8 @@ async function tlsOf(
 function begin({ readOnly, snapshot, settings = {} }: TransactionOptions, timeout: number): string {
   const mode = `${snapshot === true ? " ISOLATION LEVEL REPEATABLE READ," : ""} READ ${readOnly === true ? "ONLY" : "WRITE"}`;
   const all = { statement_timeout: String(timeout), ...settings };
-  const set = Object.entries(all).map(([name, value]) => `SET LOCAL ${name} = ${literal(value)};`);
+  const set = Object.entries(all).map(([name, value]) => `SET LOCAL ${name} = ${escapeLiteral(value)};`);
   return `BEGIN${mode}; ${set.join(" ")} SELECT pg_is_in_recovery() AS standby`;
-}
-
-function limited(text: string, values: readonly Parameter[], timeout: number): { text: string; values: unknown[] } {
-  const query = { text, values: [...values] };
-  // The driver's type does not know of it.
-  return timeout === 0 ? query : Object.assign(query, { query_timeout: Math.min(timeout + grace, 2 ** 31 - 1) });
-}
-
-function onClient(client: PoolClient, timeout: number, signal: AbortSignal | undefined): Transaction {
-  const self: Transaction = {
-    run: async (sql) => {
-      signal?.throwIfAborted();
-      await client.query(sql);
-    },
-    rows: async <Row extends object>(sql: string, parameters: readonly Parameter[] = []) => {
-      signal?.throwIfAborted();
-      const { rows } = await client.query<Row>(limited(sql, parameters, timeout));
-      return rows;
-    },
-    count: async (sql, parameters = []) => {
-      signal?.throwIfAborted();
-      return (await client.query(limited(sql, parameters, timeout))).rowCount ?? 0;
-    },
-    text: async (sql) => {
-      signal?.throwIfAborted();
-      const query = { ...limited(sql, [], timeout), rowMode: "array" as const, types: texts };
-      // With `queryMode` the statement is parsed alone: several at once are an error.
-      const { fields, rows, rowCount } = await client.query<(string | null)[]>(
-        Object.assign(query, { queryMode: "extended" }),
-      );
-      return { fields, rows, count: rowCount ?? 0 };
-    },
-    copyIn: (sql) => client.query(from(sql)),
-    copyOut: (sql) => client.query(to(sql)),
-    lock: async (name) => {
-      await self.rows("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`rollcall ${name}`]);
-    },
-  };
-  return self;
-}
-
-/**
- * Stops what a transaction is doing when its signal is aborted. The statement is cancelled by another connection: that
- * works through a pooler too, and while the transaction is open the process is nobody else's. It is repeated, since one that
- * comes between two statements is lost. What does not stop then loses its connection.
- */
-class Stopper {
-  readonly #config: ClientConfig;
-  readonly #client: PoolClient;
-  readonly #signal: AbortSignal | undefined;
-  readonly #over = new AbortController();
-  #pid = 0;
-  #stopping: Promise<void> | undefined;
-
-  constructor(config: ClientConfig, client: PoolClient, signal: AbortSignal | undefined) {
-    this.#config = config;
-    this.#client = client;
-    this.#signal = signal;
-  }
-
-  async watch(): Promise<void> {
-    if (this.#signal === undefined) return;
-    const { rows } = await this.#client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
-    this.#pid = rows[0]?.pid ?? 0;
-    this.#signal.throwIfAborted();
-    this.#signal.addEventListener("abort", this.#begin, { once: true });
-  }
-
-  /** Nothing is stopped from now on. Waits for what was being stopped. */
-  async end(): Promise<void> {
-    this.#over.abort();
-    this.#signal?.removeEventListener("abort", this.#begin);
-    await this.#stopping;
-  }
-
-  readonly #begin = (): void => {
-    this.#stopping = this.#stop();
-  };
-
-  async #stop(): Promise<void> {
-    const until = performance.now() + longestStop;
-    while (!this.#over.signal.aborted) {
-      const left = until - performance.now();
-      if (left > 0 && (await cancel(this.#config, this.#pid, left))) await delay(100);
-      else {
-        streamOf(this.#client).destroy();
-        return;
-      }
-    }
-  }
-}
-
-/** How long a statement may take to stop, in milliseconds. Less than the worker waits before it is killed. */
-const longestStop = 700;
-
-/**
- * With a connection of its own: those of the pool may all be busy.
- * @param time in milliseconds
- * @returns whether the server was told
- */
-async function cancel(config: ClientConfig, pid: number, time: number): Promise<boolean> {
-  const client = new Client({ ...config, connectionTimeoutMillis: time });
-  client.on("error", () => undefined);
-  const late = setTimeout(() => streamOf(client).destroy(), time);
-  try {
-    await client.connect();
-    await client.query("SELECT pg_cancel_backend($1)", [pid]);
-    return true;
-  } catch {
-    return false;
-  } finally {
-    clearTimeout(late);
-    await client.end().catch(() => undefined);
-  }
 }
 
 /** @param isLost its connection is not to be used again */
@@ -402,15 +253,4 @@ function commitUnknown(place: string, cause: unknown): UnavailableError {
     `the connection to PostgreSQL at ${place} was lost during a commit, so that it may or may not be written: ${messageOf(cause)}`,
     { cause },
   );
-}
-
-/** A name as a quoted SQL identifier. */
-export function identifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
-
-/** A string as a literal of SQL, whatever `standard_conforming_strings` is. */
-function literal(text: string): string {
-  const quoted = text.replaceAll("'", "''");
-  return quoted.includes("\\") ? `E'${quoted.replaceAll("\\", "\\\\")}'` : `'${quoted}'`;
 }
