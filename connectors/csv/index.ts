@@ -43,21 +43,17 @@ async function firstRows(
   folder: string,
   signal: AbortSignal,
 ): Promise<readonly (readonly string[])[] | undefined> {
-  const opened = await OpenFiles.open([name], { folder }, {}, signal);
-  try {
-    const [file] = opened.files;
-    const workbook = file === undefined ? undefined : await openWorkbook(file, signal);
-    if (workbook === undefined) return undefined;
-    const sheet = await Sheet.of(workbook, undefined, { signal, warn: () => {} });
-    const rows: Row[] = [];
-    for await (const group of sheet.rows(1, signal)) {
-      rows.push(...group.rows());
-      if (rows.length >= firstRowsOfSheet) break;
-    }
-    return rows.slice(0, firstRowsOfSheet).map(({ fields }) => fields);
-  } finally {
-    await opened.close();
+  await using opened = await OpenFiles.open([name], { folder }, {}, signal);
+  const [file] = opened.files;
+  const workbook = file === undefined ? undefined : await openWorkbook(file, signal);
+  if (workbook === undefined) return undefined;
+  const sheet = await Sheet.of(workbook, undefined, { signal, warn: () => {} });
+  const rows: Row[] = [];
+  for await (const group of sheet.rows(1, signal)) {
+    rows.push(...group.rows());
+    if (rows.length >= firstRowsOfSheet) break;
   }
+  return rows.slice(0, firstRowsOfSheet).map(({ fields }) => fields);
 }
 
 /** The files of users, of groups or of memberships. */
@@ -103,7 +99,7 @@ export async function* read(
     for (const { part } of opened) part.named?.end();
     signal.throwIfAborted();
   } finally {
-    await Promise.all(opened.map(({ set }) => set.close()));
+    await Promise.all(opened.map(({ set }) => set[Symbol.asyncDispose]()));
   }
 }
 

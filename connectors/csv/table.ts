@@ -22,7 +22,7 @@ const most = { fields: 10_000_000, characters: 64 * 1024 * 1024 };
  * @throws {InputError} it is malformed, or two rows have one key; the message names the line
  */
 export async function readTable(name: string, folder: string, signal: AbortSignal): Promise<LookupTable> {
-  const opened = await OpenFiles.open([name], { folder }, {}, signal);
+  await using opened = await OpenFiles.open([name], { folder }, {}, signal);
   try {
     const [file, ...more] = opened.files;
     if (file === undefined || more.length > 0)
@@ -34,8 +34,6 @@ export async function readTable(name: string, folder: string, signal: AbortSigna
     // A source says what its settings could do about it; a table has none.
     if (!(error instanceof InputError)) throw error;
     throw new InputError(error.message.replace(/set encoding to the file's, .*$/, "save the file as UTF-8"));
-  } finally {
-    await opened.close();
   }
 }
 

@@ -20,23 +20,19 @@ import type { Session } from "./session.ts";
  * @throws what `openSession` throws
  */
 export async function describe(options: Options, open: OpenContext, context: ReadContext): Promise<readonly string[]> {
-  const session = await openSession(options, open, context);
-  try {
-    const server = await readRootDse(session);
-    const bases = [...options.users.base, ...(options.groups?.base ?? [])];
-    for (const { dn: base } of bases) await locate(session, { base, what: `the base ${base}` });
-    return [
-      `${session.url.text}, ${protectionOf(session)}`,
-      `as ${await whoAmI(session)}`,
-      [productOf(server), contextsOf(server)].filter((part) => part !== "").join(", "),
-      canPage(server)
-        ? `read in pages of ${options.pageSize}`
-        : "the server does not announce paging: a result over its limit fails the read",
-      ...noteOnMemberOf(server, options),
-    ];
-  } finally {
-    await session.close();
-  }
+  await using session = await openSession(options, open, context);
+  const server = await readRootDse(session);
+  const bases = [...options.users.base, ...(options.groups?.base ?? [])];
+  for (const { dn: base } of bases) await locate(session, { base, what: `the base ${base}` });
+  return [
+    `${session.url.text}, ${protectionOf(session)}`,
+    `as ${await whoAmI(session)}`,
+    [productOf(server), contextsOf(server)].filter((part) => part !== "").join(", "),
+    canPage(server)
+      ? `read in pages of ${options.pageSize}`
+      : "the server does not announce paging: a result over its limit fails the read",
+    ...noteOnMemberOf(server, options),
+  ];
 }
 
 /** How many places are offered. */
@@ -44,15 +40,11 @@ const mostPlaces = 100;
 
 /** The naming contexts of the server, each with the containers below it. @throws what `openSession` throws */
 export async function places(options: Options, open: OpenContext, context: ReadContext): Promise<readonly string[]> {
-  const session = await openSession(options, open, context);
-  try {
-    const contexts = (await readRootDse(session)).get("namingcontexts") ?? [];
-    const below: string[] = [];
-    for (const base of contexts) below.push(...(await containersBelow(session, base)));
-    return [...new Set([...contexts, ...below])].slice(0, mostPlaces);
-  } finally {
-    await session.close();
-  }
+  await using session = await openSession(options, open, context);
+  const contexts = (await readRootDse(session)).get("namingcontexts") ?? [];
+  const below: string[] = [];
+  for (const base of contexts) below.push(...(await containersBelow(session, base)));
+  return [...new Set([...contexts, ...below])].slice(0, mostPlaces);
 }
 
 async function containersBelow(session: Session, base: string): Promise<readonly string[]> {
@@ -137,18 +129,14 @@ function contextsOf(server: RootDse): string {
 export async function version(options: Options, open: OpenContext, context: ReadContext): Promise<string | undefined> {
   // Other servers change without this one noticing.
   if (options.referrals.follow.length > 0) return undefined;
-  const session = await openSession(options, open, context);
-  try {
-    const server = await readRootDse(session);
-    const state = (await stateOfActiveDirectory(session, server)) ?? (await stateOfOpenLdap(session, server));
-    if (state === undefined) return undefined;
-    const { bind: _, ...rest } = options;
-    const login = options.bind === undefined ? "" : { ...options.bind, password: undefined };
-    const asked = JSON.stringify([rest, login, context.attributes ?? null, session.url.text]);
-    return `${state} ${hash("sha256", asked).slice(0, 16)}`;
-  } finally {
-    await session.close();
-  }
+  await using session = await openSession(options, open, context);
+  const server = await readRootDse(session);
+  const state = (await stateOfActiveDirectory(session, server)) ?? (await stateOfOpenLdap(session, server));
+  if (state === undefined) return undefined;
+  const { bind: _, ...rest } = options;
+  const login = options.bind === undefined ? "" : { ...options.bind, password: undefined };
+  const asked = JSON.stringify([rest, login, context.attributes ?? null, session.url.text]);
+  return `${state} ${hash("sha256", asked).slice(0, 16)}`;
 }
 
 /** USNs belong to one server; after a restore from a backup they start again, under another invocation id. */

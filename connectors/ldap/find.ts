@@ -29,7 +29,7 @@ export async function* find(
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly Entry[]> {
-  const session = await openSession(options, open, context);
+  await using session = await openSession(options, open, context);
   const said = new Set<string>();
   const warn: Reader["warn"] = (_, message) => {
     if (!said.has(message)) context.warn(message);
@@ -47,8 +47,6 @@ export async function* find(
   } catch (error) {
     context.signal.throwIfAborted();
     throw error instanceof MalformedError ? connectionError(session.place, error, session.url) : error;
-  } finally {
-    await session.close();
   }
 }
 

@@ -79,7 +79,7 @@ export async function* read(
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const directory = await openDirectory(options, open, context);
+  await using directory = await openDirectory(options, open, context);
   const warnings = new Warnings(context.warn);
   const { place } = directory;
   try {
@@ -100,8 +100,6 @@ export async function* read(
   } catch (error) {
     context.signal.throwIfAborted();
     throw error instanceof MalformedError && "url" in directory ? connectionError(place, error, directory.url) : error;
-  } finally {
-    await directory.close();
   }
 }
 

@@ -71,8 +71,8 @@ export class LdifFiles {
     await this.#files.assertUnchanged();
   }
 
-  async close(): Promise<void> {
-    await this.#files.close();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#files[Symbol.asyncDispose]();
   }
 
   async *#entriesOf(file: OpenFile): AsyncGenerator<readonly LdifEntry[]> {

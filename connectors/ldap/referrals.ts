@@ -56,11 +56,8 @@ export async function* searchWithReferrals(
       if (places.some((place) => trail.followed.has(place))) continue;
       for (const place of places) trail.followed.add(place);
       const { other, target } = await openFirst(targets, session);
-      try {
-        yield* searchWithReferrals(other, target.query, trail, [...chain, ...places.slice(0, 1)]);
-      } finally {
-        await other.close();
-      }
+      await using opened = other;
+      yield* searchWithReferrals(opened, target.query, trail, [...chain, ...places.slice(0, 1)]);
     }
   }
   if (location === "elsewhere" && !isReferred) throw missingBase(session, query);

@@ -18,7 +18,7 @@ export interface Session {
   readonly place: string;
   /** For sessions with further servers. */
   readonly origin: Origin;
-  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** What the sessions of one read share. */
@@ -88,7 +88,7 @@ export async function openSessionTo(url: LdapUrl, origin: Origin): Promise<Sessi
     connection = new Connection(opened, options.limits.read);
     if (options.tls.starttls && url.scheme === "ldap") await startTls(connection, url, origin.tls, place);
     await bindTo(connection, options.bind, place);
-    return { connection, url, options, place, origin, close };
+    return { connection, url, options, place, origin, [Symbol.asyncDispose]: close };
   } catch (error) {
     await close();
     signal.throwIfAborted();

@@ -64,7 +64,7 @@ export async function* readFiles(
     for (const { set } of opened) await set.assertUnchanged();
     signal.throwIfAborted();
   } finally {
-    await Promise.all(opened.map(({ set }) => set.close()));
+    await Promise.all(opened.map(({ set }) => set[Symbol.asyncDispose]()));
   }
   for (const [type, count] of others)
     context.warn(`${count} resources of the type ${type} are neither users nor groups`);

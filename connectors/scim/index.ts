@@ -179,8 +179,7 @@ async function describeFiles(
     ["users and groups", files.mixed],
   ] as const) {
     if (names === undefined) continue;
-    const set = await OpenFiles.open([names].flat(), open, files, signal);
-    await set.close();
+    await using set = await OpenFiles.open([names].flat(), open, files, signal);
     lines.push(`${content} in ${set.files.map((file) => file.name).join(", ")}`);
   }
   return lines;

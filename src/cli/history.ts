@@ -45,8 +45,7 @@ export async function history(context: ReadingContext, name: string, sync: strin
   const known = await knownRuns(context);
   if (sync !== undefined && !known.some((run) => run.sync === sync)) chosenSyncs(configuration, sync);
   const runs = known.filter((run) => sync === undefined || run.sync === sync);
-  const stored = await StoredChanges.open(context);
-  try {
+  return StoredChanges.read(context, async (stored) => {
     const files = await stored.files(runs);
     let found = 0;
     const now = Date.now();
@@ -61,11 +60,7 @@ export async function history(context: ReadingContext, name: string, sync: strin
     if (output.json) await output.write(`\n],"kept":${files.length},"runs":${runs.length}}\n`);
     else await output.write(footer(name, found, files.length, runs.length));
     return found === 0 ? exitCodes.failed : exitCodes.done;
-  } catch (error) {
-    throw stored.problem(error);
-  } finally {
-    await stored.close();
-  }
+  });
 }
 
 /** The newest change of a user or group that a sync is known to have made, and its run. */
@@ -75,17 +70,14 @@ export async function lastChangeOf(
   sync: string,
 ): Promise<{ readonly run: RunRecord; readonly change: Change } | undefined> {
   const runs = (await knownRuns(context)).filter((run) => run.sync === sync);
-  const stored = await StoredChanges.open(context);
-  try {
+  return StoredChanges.read(context, async (stored) => {
     const files = await stored.files(runs);
     for await (const { run, changes } of historyOf(stored.connection, runs, files, name)) {
       const [change] = changes;
       if (change !== undefined && isApplied(run) === true) return { run, change };
     }
     return undefined;
-  } finally {
-    await stored.close();
-  }
+  });
 }
 
 function documentOf({ run, changes, notes }: HistoryEntry): object {

@@ -127,15 +127,10 @@ export async function showStoredPlan(
   const elsewhere = await daemonElsewhere(context);
   if (elsewhere !== undefined)
     return context.output.say(`the plan: ${elsewhere.connection.presence.url}/runs/${run.id}/plan`);
-  const stored = await StoredChanges.open(context);
-  try {
+  await StoredChanges.read(context, async (stored) => {
     const file = await stored.file(run);
     if (file !== undefined) await report(await openStored(stored.connection, file, { digest, counts }));
-  } catch (error) {
-    throw stored.problem(error);
-  } finally {
-    await stored.close();
-  }
+  });
 }
 
 /** Waits for a run to end, then shows its plan, unless that is shown already, and how it ended. */

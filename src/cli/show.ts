@@ -94,8 +94,7 @@ export async function show(context: ReadingContext, wanted: string, options: Sho
   const format = options.format ?? (output.json ? "json" : "text");
   const { kind, action: actions, name: names, source: sources, cause: causes, attribute: aspects } = options;
   const filter = { kind, actions, names, sources, causes, aspects };
-  const stored = await StoredChanges.open(context);
-  try {
+  return StoredChanges.read(context, async (stored) => {
     // A plan that was found again is stored with the run that found it first.
     const file = (await stored.file(run)) ?? (await fileOfSame(run, runs, stored));
     const plan = await planOf(run, file, stored, filter);
@@ -114,11 +113,7 @@ export async function show(context: ReadingContext, wanted: string, options: Sho
     else await writeReport(options.output, stopping);
     if (format === "csv" && file === undefined) output.say(plan === undefined ? "this run has no plan" : notStored);
     return exitCodes.done;
-  } catch (error) {
-    throw stored.problem(error);
-  } finally {
-    await stored.close();
-  }
+  });
 }
 
 /**
@@ -136,8 +131,7 @@ async function showQuarantined(
   const runs = await knownRuns(context);
   const run = chosenRun(runs, wanted);
   await refuseElsewhere(context, `/runs/${run.id}/plan`);
-  const stored = await StoredChanges.open(context);
-  try {
+  return StoredChanges.read(context, async (stored) => {
     const file = (await stored.file(run, "quarantined")) ?? (await fileOfSame(run, runs, stored, "quarantined"));
     if (file === undefined && run.quarantined !== 0)
       throw new InputError(
@@ -148,11 +142,7 @@ async function showQuarantined(
     if (path === undefined) for await (const part of parts) await context.output.write(part, contentOf[format]);
     else await writeReport(path, parts);
     return exitCodes.done;
-  } catch (error) {
-    throw stored.problem(error);
-  } finally {
-    await stored.close();
-  }
+  });
 }
 
 async function* none(): AsyncIterable<StoredRecord[]> {}
@@ -245,12 +235,9 @@ async function writeDirectly(path: string, parts: AsyncIterable<string>): Promis
   }
 }
 
-async function writeTo(handle: FileHandle, parts: AsyncIterable<string>): Promise<void> {
-  try {
-    for await (const part of parts) await handle.writeFile(part);
-  } finally {
-    await handle.close();
-  }
+async function writeTo(opened: FileHandle, parts: AsyncIterable<string>): Promise<void> {
+  await using handle = opened;
+  for await (const part of parts) await handle.writeFile(part);
 }
 
 function unusable(path: string, cause: unknown): unknown {

@@ -156,14 +156,8 @@ export class People {
     runs: readonly RunRecord[],
     read: (stored: StoredChanges, files: readonly string[]) => Promise<Result>,
   ): Promise<Result> {
-    const stored = await StoredChanges.open({ configuration: this.#options.current() });
-    try {
-      return await read(stored, await stored.files(runs));
-    } catch (error) {
-      throw stored.problem(error);
-    } finally {
-      await stored.close();
-    }
+    const configuration = this.#options.current();
+    return StoredChanges.read({ configuration }, async (stored) => read(stored, await stored.files(runs)));
   }
 
   /** Stops what is being read. */

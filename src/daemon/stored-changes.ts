@@ -10,23 +10,30 @@ import { readState, workFolder } from "./data-folder.ts";
 /** Reads the stored changes of runs. */
 export class StoredChanges {
   readonly #workbench: Workbench;
-  readonly #state: Reader;
   readonly #plans: Plans;
   readonly #originals = new Map<string, string>();
 
-  /** Opens the stored changes of a data folder. Needs no lock: each file gets a second name, in a workbench. */
-  static async open({ configuration }: Pick<ReadingContext, "configuration">): Promise<StoredChanges> {
-    const workbench = await Workbench.open({ folder: await workFolder(configuration), memory: configuration.memory });
-    const state = await readState(configuration).catch(async (error: unknown) => {
-      await workbench.close();
-      throw error;
+  /**
+   * Reads the stored changes of a data folder. Needs no lock: each file gets a second name, in a workbench.
+   * @throws what `read` throws; an error about a file names the original
+   */
+  static async read<Result>(
+    { configuration }: Pick<ReadingContext, "configuration">,
+    read: (stored: StoredChanges) => Promise<Result>,
+  ): Promise<Result> {
+    await using workbench = await Workbench.open({
+      folder: await workFolder(configuration),
+      memory: configuration.memory,
     });
-    return new StoredChanges(workbench, state);
+    await using state = await readState(configuration);
+    const stored = new StoredChanges(workbench, state);
+    return await read(stored).catch((error: unknown) => {
+      throw stored.#problem(error);
+    });
   }
 
   private constructor(workbench: Workbench, state: Reader) {
     this.#workbench = workbench;
-    this.#state = state;
     this.#plans = new Plans(state.files);
   }
 
@@ -35,7 +42,7 @@ export class StoredChanges {
   }
 
   /**
-   * The file with the changes of a run, or its quarantined records; undefined if they are not stored. It stays unchanged until `close`, even
+   * The file with the changes of a run, or its quarantined records; undefined if they are not stored. It stays unchanged until then, even
    * when a daemon removes or replaces the original meanwhile.
    * @throws {InputError} when it cannot be opened
    */
@@ -66,15 +73,10 @@ export class StoredChanges {
   }
 
   /** Makes an error of reading such a file name the original. */
-  problem(error: unknown): unknown {
+  #problem(error: unknown): unknown {
     const text = firstLineOf(error);
     const found = [...this.#originals].find(([own]) => text.includes(own));
     return found === undefined ? error : unreadable(found[1], new Error(text.replaceAll(found[0], found[1])));
-  }
-
-  async close(): Promise<void> {
-    await this.#state[Symbol.asyncDispose]();
-    await this.#workbench.close();
   }
 }
 

@@ -69,6 +69,10 @@ export class Workbench {
     }
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
   /** Stops what is running and removes everything. */
   async close(): Promise<void> {
     this.connection.interrupt();

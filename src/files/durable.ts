@@ -37,12 +37,8 @@ export async function readJson(file: string): Promise<unknown> {
 
 /** Makes what was renamed or created in a folder survive a power failure. */
 export async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(folder);
+  await handle.sync();
 }
 
 /**

@@ -228,7 +228,7 @@ export class OpenFiles {
     );
   }
 
-  async close(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.files.map((file) => file.close()));
   }
 }
@@ -256,7 +256,7 @@ export async function digestOf(
     }
     for (const set of opened) await set.assertUnchanged();
   } finally {
-    await Promise.all(opened.map((set) => set.close()));
+    await Promise.all(opened.map((set) => set[Symbol.asyncDispose]()));
   }
   return hash.digest("hex");
 }

@@ -173,13 +173,9 @@ async function stateOf(path: string): Promise<DatabaseState> {
     const found = await stat(join(dirname(path), each)).catch(() => undefined);
     if (found !== undefined) logs.set(each, { inode: found.ino, size: found.size });
   }
-  const handle = await open(path);
-  try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(headers), 0, headers, 0);
-    return { header: hash("sha256", buffer.subarray(0, bytesRead)), logs };
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(path);
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(headers), 0, headers, 0);
+  return { header: hash("sha256", buffer.subarray(0, bytesRead)), logs };
 }
 
 async function copyStart(from: string, to: string, size: number, signal: AbortSignal): Promise<void> {
