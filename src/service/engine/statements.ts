@@ -36,8 +36,10 @@ const pieces = new RegExp(
 
 /**
  * Splits a script at its semicolons. It understands only quoting and comments; what a statement means is left to DuckDB.
+ * @throws {InputError} when it has the character U+0000, where both engines' parsers stop
  */
 export function splitStatements(script: string): Statement[] {
+  if (script.includes("\0")) throw new InputError("SQL cannot have the character U+0000");
   const statements: Statement[] = [];
   let tokens: Token[] = [];
   const finish = (): void => {
@@ -137,12 +139,7 @@ export async function parseQuery(connection: Connection, sql: string): Promise<N
   const [row] = await connection.rows<{ tree: string }>("SELECT json_serialize_sql($1::VARCHAR)::VARCHAR AS tree", [
     sql,
   ]);
-  const parsed = JSON.parse(row?.tree ?? "{}") as {
-    readonly error: boolean;
-    readonly error_type?: string;
-    readonly error_message?: string;
-    readonly statements?: readonly Node[];
-  };
+  const parsed = treeOf(row?.tree ?? "{}");
   if (parsed.error) {
     throw new InputError(
       parsed.error_type === "not implemented"
@@ -155,6 +152,21 @@ export async function parseQuery(connection: Connection, sql: string): Promise<N
     throw new InputError(`a query is one SELECT statement, not ${parsed.statements?.length ?? 0}`);
   }
   return statement;
+}
+
+interface Tree {
+  readonly error: boolean;
+  readonly error_type?: string;
+  readonly error_message?: string;
+  readonly statements?: readonly Node[];
+}
+
+function treeOf(text: string): Tree {
+  try {
+    return JSON.parse(text) as Tree;
+  } catch (cause) {
+    throw new InputError("the SQL has a number that is larger than any DOUBLE", { cause });
+  }
 }
 
 /**

@@ -143,6 +143,7 @@ describe("queries are confined to their database", () => {
     "SELECT 1) ; DROP TABLE t; SELECT * FROM (SELECT 1",
     "SELECT $1",
     "SELECT ?",
+    "SELECT 1e400",
     "",
     "-- nothing",
   ])("refuses %s", async (sql) => {

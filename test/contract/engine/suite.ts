@@ -336,6 +336,14 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
       ]);
     });
 
+    test("SQL with U+0000, where parsers stop, is refused", async () => {
+      for (const sql of ["SELECT 'a\0b'", "SELECT 1\0, 2", "SELECT 1 -- \0"]) {
+        const refused = { name: "InputError", message: expect.stringContaining("U+0000") };
+        await expect(rowsOf(sql)).rejects.toMatchObject(refused);
+        await expect(executed(engine, "shop", sql, never)).rejects.toMatchObject(refused);
+      }
+    });
+
     test("B.15 writes years before 0001 and after 9999 as ISO 8601 does", async () => {
       const sql = `SELECT DATE '0001-01-01' - 1, DATE '0001-01-01' - 367, DATE '9999-12-31' + 1,
         TIMESTAMP '0001-01-01 00:00:00' - INTERVAL '1' SECOND, TIMESTAMP '0044-03-15 12:00:00.5' - INTERVAL '88' YEAR,
