@@ -13,6 +13,8 @@ export interface ListPiece {
   /** The place of the first of them in the list, from 0. */
   readonly first: number;
   readonly bytes: number;
+  /** No element up to here is anything but an object of the interface's types, with each field once. */
+  readonly isTyped: boolean;
 }
 
 /** In bytes. */
@@ -104,7 +106,9 @@ export class ListPieces {
   #publish(): Promise<unknown> {
     const { path: file, bytes } = this.#file;
     const first = this.#first;
-    const piece = this.#file.end().then(() => ({ file, first, bytes }));
+    const { wrong, repeated } = this.#scan;
+    const isTyped = wrong.length === 0 && repeated === undefined;
+    const piece = this.#file.end().then(() => ({ file, first, bytes, isTyped }));
     piece.catch(() => undefined);
     this.#take(piece);
     return piece;

@@ -23,20 +23,23 @@ export const syncArrays = [
 const usualElement = 16 * 1024 * 1024;
 
 /**
- * Reads a piece of a list. DuckDB's reader is as strict as `JSON.parse`, except for what `ListScan` refuses.
- * @param load runs a statement that reads the relation `(index, json)`: the elements as they are written, by their places in the list
+ * Reads a piece of a list. DuckDB's readers are as strict as `JSON.parse`, except for what `ListScan` refuses.
+ * @param load runs a statement that reads the relation `elements` gives: what a reader of DuckDB finds, with `index`, the place in
+ *   the list; `read_json_objects` finds the elements as they are written, in `json`
  * @throws {InputError} when it is no JSON
  */
 export async function readPiece(
   { file, first, bytes }: ListPiece,
-  load: (elements: string) => Promise<void>,
+  load: (elements: (reader: string, options?: string) => string) => Promise<void>,
 ): Promise<void> {
   // One read holds all of it: DuckDB 1.5 takes a list for malformed where a read ends in white space before a comma.
   const longest = Math.max(bytes, usualElement);
   try {
-    await load(`(
-      SELECT ${first} + row_number() OVER () - 1 AS index, json
-      FROM read_json_objects(${literal(file)}, format = 'array', maximum_object_size = ${longest}))`);
+    await load(
+      (reader, options = "") => `(
+        SELECT ${first} + row_number() OVER () - 1 AS index, *
+        FROM ${reader}(${literal(file)}, format = 'array', maximum_object_size = ${longest}${options}))`,
+    );
   } catch (error) {
     throw notJson(error, first);
   }
@@ -135,7 +138,7 @@ export async function readList(connection: Connection, file: string): Promise<vo
 
 function loadPiece(connection: Connection, piece: ListPiece): Promise<void> {
   const into = piece.first === 0 ? "CREATE OR REPLACE TABLE read_principals AS" : "INSERT INTO read_principals";
-  return readPiece(piece, (elements) => connection.run(`${into} ${principalsOf(elements)}`));
+  return readPiece(piece, (elements) => connection.run(`${into} ${principalsOf(elements("read_json_objects"))}`));
 }
 
 /**

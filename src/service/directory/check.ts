@@ -45,11 +45,15 @@ export async function loadList(
   if (failure !== undefined) throw failure as Error;
 }
 
-const types = JSON.stringify({
-  ...Object.fromEntries(principalFields.map((field) => [field, "VARCHAR"])),
-  groupNames: ["VARCHAR"],
-});
+/** As names of fields with their types: for `read_json`, and for `from_json`. */
+const types = {
+  strict: `{${principalFields.map((field) => `${field}: '${field === "groupNames" ? "VARCHAR[]" : "VARCHAR"}'`).join(", ")}}`,
+  lenient: JSON.stringify(
+    Object.fromEntries(principalFields.map((field) => [field, field === "groupNames" ? ["VARCHAR"] : "VARCHAR"])),
+  ),
+};
 
+/** `read_json` fails at a wrong type, and parses each element once; `from_json` takes it for text, or absent. */
 function loadPiece(piece: ListPiece, load: (sql: string) => Promise<void>): Promise<void> {
   const isUser = `given.principalTypeEnum = '${principalTypes.user}'`;
   return readPiece(piece, (elements) =>
@@ -64,7 +68,11 @@ function loadPiece(piece: ListPiece, load: (sql: string) => Promise<void>): Prom
         ${setOf("given.groupNames")} AS group_names,
         CASE WHEN ${isUser} THEN nullif(given.password, '') END AS password,
         index
-      FROM (SELECT index, from_json(json, '${types}') AS given FROM ${elements})`),
+      FROM ${
+        piece.isTyped
+          ? `${elements("read_json", `, records = 'true', columns = ${types.strict}`)} given`
+          : `(SELECT index, from_json(json, '${types.lenient}') AS given FROM ${elements("read_json_objects")})`
+      }`),
   );
 }
 
