@@ -121,34 +121,39 @@ export async function checkList(
   connection: Connection,
   { changes, desiredGroups, hasDefaultPassword, wrong }: Checks,
 ): Promise<void> {
-  await connection.run(`
-    CREATE TEMP TABLE repeated AS
-      SELECT kind, name, min(index) AS first FROM listed WHERE kind <> '' AND name <> ''
-      GROUP BY kind, name HAVING count(*) > 1;
-    CREATE TEMP TABLE changed AS
-      SELECT l.* EXCLUDE (description, mail), c.action FROM listed l JOIN ${changes} c USING (kind, name);`);
   const [deleted] = await connection.rows(`FROM ${changes} WHERE action = 'delete' AND kind = 'group' LIMIT 1`);
   const members = deleted === undefined ? "changed" : "listed";
+  // What an element that is no object lacks is not reported.
+  const noObjects = wrong.flatMap(({ index, fields }) => (fields === undefined ? [index] : []));
 
+  // A condition on the problems of all queries would have their texts made for every row.
   const queries = [
-    valueProblems(hasDefaultPassword),
+    `FROM (${valueProblems}) WHERE problem IS NOT NULL AND NOT list_contains([${noObjects.join(", ")}]::BIGINT[], index)`,
     `SELECT l.index, '.name: is there before as principals[' || r.first || ']: names of one kind must differ'
      FROM listed l JOIN repeated r USING (kind, name) WHERE l.index > r.first`,
     `SELECT index, '.groupNames: ' || to_json(left(group_name, ${longestName})) || ' is neither in the list nor stays in the service'
      FROM (SELECT index, unnest(group_names) AS group_name FROM ${members})
      WHERE group_name NOT IN (SELECT name FROM ${desiredGroups})`,
+    ...(hasDefaultPassword
+      ? []
+      : [
+          `SELECT index, '.password: is needed for a user that is created, unless defaultPassword is set'
+           FROM changed SEMI JOIN (FROM ${changes} WHERE action = 'create' AND kind = 'user') USING (kind, name)
+           WHERE password IS NULL`,
+        ]),
     ...wrong.flatMap(({ index, fields }) => {
       const problems =
         fields === undefined ? [": must be an object"] : fields.flatMap((field) => typeProblems[field] ?? []);
       return problems.map((problem) => `SELECT ${index}, ${literal(problem)}`);
     }),
   ];
-  // What an element that is no object lacks is not reported.
-  const noObjects = wrong.flatMap(({ index, fields }) => (fields === undefined ? [index] : []));
   const rows = await connection.rows<{ text: string }>(`
+    WITH changed AS MATERIALIZED (FROM listed SEMI JOIN ${changes} USING (kind, name)),
+    repeated AS (
+      SELECT kind, name, min(index) AS first FROM listed WHERE kind <> '' AND name <> ''
+      GROUP BY kind, name HAVING count(*) > 1)
     SELECT DISTINCT index, 'principals[' || index || ']' || problem AS text
     FROM (${queries.join("\nUNION ALL\n")})
-    WHERE problem IS NOT NULL AND (NOT list_contains([${noObjects.join(", ")}]::BIGINT[], index) OR problem = ': must be an object')
     ORDER BY index, text LIMIT ${most}`);
   if (rows.length > 0) {
     throw new InputError("The list of principals is not valid; nothing has changed.", {
@@ -157,9 +162,9 @@ export async function checkList(
   }
 }
 
-/** The problems with the values of changed principals, as a query. */
-function valueProblems(hasDefaultPassword: boolean): string {
-  const names = (
+/** What must not be true of a changed principal. */
+const rules = [
+  ...(
     [
       ["name", "name"],
       ["displayName", "display_name"],
@@ -171,21 +176,11 @@ function valueProblems(hasDefaultPassword: boolean): string {
         [`length(${column}) > ${longestName}`, `.${field}: may have ${longestName} characters at the most`],
         [String.raw`regexp_matches(${column}, '\p{Cc}')`, `.${field}: must not have control characters`],
       ] as const,
-  );
-  const rules = [
-    ...names,
-    ["kind = ''", `.principalTypeEnum: must be "${principalTypes.user}" or "${principalTypes.group}"`],
-    ...(hasDefaultPassword
-      ? []
-      : [
-          [
-            "action = 'create' AND kind = 'user' AND password IS NULL",
-            ".password: is needed for a user that is created, unless defaultPassword is set",
-          ] as const,
-        ]),
-  ] as const;
-  const problems = rules.map(([condition, problem]) => `CASE WHEN ${condition} THEN ${literal(problem)} END`);
-  return `
-    SELECT index, unnest([${problems.join(",\n")}]) AS problem
-    FROM changed WHERE ${rules.map(([condition]) => `(${condition})`).join(" OR ")}`;
-}
+  ),
+  ["kind = ''", `.principalTypeEnum: must be "${principalTypes.user}" or "${principalTypes.group}"`],
+] as const;
+
+/** The problems with the values of changed principals, as a query. */
+const valueProblems = `
+  SELECT index, unnest([${rules.map(([condition, problem]) => `CASE WHEN ${condition} THEN ${literal(problem)} END`).join(",\n")}]) AS problem
+  FROM changed WHERE ${rules.map(([condition]) => `(${condition})`).join(" OR ")}`;

@@ -19,6 +19,8 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
   const queue = createQueue();
   const look = <Found>(find: (connection: Connection) => Promise<Found>): Promise<Found> =>
     queue(() => database.use(find));
+  // DuckDB lets a transaction update a row that another one is writing anew, and the update is lost.
+  const writing = createQueue();
   // Every request asks for its caller: waiting for a turn behind statements on everybody, most would take a multiple of their time.
   const accounts = new Remembered((name) => look((connection) => findAccount(connection, dialect, name)));
   const memberships = new Remembered((name) => look((connection) => findEffectiveGroups(connection, dialect, name)));
@@ -29,7 +31,7 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
   return {
     // Nobody else can create the administrator meanwhile.
     setUp: (administrator, password) =>
-      database.use((connection) => setUp(connection, administrator, password?.hash)).finally(forget),
+      writing(() => database.use((connection) => setUp(connection, administrator, password?.hash))).finally(forget),
     account: (name) => accounts.find(name),
     nameOf: (id) => look((connection) => findName(connection, dialect, id)),
     effectiveGroups: (name) => memberships.find(name),
@@ -40,7 +42,7 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
       await connection.run(`
         CREATE TEMP VIEW actual_users AS FROM directory.users;
         CREATE TEMP VIEW actual_groups AS FROM directory.groups`);
-      return { write: (signal) => write(connection, signal).finally(forget) };
+      return { write: (signal) => writing(() => write(connection, signal)).finally(forget) };
     },
     close: () => queue.idle(),
   };
@@ -142,41 +144,30 @@ async function stateOf(connection: Connection): Promise<string> {
   return state.id;
 }
 
-const which = (action: string, kind: string): string => `c.action = '${action}' AND c.kind = '${kind}'`;
-
 /**
- * DuckDB updates columns in place, unless one is a list: then it writes the whole row anew, and with it, to its log, the lists
- * of up to 2,048 rows that came before. So the groups are only written where they differ.
+ * Rows that change are written anew. DuckDB would update columns in place, unless one is a list: then it writes the whole row,
+ * and with it, to its log, the lists of up to 2,048 rows that came before.
  */
 async function write(connection: Connection, signal: AbortSignal): Promise<void> {
   const now = Date.now();
-  const update = (table: string, kind: string, groups: "same" | "other"): string => {
-    const assigned = serviceAttributes.compared.filter((column) => groups === "other" || column !== "group_names");
-    return `
-        UPDATE ${table} t SET ${assigned.map((column) => `${column} = d.${column}`).join(", ")}, modified = ${now}
-        FROM desired d JOIN changes c USING (kind, name)
-        WHERE t.name = d.name AND ${which("update", kind)} AND t.group_names ${groups === "same" ? "=" : "<>"} d.group_names;`;
-  };
   const values = serviceAttributes.relation.map((column) => `d.${column}`).join(", ");
+  /** @param own SQL of the columns that no list has; they stay what they are in `r` */
+  const replace = (table: string, kind: string, own: string): string => `
+    CREATE OR REPLACE TEMP TABLE replaced AS
+      SELECT t.* EXCLUDE (${serviceAttributes.compared.join(", ")}) FROM ${table} t JOIN changes c USING (kind, name) WHERE c.action = 'update';
+    DELETE FROM ${table} WHERE name IN (SELECT name FROM changes WHERE action <> 'create' AND kind = '${kind}');
+    INSERT INTO ${table} BY NAME
+      SELECT ${own} ${values}, coalesce(r.created, ${now}) AS created, ${now} AS modified
+      FROM desired d JOIN changes c USING (kind, name) LEFT JOIN replaced r USING (name) LEFT JOIN hashes h USING (name)
+      WHERE c.action <> 'delete' AND c.kind = '${kind}';`;
+  const ofUsers = `
+    coalesce(r.lookup, ${lookupOf("d.name")}) AS lookup, coalesce(r.id, uuid()) AS id,
+    coalesce(r.password_hash, h.hash) AS password_hash,`;
   await connection.transaction(async () => {
-    for (const [table, kind] of [
-      ["directory.users", "user"],
-      ["directory.groups", "group"],
-    ] as const) {
-      await connection.run(`
-        DELETE FROM ${table} WHERE name IN (SELECT name FROM changes c WHERE ${which("delete", kind)});
-        ${update(table, kind, "same")}
-        ${update(table, kind, "other")}`);
-    }
     await connection.run(`
-      INSERT INTO directory.users BY NAME
-      SELECT ${lookupOf("d.name")} AS lookup, uuid() AS id, h.hash AS password_hash, ${values},
-        ${now} AS created, ${now} AS modified
-      FROM desired d JOIN changes c USING (kind, name) JOIN hashes h ON h.name = d.name
-      WHERE ${which("create", "user")};
-      INSERT INTO directory.groups BY NAME
-      SELECT ${values}, ${now} AS created, ${now} AS modified
-      FROM desired d JOIN changes c USING (kind, name) WHERE ${which("create", "group")};
+      ${replace("directory.users", "user", ofUsers)}
+      ${replace("directory.groups", "group", "")}
+      DROP TABLE replaced;
       ${newState} WHERE EXISTS (FROM changes);`);
     signal.throwIfAborted();
   });

@@ -8,6 +8,7 @@ import { json } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
+import type { InputError } from "#errors.ts";
 import { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { Directory } from "#service/directory/directory.ts";
@@ -272,6 +273,21 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
       problems: ["principals[1].name: must be a string that is not empty"],
     });
     expect(await listed()).toEqual(before);
+  });
+
+  test("B.5 a list without names, or with one name for everybody, is refused however long it is", async () => {
+    const refused = async (name: string): Promise<readonly string[]> => {
+      const everybody = Array.from({ length: 30_000 }, () => user(name));
+      const error = await sync(everybody).catch((thrown: unknown) => thrown);
+      return (error as InputError).problems;
+    };
+    expect((await refused("")).slice(0, 2)).toEqual([
+      "principals[0].name: must be a string that is not empty",
+      "principals[1].name: must be a string that is not empty",
+    ]);
+    expect((await refused("ada"))[0]).toBe(
+      "principals[1].name: is there before as principals[0]: names of one kind must differ",
+    );
   });
 
   test("an aborted call changes nothing", async () => {
