@@ -7,6 +7,7 @@ import { groupAttributes as functionAttributes, scopeKeys } from "#principals/sc
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import { formatNumber, pluralize, quote } from "#text.ts";
 import { isUpdateInSql } from "./change.ts";
+import { tables } from "./tables.ts";
 
 /**
  * Why a change is there.
@@ -90,15 +91,10 @@ const most = 30;
  * @returns the causes, those that explain most first
  */
 export async function findCauses(connection: Connection, options: CauseOptions): Promise<Cause[]> {
+  if (!options.hasBaseline) return firstCause(connection);
   const [found] = await connection.rows<{ moves: number }>(`
     CREATE OR REPLACE TEMP TABLE explained AS
-    WITH item AS (SELECT row_number() OVER () AS item, * FROM (${items(options.attributes)}))${
-      options.hasBaseline
-        ? explanation(options)
-        : `
-    SELECT action, kind, name, aspect, grp, 'first' AS cause, NULL::VARCHAR AS source, NULL::VARCHAR AS attribute, NULL::VARCHAR AS was,
-      NULL::VARCHAR AS became, NULL::VARCHAR AS whole_was, NULL::VARCHAR AS whole_became FROM item`
-    };
+    WITH item AS (SELECT row_number() OVER () AS item, * FROM (${items(options.attributes)}))${explanation(options)};
     CREATE OR REPLACE TEMP TABLE shared_by (cause VARCHAR, kind VARCHAR, name VARCHAR, source VARCHAR, attribute VARCHAR, value VARCHAR, of BIGINT);
     SELECT count(*)::INTEGER AS moves FROM explained WHERE ${isMove}`);
   if ((found?.moves ?? 0) >= together.records) await connection.run(`INSERT INTO shared_by ${sharedByMoves}`);
@@ -109,6 +105,23 @@ export async function findCauses(connection: Connection, options: CauseOptions):
     FROM cause ORDER BY length(id), id`);
   await connection.run("DROP TABLE explained; DROP TABLE shared_by; DROP TABLE keyed; DROP TABLE cause");
   return rows.map(causeOf);
+}
+
+/** Before the first applied run there is nothing to compare with: one cause explains all changes. */
+async function firstCause(connection: Connection): Promise<Cause[]> {
+  const rows = await connection.rows<Pick<CauseRow, "users" | "groups" | "example" | "example_kind">>(`
+    CREATE OR REPLACE TEMP TABLE drift_item (${tables.drift_item});
+    CREATE OR REPLACE TEMP TABLE change_cause AS SELECT kind, name, ['c1'] AS causes FROM changes;
+    SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups,
+      min_by(name, (kind, name)) AS example, min(kind) AS example_kind
+    FROM changes HAVING count(*) > 0`);
+  return rows.map(({ users, groups, example, example_kind: kind }) => ({
+    id: "c1",
+    kind: "first",
+    users: Number(users),
+    groups: Number(groups),
+    example: { kind, name: example },
+  }));
 }
 
 function causeOf(row: CauseRow): Cause {
@@ -521,7 +534,7 @@ const rollUp = `
     CREATE OR REPLACE TEMP TABLE keyed AS
     WITH fitted AS (
       SELECT e.kind, e.name, e.cause,
-        CASE WHEN e.cause IN ('first', 'configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE coalesce(t.source, e.source) END AS source,
+        CASE WHEN e.cause IN ('configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE coalesce(t.source, e.source) END AS source,
         CASE WHEN e.cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership', 'new', 'gone') THEN coalesce(t.attribute, e.attribute) END AS attribute,
         CASE WHEN e.cause IN ('attribute', 'rename', 'into scope', 'out of scope') THEN e.was WHEN e.cause = 'gone' THEN t.value END AS was,
         CASE WHEN e.cause IN ('attribute', 'rename', 'into scope', 'out of scope') THEN e.became WHEN e.cause = 'new' THEN t.value END AS became,

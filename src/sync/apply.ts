@@ -20,18 +20,26 @@ import type { Sync } from "./sync.ts";
 
 /**
  * Writes the list, and has the service preview it.
+ * @param meanwhile what the workbench does beside that, or instead of it
  * @returns how its answer differs from the plan, one line each
  */
-export async function preview(run: Run, planned: Planned, { changed }: Verdict): Promise<readonly string[]> {
+export async function preview(
+  run: Run,
+  planned: Planned,
+  { changed }: Verdict,
+  meanwhile: () => Promise<void>,
+): Promise<readonly string[]> {
   const { sync, options, workbench, unchanged } = run;
   const { target } = sync;
-  // The other opinion is what each object is right before it is written.
-  if (target.takes === "changes") return [];
-  // Without changes, the list that is sent is the one that the target has: of that the service has spoken already.
-  if (!changed && unchanged.isAgreed) return [];
+  // The other opinion is what each object is right before it is written. Without changes, the list that is sent is the one that
+  // the target has: of that the service has spoken already.
+  if (target.takes === "changes" || (!changed && unchanged.isAgreed)) {
+    await meanwhile();
+    return [];
+  }
   options.progress?.("preview");
   await writePrincipals(workbench.connection, workbench.file("desired.json"));
-  const disagreements = await send(run, target, planned, false);
+  const disagreements = await send(run, target, planned, false, meanwhile);
   // Where the target says that its list has not changed, and it has, the next run must not believe it again.
   if (disagreements.length > 0 && options.apply) await unchanged.forgetList();
   return disagreements;
@@ -119,6 +127,7 @@ async function send(
   target: ListTarget,
   { plan: { counts } }: Planned,
   applyChanges: boolean,
+  meanwhile?: () => Promise<void>,
 ): Promise<string[]> {
   const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
   const request = {
@@ -131,7 +140,10 @@ async function send(
   };
   // The target is often a service in this process.
   await workbench.makeRoom();
-  await target.sync(request, answer, watching.signal());
+  const both = [target.sync(request, answer, watching.signal()), meanwhile?.()];
+  // One that fails must not leave the other behind.
+  await Promise.allSettled(both);
+  await Promise.all(both);
   return compareOpinions(workbench.connection, answer, applyChanges ? "did" : "would");
 }
 

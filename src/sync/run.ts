@@ -48,7 +48,7 @@ async function takeSteps(run: Run): Promise<RunResult> {
   if (same !== undefined) return repeatAfterReading(run, same);
   const planned = await planner.plan(sync, workbench, planning, read);
   const verdict = judge(run, planned);
-  const disagreements = await preview(run, planned, verdict);
+  const disagreements = await preview(run, planned, verdict, () => store(run, planned, verdict));
   await show(run, planned, verdict);
   const decision = await decide(run, planned, verdict, disagreements).catch(async (error: unknown) => {
     await miss(run, planned);
@@ -118,13 +118,20 @@ function judge({ sync, options }: Run, planned: Planned): Verdict {
   };
 }
 
-/** Shows the plan to whoever asked for the run, and stores it where somebody may have to decide about it. */
+/** Stores the plan where somebody may have to decide about it. */
+async function store({ options, workbench }: Run, planned: Planned, verdict: Verdict): Promise<void> {
+  if (mustBeStored(options, verdict)) await options.store?.(workbench, planned);
+}
+
+function mustBeStored({ apply }: RunOptions, { changed, beyond, mustBeShared }: Verdict): boolean {
+  return apply && (changed || beyond.length > 0 || mustBeShared);
+}
+
+/** Shows the plan to whoever asked for the run. */
 async function show({ sync, options, workbench }: Run, planned: Planned, verdict: Verdict): Promise<void> {
-  const { changed, beyond, mustBeShared } = verdict;
   await options.report?.(reportOf(sync, planned));
-  if (!options.apply) return;
-  if (changed || beyond.length > 0 || mustBeShared) await options.store?.(workbench, planned);
-  else if ((planned.quarantined ?? 0) > 0) await options.storeQuarantined?.(workbench);
+  const isStored = !options.apply || mustBeStored(options, verdict);
+  if (!isStored && (planned.quarantined ?? 0) > 0) await options.storeQuarantined?.(workbench);
 }
 
 /** Who is gone is so from the first run on that does not find them, also where its plan waits: their grace periods begin. */

@@ -178,6 +178,8 @@ class Recording {
   readonly #stages: StageRecorder;
   readonly #warnings: Note[] = [];
   #run: RunRecord;
+  /** What to write down of the stored plan. */
+  #stored: Partial<RunRecord> = {};
 
   constructor(context: Context, began: RunRecord, options: ExecuteOptions, watcher: Watcher) {
     this.#context = context;
@@ -260,11 +262,13 @@ class Recording {
       sources: sources ?? this.#run.sources,
     });
     await this.#watcher.report?.({ ...report, notes });
+    // A plan that nobody could be shown is not kept.
+    this.#update(this.#stored);
   }
 
   async #store(name: string, { connection }: Workbench, planned: Planned): Promise<void> {
     const seal = await this.#context.plans.save(name, connection, planned);
-    this.#update({ kept: true, ...(name === this.#run.id ? { seal } : { partSeal: seal }) });
+    this.#stored = { kept: true, ...(name === this.#run.id ? { seal } : { partSeal: seal }) };
   }
 
   async #storeQuarantined({ connection }: Workbench): Promise<void> {
