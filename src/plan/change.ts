@@ -73,8 +73,8 @@ export interface Plan {
   readonly counts: Counts;
   /** The counts of what `changes` gives, where that is not everything. */
   readonly shown?: Counts | undefined;
-  /** Groups before users; in the order of `actions`; by name. `only`: just that part. */
-  changes(only?: Part): AsyncIterable<Change>;
+  /** Groups before users; in the order of `actions`; by name. `only`: just that part; `most`: no more than so many. */
+  changes(only?: Part, most?: number): AsyncIterable<Change>;
 }
 
 /** As many digits of a digest as a plan shows, and a person has to give. */

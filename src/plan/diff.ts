@@ -61,7 +61,7 @@ export async function createPlan(connection: Connection, attributes: Attributes)
   return {
     digest: found.digest,
     counts: { users: of("user"), groups: of("group"), ...membershipsOf(found) },
-    changes: (only) => readChanges(connection, only),
+    changes: (only, most) => readChanges(connection, { only, most }),
   };
 }
 
@@ -86,14 +86,21 @@ const counts = `
       UNION ALL SELECT kind, action, count(*) FROM changes GROUP BY kind, action)`;
 
 /**
- * The changes in `change_sides`.
- * @param which an SQL condition
+ * The changes in `change_sides`, the first `most` of a part.
+ * @param options.which an SQL condition
  */
-export async function* readChanges(connection: Connection, only?: Part, which = "true"): AsyncIterable<Change> {
+export async function* readChanges(
+  connection: Connection,
+  {
+    only,
+    most = Infinity,
+    which = "true",
+  }: { readonly only?: Part | undefined; readonly most?: number | undefined; readonly which?: string },
+): AsyncIterable<Change> {
   const part = only === undefined ? "" : `AND action = '${only.action}' AND kind = '${only.kind}'`;
   const batches = connection.batches<ChangeRow>(`
     SELECT action, kind, before, after, causes FROM change_sides WHERE ${which} ${part}
-    ORDER BY kind = 'user', list_position([${actions.map(literal).join(", ")}], action), name`);
+    ORDER BY kind = 'user', list_position([${actions.map(literal).join(", ")}], action), name ${most === Infinity ? "" : `LIMIT ${most}`}`);
   for await (const rows of batches) {
     for (const row of rows) yield changeOfRow(row);
   }

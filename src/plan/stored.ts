@@ -44,7 +44,7 @@ export async function openStored(
   return {
     ...whole,
     shown: which === "true" ? undefined : await countShown(connection, which, whole.counts),
-    changes: (only) => readChanges(connection, only, which),
+    changes: (only, most) => readChanges(connection, { only, most, which }),
   };
 }
 

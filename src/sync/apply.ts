@@ -127,7 +127,7 @@ async function send(
   target: ListTarget,
   { plan: { counts } }: Planned,
   applyChanges: boolean,
-  meanwhile?: () => Promise<void>,
+  meanwhile = async (): Promise<void> => {},
 ): Promise<string[]> {
   const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
   const request = {
@@ -140,7 +140,7 @@ async function send(
   };
   // The target is often a service in this process.
   await workbench.makeRoom();
-  const both = [target.sync(request, answer, watching.signal()), meanwhile?.()];
+  const both = [target.sync(request, answer, watching.signal()), meanwhile()];
   // One that fails must not leave the other behind.
   await Promise.allSettled(both);
   await Promise.all(both);
@@ -155,9 +155,8 @@ async function send(
 async function compareOpinions(connection: Connection, answer: string, said: "would" | "did"): Promise<string[]> {
   await readSyncAnswer(connection, answer, "opinion");
   const rows = await connection.rows<{ who: "plan" | "service"; action: string; kind: string; name: string }>(`
-    SELECT 'plan' AS who, * FROM (SELECT action, kind, name FROM changes EXCEPT SELECT action, kind, name FROM opinion)
-    UNION ALL
-    SELECT 'service' AS who, * FROM (SELECT action, kind, name FROM opinion EXCEPT SELECT action, kind, name FROM changes)
+    SELECT DISTINCT CASE WHEN o.name IS NULL THEN 'plan' ELSE 'service' END AS who, action, kind, name
+    FROM changes c FULL JOIN opinion o USING (action, kind, name) WHERE c.name IS NULL OR o.name IS NULL
     ORDER BY kind, name, who LIMIT 20`);
   const [does, doesNot] = said === "would" ? ["would", "would not"] : ["did", "did not"];
   return rows.map(({ who, action, kind, name }) =>

@@ -158,7 +158,7 @@ export function share(kind: KindCounts): string {
 export async function* changesOf(plan: Plan, section: Section, limit = 20): AsyncIterable<Change> {
   let shown = 0;
   if (limit <= 0) return;
-  for await (const change of plan.changes(section)) {
+  for await (const change of plan.changes(section, limit)) {
     yield change;
     if (++shown >= limit) return;
   }
