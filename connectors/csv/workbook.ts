@@ -1,4 +1,3 @@
-import { access } from "node:fs/promises";
 import { basename, dirname, join, posix } from "node:path";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import { foreignContent, tellingBytes } from "#files/content.ts";
@@ -9,6 +8,7 @@ import type { NumberFormat } from "./cell-values.ts";
 import { XmlReader } from "./xml.ts";
 import type { XmlHandlers } from "./xml.ts";
 import { damaged, Zip } from "./zip.ts";
+import { exists } from "#files/disk.ts";
 
 /** An Excel workbook that is open for one read. */
 export interface Workbook {
@@ -235,11 +235,7 @@ export class TextCollector {
 /** Office and LibreOffice put a file beside one that somebody has open. */
 async function assertNobodyWrites({ name, path }: OpenFile): Promise<void> {
   for (const lock of [`~$${basename(path)}`, `.~lock.${basename(path)}#`]) {
-    const isThere = await access(join(dirname(path), lock)).then(
-      () => true,
-      () => false,
-    );
-    if (isThere)
+    if (await exists(join(dirname(path), lock)))
       throw new IncompleteReadError(
         `${name}: somebody has it open, as ${lock} beside it says; it is read again when they have closed it (remove that file if nobody has)`,
         { transient: true },

@@ -108,26 +108,22 @@ function range(name: string, path: string, begin: number, end: number): FileData
   return {
     length: end - begin,
     bytes: async function* bytes() {
-      const file = await open(path).catch((error: unknown) => {
+      await using file = await open(path).catch((error: unknown) => {
         throw unreadable(name, error);
       });
-      try {
-        // In turn: one is sent while the next is read. New ones would cost a garbage collection for every 64 MiB.
-        const size = Math.min(blockSize, end - begin);
-        let [block, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)];
-        for (let at = begin; at < end; [block, other] = [other, block]) {
-          let length = 0;
-          // Only for a whole block does whoever sends it wait before the next.
-          while (length < size && at < end) {
-            const read = await readAt(file, name, block.subarray(length), at, end);
-            if (read === 0) throw new InputError(`${name} has become shorter while it was being loaded`);
-            length += read;
-            at += read;
-          }
-          yield block.subarray(0, length);
+      // In turn: one is sent while the next is read. New ones would cost a garbage collection for every 64 MiB.
+      const size = Math.min(blockSize, end - begin);
+      let [block, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)];
+      for (let at = begin; at < end; [block, other] = [other, block]) {
+        let length = 0;
+        // Only for a whole block does whoever sends it wait before the next.
+        while (length < size && at < end) {
+          const read = await readAt(file, name, block.subarray(length), at, end);
+          if (read === 0) throw new InputError(`${name} has become shorter while it was being loaded`);
+          length += read;
+          at += read;
         }
-      } finally {
-        await file.close();
+        yield block.subarray(0, length);
       }
     },
   };

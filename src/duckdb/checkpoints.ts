@@ -151,15 +151,11 @@ async function tryToGrow(files: readonly string[]): Promise<boolean> {
     );
   const trial = join(folder, `.room-${process.pid}`);
   try {
-    const written = await open(trial, "w", 0o600);
-    try {
-      await rm(trial, { force: true });
-      for (let at = start; at < end; at += block.length)
-        if ((await written.write(block, 0, block.length, at)).bytesWritten < block.length) return false;
-      await written.sync();
-    } finally {
-      await written.close();
-    }
+    await using written = await open(trial, "w", 0o600);
+    await rm(trial, { force: true });
+    for (let at = start; at < end; at += block.length)
+      if ((await written.write(block, 0, block.length, at)).bytesWritten < block.length) return false;
+    await written.sync();
     return true;
   } catch {
     return false;

@@ -175,7 +175,7 @@ async function withRelations<Result>(
 ): Promise<Result> {
   const { signal } = options;
   signal.throwIfAborted();
-  const workbench = await Workbench.open(options);
+  await using workbench = await Workbench.open(options);
   const { connection } = workbench;
   try {
     return await interruptible(connection, signal, async () => {
@@ -189,7 +189,5 @@ async function withRelations<Result>(
   } catch (error) {
     signal.throwIfAborted();
     throw naming(`the folder ${options.folder}`, error);
-  } finally {
-    await workbench.close();
   }
 }

@@ -47,16 +47,12 @@ export async function hashesOf(folder: string, beginnings: readonly string[]): P
 
 /** @returns undefined when it has gone meanwhile */
 async function hashesOfFile(path: string): Promise<string[] | undefined> {
-  const handle = await openIfThere(path);
+  await using handle = await openIfThere(path);
   if (handle === undefined) return undefined;
-  try {
-    const parts = Math.max(1, Math.ceil((await handle.stat()).size / partSize));
-    const hashes: string[] = [];
-    for (let part = 0; part < parts; part++) hashes.push(hashOf(await readPart(handle, part)));
-    return hashes;
-  } finally {
-    await handle.close();
-  }
+  const parts = Math.max(1, Math.ceil((await handle.stat()).size / partSize));
+  const hashes: string[] = [];
+  for (let part = 0; part < parts; part++) hashes.push(hashOf(await readPart(handle, part)));
+  return hashes;
 }
 
 export function hashOf(content: Buffer): string {

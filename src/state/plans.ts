@@ -301,10 +301,6 @@ async function sealOf(folder: string): Promise<string> {
 
 /** DuckDB does not sync the files that it writes. */
 async function syncFile(path: string): Promise<void> {
-  const handle = await open(path, "r+");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(path, "r+");
+  await handle.sync();
 }

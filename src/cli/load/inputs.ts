@@ -159,13 +159,9 @@ async function startOf(path: string): Promise<FileStart> {
   try {
     const found = await stat(path);
     if (!found.isFile()) return { size: 0, isFile: false, isPipe: found.isFIFO(), start: Buffer.alloc(0) };
-    const file = await open(path);
-    try {
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(tellingBytes), 0, tellingBytes, 0);
-      return { size: found.size, isFile: true, isPipe: false, start: buffer.subarray(0, bytesRead) };
-    } finally {
-      await file.close();
-    }
+    await using file = await open(path);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(tellingBytes), 0, tellingBytes, 0);
+    return { size: found.size, isFile: true, isPipe: false, start: buffer.subarray(0, bytesRead) };
   } catch (error) {
     throw unreadable(path, resolve(path), error);
   }

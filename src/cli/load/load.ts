@@ -234,28 +234,21 @@ async function formatFor(
   }
   const { guessFormat } = await import("#exports/format/guess.ts");
   const { Workbench } = await import("#duckdb/workbench.ts");
-  const workbench = await Workbench.open({
+  await using workbench = await Workbench.open({
     folder: await workFolder(configuration),
     memory: configuration.memory,
   });
-  try {
-    const guess = await guessFormat(workbench, sample, columns, flags);
-    const options = { ...flags, ...guess.options };
-    const doubts = [
-      ...guess.doubts,
-      ...(options.has_header_row ? await repeatedHeaders(sample, samples.slice(1)) : []),
-    ];
-    output.say(describeGuess(files, options, { ...guess, doubts }));
-    const isAsked = output.interactive && flags.yes !== true;
-    if (!isAsked && doubts.length > 0)
-      throw new InputError(
-        "some options cannot be guessed, and nothing was loaded: set them, or load with the defaults with `--no-guess`",
-        { problems: doubts },
-      );
-    return isAsked && !(await confirmed(context, "Load it like this?")) ? undefined : options;
-  } finally {
-    await workbench.close();
-  }
+  const guess = await guessFormat(workbench, sample, columns, flags);
+  const options = { ...flags, ...guess.options };
+  const doubts = [...guess.doubts, ...(options.has_header_row ? await repeatedHeaders(sample, samples.slice(1)) : [])];
+  output.say(describeGuess(files, options, { ...guess, doubts }));
+  const isAsked = output.interactive && flags.yes !== true;
+  if (!isAsked && doubts.length > 0)
+    throw new InputError(
+      "some options cannot be guessed, and nothing was loaded: set them, or load with the defaults with `--no-guess`",
+      { problems: doubts },
+    );
+  return isAsked && !(await confirmed(context, "Load it like this?")) ? undefined : options;
 }
 
 /** Only the first row of the first file is a header to the service. */

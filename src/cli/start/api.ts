@@ -266,11 +266,7 @@ async function guessFormat(
     import("#duckdb/workbench.ts"),
   ]);
   const folder = join(daemonFolder(configuration), "work");
-  const workbench = await Workbench.open({ folder, memory: configuration.memory });
-  try {
-    const { options, header, notes, doubts } = await guess(workbench, sample, columns, {}, called);
-    return { format: loadFormatOf(options).format, header, notes, doubts };
-  } finally {
-    await workbench.close();
-  }
+  await using workbench = await Workbench.open({ folder, memory: configuration.memory });
+  const { options, header, notes, doubts } = await guess(workbench, sample, columns, {}, called);
+  return { format: loadFormatOf(options).format, header, notes, doubts };
 }

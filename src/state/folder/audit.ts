@@ -229,15 +229,11 @@ async function cutOff(folder: string, from: number, line: number): Promise<Audit
   try {
     const copy = createWriteStream(join(folder, kept), { mode: 0o600, flags: "wx", flush: true });
     await pipeline(createReadStream(path, { start: from }), copy);
-    const handle = await open(path, "r+");
-    try {
-      const { size } = await handle.stat();
-      await handle.truncate(from);
-      await handle.sync();
-      return { event: "audit torn", kept, line, bytes: size - from };
-    } finally {
-      await handle.close();
-    }
+    await using handle = await open(path, "r+");
+    const { size } = await handle.stat();
+    await handle.truncate(from);
+    await handle.sync();
+    return { event: "audit torn", kept, line, bytes: size - from };
   } catch (error) {
     throw unwritable(called(path), error);
   }

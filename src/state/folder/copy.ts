@@ -65,12 +65,8 @@ async function contentsOf(folder: string, configured: readonly string[], inboxes
     access: await readAccess(folder),
     files: await hashesOf(folder, [...copiedFiles, ...aside]),
     part: async (path, part) => {
-      const handle = await open(join(folder, path));
-      try {
-        return await readPart(handle, part);
-      } finally {
-        await handle.close();
-      }
+      await using handle = await open(join(folder, path));
+      return await readPart(handle, part);
     },
     inboxes: {
       sources: await sourcesOf(inboxes),
@@ -104,13 +100,9 @@ async function writeAll(folder: string, contents: Contents, signal: AbortSignal)
     if (chain.some(({ name }) => name === path)) continue;
     const file = join(folder, isPutAside(path) ? join("aside", basename(path)) : path);
     await makeFolder(dirname(file), "the daemon's folder");
-    const handle = await open(file, "wx", 0o600);
-    try {
-      for (const part of parts.keys()) await writePart(handle, await contents.part(path, part), part * partSize);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+    await using handle = await open(file, "wx", 0o600);
+    for (const part of parts.keys()) await writePart(handle, await contents.part(path, part), part * partSize);
+    await handle.sync();
     await syncFolder(dirname(file));
   }
   for (const file of chain)
