@@ -241,7 +241,7 @@ async function resolve(
     await addMissedMembers(connection);
     await collectSaid(connection, keepAttributes ? groupQuestions : undefined, gathered.names);
   }
-  await createRecords(connection, rules);
+  await createRecords(connection, rules, keepAttributes);
   const [counts] = await connection.rows<Record<"users" | "groups", bigint>>(`
     SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups FROM assembled`);
   return {
@@ -261,37 +261,37 @@ const containerPattern = String.raw`^\w[\w.-]*=(?:[^,\\]|\\.)*,(\w[\w.-]*=.*)$`;
 async function createRecords(
   connection: Connection,
   { judgesLate, groupQuestions, kept }: CompiledRules,
+  keepAttributes: boolean,
 ): Promise<void> {
   const asksGroups = groupQuestions !== undefined;
   const attributes = asksGroups
     ? // Joined as texts: parsed, the names of many groups need many times their memory.
-      `CASE WHEN v.is_out THEN coalesce(g.said, '{}') WHEN g.said IS NULL THEN a.attributes
-        WHEN coalesce(a.attributes, '{}') = '{}' THEN g.said
-        ELSE left(a.attributes, -1) || ',' || substr(g.said, 2) END AS attributes`
-    : "a.attributes";
+      `CASE WHEN v.is_out THEN coalesce(g.said, '{}') WHEN g.said IS NULL THEN s.attributes
+        WHEN coalesce(s.attributes, '{}') = '{}' THEN g.said
+        ELSE left(s.attributes, -1) || ',' || substr(g.said, 2) END AS attributes`
+    : "s.attributes";
   const late = `
       UNION ALL
-      SELECT r.seq, r.source, r.kind, r.source_id, r.origin, e.seq, e.name FROM staged_raw r
+      SELECT r.seq, r.source, r.kind, r.source_id, r.origin, e.seq, e.name, r.said FROM (SELECT *, ${kept.json} AS said FROM staged_raw) r
       LEFT JOIN person p USING (seq) LEFT JOIN staged_entry e ON e.seq = coalesce(p.person, r.seq)`;
   await connection.run(`
     CREATE OR REPLACE TABLE record AS
     WITH seen AS (
-      SELECT seq, source, kind, source_id, origin, seq AS entry, name FROM staged_entry ANTI JOIN staged_raw USING (seq)
-      WHERE EXISTS (FROM staged_attributes)
+      SELECT seq, source, kind, source_id, origin, seq AS entry, name, ${kept.json} AS attributes
+      FROM staged_entry ANTI JOIN staged_raw USING (seq) WHERE ${keepAttributes}
       ${judgesLate ? late : ""}
       UNION ALL
-      SELECT seq, source, kind, source_id, NULL, NULL, NULL FROM staged_excluded)
+      SELECT seq, source, kind, source_id, NULL, NULL, NULL, ${kept.json} FROM staged_excluded)
     SELECT s.kind, s.name, o.name AS source, s.source_id,
       CASE ${asksGroups ? "WHEN v.is_out THEN 'unlisted' " : ""}WHEN s.entry IS NULL THEN 'excluded' WHEN s.entry IN (SELECT seq FROM held) THEN 'quarantined' ELSE 'in' END AS scope,
-      CASE WHEN contains(s.origin, '=') AND a.seq IS NOT NULL${asksGroups ? " AND v.is_out IS NOT TRUE" : ""}
+      CASE WHEN contains(s.origin, '=') AND s.attributes IS NOT NULL${asksGroups ? " AND v.is_out IS NOT TRUE" : ""}
         THEN nullif(regexp_extract(s.origin, '${containerPattern}', 1), '') END AS container,
       ${attributes}
     FROM seen s JOIN staged_source o USING (source)
-    LEFT JOIN (SELECT seq, ${kept.json} AS attributes FROM staged_attributes) a ON a.seq = s.seq
     ${asksGroups ? "LEFT JOIN said_group g ON g.seq = s.seq LEFT JOIN identity i ON i.seq = s.seq LEFT JOIN scope_verdict v ON v.person = i.person" : ""};
     CREATE OR REPLACE TABLE rule_membership AS
     SELECT e.kind, e.name, n.name AS grp FROM staged_group_name n JOIN staged_entry e ON e.seq = n.member
-    WHERE EXISTS (FROM staged_attributes)`);
+    WHERE ${keepAttributes}`);
 }
 
 /** Makes `assembled`. */

@@ -97,6 +97,9 @@ export async function judgeRaw(
   return leftOut;
 }
 
+/** Without what the rules read of a record: `assemble` looks at that. */
+const recordColumns = "r.seq, r.source, r.kind, r.source_id, r.origin, r.join_key, r.reason, r.attributes";
+
 /** Makes `person` with the records that each entry is made of, and `ambiguous_key`. */
 async function choosePersons(
   connection: Connection,
@@ -108,7 +111,7 @@ async function choosePersons(
   const units = "SELECT kind, join_key, min(seq) AS unit FROM staged_raw WHERE join_key IS NOT NULL GROUP BY ALL";
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE person AS
-    SELECT r.*, r.seq AS person, coalesce(u.unit, r.seq) AS unit, row_number() OVER (ORDER BY r.seq) - 1 AS place
+    SELECT ${recordColumns}, r.seq AS person, coalesce(u.unit, r.seq) AS unit, row_number() OVER (ORDER BY r.seq) - 1 AS place
     FROM staged_raw r
     SEMI JOIN (SELECT kind, join_key, source FROM staged_raw WHERE join_key IS NOT NULL GROUP BY ALL HAVING count(*) > 1)
       USING (kind, join_key, source)
@@ -139,7 +142,7 @@ async function choosePersons(
       SELECT kind, join_key, source FROM staged_raw JOIN staged_alone USING (seq)
       WHERE excluded = 0 GROUP BY ALL HAVING count(*) > 1);
     CREATE OR REPLACE TEMP TABLE person AS
-    WITH candidate AS (FROM staged_raw ANTI JOIN superseded USING (seq)),
+    WITH candidate AS (SELECT ${recordColumns} FROM staged_raw r ANTI JOIN superseded USING (seq)),
     first_of AS (SELECT kind, join_key, min(seq) AS person FROM candidate WHERE join_key IS NOT NULL GROUP BY ALL)
     SELECT c.*, CASE WHEN a.join_key IS NULL THEN coalesce(f.person, c.seq) ELSE c.seq END AS person,
       NULL::INTEGER AS unit, NULL::BIGINT AS place

@@ -11,14 +11,19 @@ type AttributesRead = Readonly<Record<"users" | "groups", readonly string[] | un
 const jsonMark = "\u0001";
 
 /**
- * What the rules read of each entry, as `stage` keeps it: `staged_attributes` has a column for each attribute, since making JSON of each
- * entry in JavaScript takes a sixth of a read. What has more than text is JSON there, after `jsonMark`.
+ * What the rules read of each entry, as `stage` keeps it: a column for each attribute, since making JSON of each entry in JavaScript
+ * takes a sixth of a read. What has more than text is JSON there, after `jsonMark`.
  */
 export class KeptAttributes {
-  /** The columns of `staged_attributes` after `seq`, as DDL, each after a comma. */
+  /**
+   * The columns as DDL, each after a comma. `all_read` is JSON where a rule may read any attribute, empty where the attributes
+   * have their columns, and NULL where nothing is kept.
+   */
   readonly ddl: string;
-  /** SQL over a row of `staged_attributes` that gives the attributes as one JSON object. */
+  /** SQL over these columns that gives the attributes as one JSON object; NULL where nothing is kept. */
   readonly json: string;
+  /** The values of these columns where nothing is kept. */
+  readonly none: readonly null[];
   readonly #names: readonly string[];
   readonly #layouts: Readonly<Record<Kind, { readonly all: Layout; readonly scope: Layout }>>;
 
@@ -29,7 +34,7 @@ export class KeptAttributes {
   constructor(read: AttributesRead, scope: AttributesRead) {
     const lists = [read.users, read.groups, scope.users, scope.groups];
     const names = [...new Set(lists.flatMap((each) => each ?? []))];
-    const columns = names.map((name, index) => ({ name, column: `a${index}` }));
+    const columns = names.map((name, index) => ({ name, column: `read_${index}` }));
     const layoutOf = (wanted: readonly string[] | undefined): Layout =>
       wanted && names.map((name) => (wanted.includes(name) ? name : undefined));
     this.#names = names;
@@ -41,15 +46,16 @@ export class KeptAttributes {
       ({ name, column }) =>
         `${literal(`${JSON.stringify(name)}:`)} || if(starts_with(${column}, chr(1)), substr(${column}, 2), to_json(${column}))`,
     );
-    this.ddl = ["attributes", ...columns.map(({ column }) => column)].map((column) => `, ${column} VARCHAR`).join("");
-    this.json = `coalesce(attributes, concat('{', concat_ws(',', ${["NULL", ...members].join(", ")}), '}'))`;
+    this.none = [null, ...names.map(() => null)];
+    this.ddl = ["all_read", ...columns.map(({ column }) => column)].map((column) => `, ${column} VARCHAR`).join("");
+    this.json = `CASE WHEN all_read = '' THEN concat('{', concat_ws(',', ${["NULL", ...members].join(", ")}), '}') ELSE all_read END`;
   }
 
   /** The values of these columns. `isExcluded`: only what decides about the scope is kept. */
-  valuesOf({ kind, attributes }: Entry, isExcluded: boolean): (string | null)[] {
+  valuesOf({ kind, attributes }: Entry, isExcluded: boolean): readonly (string | null)[] {
     const layout = this.#layouts[kind][isExcluded ? "scope" : "all"];
     if (layout === undefined) return [jsonOf(attributes), ...this.#names.map(() => null)];
-    const values: (string | null)[] = [null];
+    const values: (string | null)[] = [""];
     for (const name of layout) values.push(name === undefined ? null : kept(attributeOf(attributes, name)));
     return values;
   }

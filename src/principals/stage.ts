@@ -67,8 +67,9 @@ export async function stage(
 ): Promise<Staged> {
   const tables = {
     ...stagedTables,
-    staged_entry: stagedTables.staged_entry + rules.declared.staged,
-    staged_attributes: stagedTables.staged_attributes + rules.kept.ddl,
+    staged_entry: stagedTables.staged_entry + rules.declared.staged + rules.kept.ddl,
+    staged_raw: stagedTables.staged_raw + rules.kept.ddl,
+    staged_excluded: stagedTables.staged_excluded + rules.kept.ddl,
   };
   await connection.run(
     stagedNames.map((table) => `CREATE OR REPLACE TEMP TABLE ${table} (${tables[table]});`).join(" "),
@@ -83,7 +84,7 @@ export async function stage(
       await rows.flush();
       const leftOut = rules.judgesLate
         ? await judgeRaw(connection, rows, rules, {
-            addVerdict: (...verdict) => stager.addVerdict(...verdict),
+            addVerdict: (...verdict) => stager.addVerdict(rules.kept.none, ...verdict),
             yielder: new Yielder(options.signal),
             isObserved: options.observer !== undefined,
             unread,
@@ -253,7 +254,6 @@ class Stager {
       `DELETE FROM staged_line WHERE file IN (SELECT file FROM staged_file WHERE source = ${this.#source});`,
       ...tables.map((table) => `DELETE FROM ${table} WHERE source = ${this.#source};`),
       `DELETE FROM staged_group_name WHERE member > ${seq};`,
-      `DELETE FROM staged_attributes WHERE seq > ${seq};`,
       `DELETE FROM staged_group WHERE seq > ${seq}`,
     ].join(" ");
   }
@@ -267,12 +267,13 @@ class Stager {
     for (const { name, groups, ...values } of staticGroups) {
       const seq = ++this.#seq;
       const origin = `the configuration, staticGroups ${quote(name)}`;
-      this.#addRow(values, seq, this.#source, "group", name, 0, origin, name, 0, null);
+      this.#addRow(values, this.#rules.kept.none, seq, this.#source, "group", name, 0, origin, name, 0, null);
       for (const group of groups) this.rows.append("staged_group_name", seq, group);
     }
   }
 
-  addVerdict(...[seq, source, entry, verdict, groups]: Parameters<AddVerdict>): void {
+  /** @param read what the rules read of the entry, as `KeptAttributes` has it */
+  addVerdict(read: readonly (string | null)[], ...[seq, source, entry, verdict, groups]: Parameters<AddVerdict>): void {
     this.#observer?.judged({ seq, source: this.#sources[source]?.name ?? "", entry, verdict, groups });
     if (verdict.verdict === "excluded") {
       this.#excluded += 1;
@@ -282,18 +283,22 @@ class Stager {
     const [id, origin] = [nfc(entry.id), nfc(entry.origin)];
     if (verdict.verdict === "quarantined") {
       const { name = null, reason } = verdict;
-      this.#addRow({}, seq, source, kind, id, keyIsId(entry), origin, name, 0, reason);
+      this.#addRow({}, read, seq, source, kind, id, keyIsId(entry), origin, name, 0, reason);
       return;
     }
     const { name, attributes, groups: fromRules, kept = none } = verdict;
     let bits = 0;
     for (const attribute of kept) bits += this.#rules.declared.bitOf(attribute);
-    this.#addRow(attributes, seq, source, kind, id, keyIsId(entry), origin, name, bits, null);
+    this.#addRow(attributes, read, seq, source, kind, id, keyIsId(entry), origin, name, bits, null);
     for (const group of fromRules) this.rows.append("staged_group_name", seq, group);
   }
 
-  /** Adds a row of `staged_entry`. @param others what it has besides attributes */
-  #addRow(attributes: PrincipalValues, ...others: readonly (string | number | null)[]): void {
+  /** Adds a row of `staged_entry`. @param others what it has besides attributes and `read` */
+  #addRow(
+    attributes: PrincipalValues,
+    read: readonly (string | null)[],
+    ...others: readonly (string | number | null)[]
+  ): void {
     const row = this.#row;
     let column = 0;
     for (const value of others) row[column++] = value;
@@ -302,6 +307,7 @@ class Stager {
       row[column++] =
         typeof value === "object" ? value && JSON.stringify(value) : typeof value === "boolean" ? String(value) : value;
     }
+    for (const value of read) row[column++] = value;
     this.rows.append("staged_entry", ...row);
   }
 
@@ -324,19 +330,20 @@ class Stager {
         rows.append("staged_key", source, entry.kind, key, isExcluded ? null : seq);
       }
     }
-    if (joinKey !== undefined) this.#addRaw(entry, joinKey);
-    if (verdict !== undefined) this.addVerdict(seq, source, entry, verdict);
-    if (isExcluded) rows.append("staged_excluded", seq, source, entry.kind, nfc(entry.id), keyIsId(entry));
-    if (this.#keepAttributes) rows.append("staged_attributes", seq, ...rules.kept.valuesOf(entry, isExcluded));
+    const read = this.#keepAttributes ? rules.kept.valuesOf(entry, isExcluded) : rules.kept.none;
+    if (joinKey !== undefined) this.#addRaw(entry, joinKey, read);
+    if (verdict !== undefined) this.addVerdict(read, seq, source, entry, verdict);
+    if (isExcluded) rows.append("staged_excluded", seq, source, entry.kind, nfc(entry.id), keyIsId(entry), ...read);
     if (this.#takesReferences && (verdict === undefined || verdict.verdict === "included")) this.#addReferences(entry);
   }
 
   /** Entries that may be joined are judged after everything has been read. */
-  #addRaw(entry: Entry, { key, reason }: JoinKey): void {
+  #addRaw(entry: Entry, { key, reason }: JoinKey, read: readonly (string | null)[]): void {
     const [id, origin] = [nfc(entry.id), nfc(entry.origin)];
     const attributes = JSON.stringify(entry.attributes);
     const { kind } = entry;
-    this.rows.append("staged_raw", this.#seq, this.#source, kind, id, origin, key ?? null, reason ?? null, attributes);
+    const found = [kind, id, origin, key ?? null, reason ?? null, attributes];
+    this.rows.append("staged_raw", this.#seq, this.#source, ...found, ...read);
   }
 
   #addReferences({ kind, memberOf, members }: Entry): void {

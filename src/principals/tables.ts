@@ -7,7 +7,7 @@ export const ownSource = "(configuration)";
 /** The source, in rows, of the groups that rules make of values. No real source has this name. */
 export const ruleSource = "(rules)";
 
-const person = `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, join_key VARCHAR,
+const record = `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, join_key VARCHAR,
   reason VARCHAR, attributes VARCHAR`;
 
 /**
@@ -21,20 +21,22 @@ export const stagedTables = {
   staged_source: "source INTEGER, name VARCHAR",
   /**
    * The entries that are in scope; those with a `reason` are quarantined. `id_is_key`: 1 where the id is the one key of the
-   * record. Further columns are its attributes (`Attributes.staged`). Made by `stage`, read by everything after it.
+   * record. Further columns are its attributes (`Attributes.staged`), and what the rules read of it (`KeptAttributes`). Made by
+   * `stage`, read by everything after it.
    */
   staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, id_is_key INTEGER, origin VARCHAR, name VARCHAR,
     kept INTEGER, reason VARCHAR`,
-  /** Entries that cannot be judged before everything is read: they may be joined, or rules ask for their groups. Made by `stage`, read by `judgeRaw`. */
-  staged_raw: person,
+  /**
+   * Entries that cannot be judged before everything is read: they may be joined, or rules ask for their groups. Further columns as
+   * above. Made by `stage`, read by `judgeRaw` and `assemble`.
+   */
+  staged_raw: record,
   /** Raw entries that share their source and join key, and whether the rules exclude each by itself. `judgeRaw` only. */
   staged_alone: "seq INTEGER, excluded INTEGER",
   /** The further records that an entry was made of. Made by `judgeRaw`, read by `assemble`. */
   joined_record: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR",
-  /** Entries that the rules leave out, unless they may be joined. Made by `stage`, read by `assemble`. */
+  /** Entries that the rules leave out, unless they may be joined. Further columns as above. Made by `stage`, read by `assemble`. */
   staged_excluded: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, id_is_key INTEGER",
-  /** What the rules read of each entry, in the further columns of `KeptAttributes`. Made by `stage` where causes are wanted, read by `assemble`. */
-  staged_attributes: "seq INTEGER",
   /** The source's groups and their names there, NULL where that is not known. Made by `stage`, read by `findGroups`. */
   staged_group: "seq INTEGER, name VARCHAR",
   /** Groups that a rule puts an entry into. Made by `stage`, read by `assemble`. */
@@ -68,7 +70,7 @@ export const assemblyTables = {
    * Raw entries with the `seq` of the person that each is a record of, and the one that its groups are found by. Made and
    * read by `judgeRaw`.
    */
-  person: `${person}, person INTEGER, unit INTEGER, place BIGINT`,
+  person: `${record}, person INTEGER, unit INTEGER, place BIGINT`,
   /** Excluded entries that another one of the same source and join key takes the place of. `judgeRaw` only. */
   superseded: "seq INTEGER",
   /** Join keys that several entries of one source have. Made by `judgeRaw`, read by `holdAmbiguousJoins`. */

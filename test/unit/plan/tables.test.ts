@@ -83,8 +83,9 @@ test("every relation of the pipeline has its declared columns", async () => {
       judged: () => {},
       assembled: async () => {
         const attributes = {
-          staged_entry: stagedTables.staged_entry + rules.declared.staged,
-          staged_attributes: stagedTables.staged_attributes + rules.kept.ddl,
+          staged_entry: stagedTables.staged_entry + rules.declared.staged + rules.kept.ddl,
+          staged_raw: stagedTables.staged_raw + rules.kept.ddl,
+          staged_excluded: stagedTables.staged_excluded + rules.kept.ddl,
         };
         await expectDeclared({ ...stagedTables, ...assemblyTables, ...attributes });
       },
