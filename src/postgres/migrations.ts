@@ -19,7 +19,7 @@ const oldest = 14;
 
 /**
  * Brings the schema `rollcall` to what this program needs: in one transaction, one process at a time.
- * @throws {InputError} when the server is too old, or a newer program has changed the schema; {RefusedError} when the user may too little
+ * @throws {InputError} when the server is too old, its encoding lacks characters, or a newer program has changed the schema; {RefusedError} when the user may too little
  *   or too much; {UnavailableError}
  */
 export async function migrate(postgres: Postgres, schemas: readonly Schema[]): Promise<void> {
@@ -53,8 +53,15 @@ export async function migrate(postgres: Postgres, schemas: readonly Schema[]): P
 }
 
 async function checkServer(postgres: Postgres): Promise<void> {
-  const [server] = await postgres.rows<{ user: string; version: number; mighty: boolean }>(
+  const [server] = await postgres.rows<{
+    user: string;
+    version: number;
+    encoding: string;
+    isNew: boolean;
+    mighty: boolean;
+  }>(
     `SELECT current_user::text AS user, current_setting('server_version_num')::integer / 10000 AS version,
+       current_setting('server_encoding') AS encoding, to_regclass('rollcall.migrations') IS NULL AS "isNew",
        (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
        OR pg_has_role(current_user, 'pg_execute_server_program', 'MEMBER')
        OR pg_has_role(current_user, 'pg_read_server_files', 'MEMBER')
@@ -63,6 +70,11 @@ async function checkServer(postgres: Postgres): Promise<void> {
   if (server === undefined) return;
   if (server.version < oldest)
     throw new InputError(`PostgreSQL at ${postgres.place} is version ${server.version}; ${oldest} or later is needed`);
+  // Others lack characters that names have. SQL_ASCII stores what it is given; a database that is in use goes on with what it can.
+  if (server.isNew && server.encoding !== "UTF8" && server.encoding !== "SQL_ASCII")
+    throw new InputError(
+      `the database of PostgreSQL at ${postgres.place} has the encoding ${server.encoding}, which lacks characters that names and rows may have: make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+    );
   // What an administrator and a pinboard may run must not reach the files and programs of the server.
   if (server.mighty)
     throw new RefusedError(

@@ -204,6 +204,24 @@ describe("migrations", () => {
     });
   });
 
+  test("a new database must have an encoding with all characters", async () => {
+    const admin = await server.connect();
+    for (const encoding of ["LATIN1", "SQL_ASCII"]) {
+      const name = `in_${encoding.toLowerCase()}`;
+      await admin.query(`CREATE DATABASE ${name} OWNER rollcall ENCODING '${encoding}' LOCALE 'C' TEMPLATE template0`);
+      const other = await open(url.replace(/[^/]*$/, name));
+      const tried = migrate(other, [first]);
+      if (encoding === "SQL_ASCII") await tried;
+      else
+        expect(await thrown(tried)).toMatchObject({
+          name: "InputError",
+          message: expect.stringMatching(/encoding LATIN1.*ENCODING 'UTF8' TEMPLATE template0/),
+        });
+      await other.close();
+    }
+    await admin.end();
+  });
+
   test("one that fails leaves nothing", async () => {
     const broken = { part: "others", migrations: ["CREATE TABLE rollcall.others (id integer)", "SELECT 1 / 0"] };
     expect((await thrown(migrate(postgres, [second, broken]))).message).toContain("division by zero");
