@@ -1,5 +1,6 @@
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
+import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatName } from "#text.ts";
 import type { FoundDaemon } from "#control/client.ts";
@@ -87,7 +88,12 @@ function candidates(runs: readonly RunRecord[], wanted: string): readonly RunRec
 
 function missing(runs: readonly RunRecord[], wanted: string): string {
   if (runs.length === 0) return "there has been no run yet";
-  if (wanted === "pending") return "no run waits for approval";
+  if (wanted === "pending") {
+    const held = runs.find((run) => run.state === "held" && isOpen(run));
+    return held === undefined
+      ? "no run waits for approval"
+      : `no run waits for approval; ${held.id} is held, and can be approved by its id`;
+  }
   if (wanted.startsWith("latest:")) return `there is no run of a sync called ${formatName(wanted.slice(7))}`;
   return `there is no run ${formatName(wanted)}`;
 }

@@ -164,6 +164,7 @@ function harmless(text: string): string {
     .replaceAll("&", "&amp;")
     .replaceAll("<", "&lt;")
     .replaceAll(">", "&gt;")
+    .replaceAll("](", "]\u200B(")
     .replaceAll(/@(?=(?:channel|here|all|everyone)\b)/giu, "@\u200B");
 }
 

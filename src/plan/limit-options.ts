@@ -207,7 +207,9 @@ export function drift(attributes: Attributes) {
   const ignore = z
     .array(ignored, { error: 'expected a list like ["users.svc-*.mail"]' })
     .prefault([])
-    .describe("Changes that stay and are no drift, such as users.svc-*.mail or groups.*.memberships.");
+    .describe(
+      "Changes that stay and are no drift, such as users.svc-*.mail or users.guest-*.memberships (the groups that they are in).",
+    );
   const policy = driftPolicy.prefault("revert").describe("The same as naming it alone.");
   return z
     .union([driftPolicy, z.strictObject({ policy, ignore })], {

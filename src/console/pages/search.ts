@@ -69,7 +69,7 @@ export function search(page: SearchPage): Html {
       <button type="submit" class="secondary">Search</button>
     </form>
     <div id="results" class="palette">
-      ${groups.length === 0 ? html`<p class="quiet" role="status">Nothing is called ${name(text)}.</p>` : groups}
+      ${groups.length === 0 ? html`<p class="quiet" role="status">Nothing is called ${name(text)}.${text.length === 1 && " People and groups are found by two characters or more."}</p>` : groups}
       ${unlisted.length > 0 && html`<p class="quiet">${unlisted.map((target, index) => html`${index > 0 && ", "}${name(target)}`)} ${unlisted.length === 1 ? "is" : "are"} being listed: search again in a moment for people.</p>`}
     </div>`;
 }

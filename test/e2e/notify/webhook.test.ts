@@ -80,12 +80,15 @@ test("a notice is posted as JSON, with a signature that whoever knows the secret
 test("a chat gets a text that links nothing and calls nobody", async () => {
   const { url, arrived } = await started(answer(200, "ok"));
   const foreign = appliedRun({ ...heldRun, target: "analytics" });
-  const notice = noticeOfRun("held", foreign, { names: ["- user <!channel> @here & co"] });
+  const notice = noticeOfRun("held", foreign, {
+    names: ["- user <!channel> @here & co", "- user [x](https://example.net)"],
+  });
   expect(await chatSender(chatTo(url + path)).send(messageWith(notice), never)).toEqual({ accepted: `${url} (200)` });
   expect(JSON.parse(String(arrived[0]?.body))).toEqual({
     text: `staff: held by the limit on deletions; nothing was applied; planned were 3 users created, 1 deleted; 1 group updated; 4 memberships added (run ${heldRun.id}, expires 2026-11-22 10:12 UTC)
 • deletes: 40 users in 24 hours, 5 of them already, at most 10 (10% of 100)
 • - user &lt;!channel&gt; @\u200Bhere &amp; co
+• - user [x]\u200B(https://example.net)
 \`rollcall show ${heldRun.id}\`
 \`rollcall approve ${heldRun.id} --override deletes\`
 \`rollcall reject ${heldRun.id} --reason "…"\`

@@ -65,6 +65,9 @@ describe("a run is chosen", () => {
     expect(() => chosenRun(runs, "")).toThrow('there is no run ""');
     expect(() => chosenRun(runs, "latest:\u202E")).toThrow(String.raw`no run of a sync called \u{202e}`);
     expect(() => chosenRun([run("1")], "pending")).toThrow("no run waits for approval");
+    expect(() => chosenRun([{ ...run("1"), state: "held", heldBy: "limits" }], "pending")).toThrow(
+      "no run waits for approval; 1 is held, and can be approved by its id",
+    );
     expect(() => chosenRun([], "latest")).toThrow("there has been no run yet");
   });
 });
