@@ -8,6 +8,8 @@ export class FileWriter {
   readonly #file: FileHandle;
   readonly #buffer = Buffer.allocUnsafe(bufferSize);
   #length = 0;
+  /** How much is in the file, in bytes. */
+  written = 0;
 
   private constructor(file: FileHandle) {
     this.#file = file;
@@ -21,6 +23,7 @@ export class FileWriter {
     if (this.#length + bytes.length > this.#buffer.length) await this.flush();
     if (bytes.length > this.#buffer.length) {
       await this.#file.writeFile(bytes);
+      this.written += bytes.length;
       return;
     }
     this.#buffer.set(bytes, this.#length);
@@ -30,6 +33,7 @@ export class FileWriter {
   /** Writes what is in the buffer. */
   async flush(): Promise<void> {
     await this.#file.writeFile(this.#buffer.subarray(0, this.#length));
+    this.written += this.#length;
     this.#length = 0;
   }
 

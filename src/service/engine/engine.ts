@@ -200,15 +200,14 @@ export interface Writing {
   /** The load's permanent name. */
   readonly load: string;
   /**
-   * Is asked before the end of the transaction, which fails unless exactly this many rows are written now; so it also fails if
-   * the load was written before. Only for a table without a primary key, whose rows need no number.
+   * The transaction fails unless exactly this many rows are written now; so it also fails if the load was written before. Only for a table without a primary key, whose rows need no number.
    */
-  readonly rows?: (() => Promise<number>) | undefined;
+  readonly rows?: number | undefined;
   /**
    * Where several nodes share a database: the one that the load must belong to at the end of the transaction, and what is
    * stored there of a load that was written. Nothing is written of one that was taken from it.
    */
-  readonly claim?: { readonly node: string; readonly written: () => Promise<string> } | undefined;
+  readonly claim?: { readonly node: string; readonly written: string } | undefined;
 }
 
 /** A database engine: it holds the tables. */

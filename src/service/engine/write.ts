@@ -32,8 +32,7 @@ export async function writeTable(
       const now = await findTable(connection, { database, schema, table: name });
       if (!isDeepStrictEqual(now, table)) throw new TableChangedError(table);
       const count = await writeRows(connection, table, empty);
-      const expected = await rows?.();
-      if (expected !== undefined && count !== expected) throw new Error(`${count} rows instead of ${expected}`);
+      if (rows !== undefined && count !== rows) throw new Error(`${count} rows instead of ${rows}`);
       await connection.run(`INSERT INTO ${ledger} VALUES ($1, now()::TIMESTAMP)`, [load]);
       signal.throwIfAborted();
     });

@@ -3,6 +3,7 @@ import { InputError, messageOf, RollcallError } from "#errors.ts";
 import { TableChangedError } from "#service/engine/engine.ts";
 import type { Engine, Stage, Table, Writing } from "#service/engine/engine.ts";
 import { readDirectly } from "#service/loads/direct/direct.ts";
+import type { Look } from "#service/loads/direct/look.ts";
 import { dataTexts } from "#wire/texts.ts";
 import { writeError } from "./capacity.ts";
 import type { Outcome, WrittenLoad } from "./cycle.ts";
@@ -17,6 +18,8 @@ export interface LoadJob {
   readonly parameters: LoadParameters;
   /** The files of the chunks, in the order of their rows. */
   readonly chunks: readonly string[];
+  /** What is known of the rows of each, from when it arrived. */
+  readonly looks?: readonly (Look | undefined)[] | undefined;
   /** The file that gets the rejected rows (A.13). */
   readonly badRecords: string;
   /** The node that the cycle must still belong to when its rows are written, where several share a database. */
@@ -49,12 +52,13 @@ async function loadOnce(job: LoadJob, engine: Engine, signal: AbortSignal): Prom
   if (table === undefined) return failed(dataTexts.noTable);
   const input: LoadInput = {
     chunks: job.chunks,
+    looks: job.looks,
     format: formatOf(parameters),
     columns: table.columns,
     maxErrors: maxErrorsOf(parameters),
     badRecords,
   };
-  const writing = (parsed: () => Promise<Parsed>): Writing => ({ empty, load: job.id, claim: claimOf(job, parsed) });
+  const writing = (parsed: Parsed): Writing => ({ empty, load: job.id, claim: claimOf(job, parsed) });
   const stage = await engine.openStage();
   try {
     const direct = await loadDirectly(stage, engine, table, input, writing, signal);
@@ -63,12 +67,7 @@ async function loadOnce(job: LoadJob, engine: Engine, signal: AbortSignal): Prom
     signal.throwIfAborted();
     if (parsed.rejected > tolerated) return failed(tooMany(parsed, tolerated), parsed);
     try {
-      await engine.write(
-        stage,
-        table,
-        writing(async () => parsed),
-        signal,
-      );
+      await engine.write(stage, table, writing(parsed), signal);
     } catch (error) {
       // The rows contradict the table or each other: the whole input was examined all the same (A.10).
       if (error instanceof InputError) return failed(error.message, parsed);
@@ -89,27 +88,26 @@ async function loadDirectly(
   engine: Engine,
   table: Table,
   input: LoadInput,
-  writing: (parsed: () => Promise<Parsed>) => Writing,
+  writing: (parsed: Parsed) => Writing,
   signal: AbortSignal,
 ): Promise<Parsed | undefined> {
   if (table.primaryKey.length > 0) return undefined;
   try {
-    return await readDirectly(stage, input, signal, async (parsed, until) => {
-      const rows = async (): Promise<number> => (await parsed()).accepted;
-      await engine.write(stage, table, { ...writing(parsed), rows }, until);
-    });
+    return await readDirectly(stage, input, signal, (parsed) =>
+      engine.write(stage, table, { ...writing(parsed), rows: parsed.accepted }, signal),
+    );
   } catch {
     signal.throwIfAborted();
     return undefined;
   }
 }
 
-function claimOf({ node }: LoadJob, parsed: () => Promise<Parsed>): Writing["claim"] {
-  const written = async (): Promise<string> => {
-    const { accepted, rejected, errors } = await parsed();
-    return JSON.stringify({ rowsWritten: accepted, ignoredRows: rejected, errors } satisfies WrittenLoad);
+function claimOf({ node }: LoadJob, { accepted, rejected, errors }: Parsed): Writing["claim"] {
+  if (node === undefined) return undefined;
+  return {
+    node,
+    written: JSON.stringify({ rowsWritten: accepted, ignoredRows: rejected, errors } satisfies WrittenLoad),
   };
-  return node === undefined ? undefined : { node, written };
 }
 
 function loaded(parsed: Parsed): Outcome {

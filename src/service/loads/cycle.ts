@@ -5,10 +5,11 @@ import { codeOf } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import type { InternalStage, LoadParameters, LoadStatus, StatusCode } from "#wire/loads.ts";
+import type { Look } from "#service/loads/direct/look.ts";
 import { createRoom, writeError } from "./capacity.ts";
-import type { Limits } from "./capacity.ts";
+import type { Limits, Room } from "./capacity.ts";
 import { Arriving, fileNameOf, inOrder } from "./chunks.ts";
-import type { Chunk } from "./chunks.ts";
+import type { Chunk, LookAt } from "./chunks.ts";
 
 /** A process of the service that shares its database with others. */
 export interface Node {
@@ -55,6 +56,7 @@ export interface CycleSettings extends Limits {
   readonly remember: (record: CycleRecord) => Promise<CycleRecord>;
   /** Tells the other nodes of a change. Returns false when the cycle is not this node's any more. */
   readonly tell?: ((record: CycleRecord) => Promise<boolean>) | undefined;
+  readonly look: LookAt;
   /** Epoch milliseconds. */
   readonly now: () => number;
   /** Is called when a chunk begins to arrive, and when it is there or given up. */
@@ -164,6 +166,12 @@ export class Cycle implements KnownCycle {
     return (this.#record.chunks ?? []).map((file) => join(this.#place, file));
   }
 
+  /** What was found out about the rows of each while it arrived. */
+  looks(): Promise<(Look | undefined)[]> {
+    const known = new Map([...this.#chunks.values()].map(({ file, look }) => [file, look]));
+    return Promise.all((this.#record.chunks ?? []).map(async (file) => known.get(file)));
+  }
+
   /** Begins a chunk. This decides its place among those without an id (A.8). */
   beginUpload(id: string | undefined): Upload {
     const arrival = ++this.#arrivals;
@@ -172,14 +180,15 @@ export class Cycle implements KnownCycle {
       const others = [...this.#arriving].filter((each) => each !== upload);
       return this.#buffered() - (this.#chunks.get(key)?.size ?? 0) + sum(others.map((each) => each.size()));
     });
-    const arriving = new Arriving(this.#place, async (bytes) => {
+    const room: Room = async (bytes) => {
       if (!this.isIngesting()) throw new Error("the cycle has ended while a chunk was arriving");
       await fits(bytes);
-    });
+    };
+    const arriving = new Arriving(this.#place, this.parameters(), room, this.#settings.look);
     const upload: Upload = {
       size: () => arriving.size,
       write: (body, signal) => arriving.write(body, signal),
-      publish: () => this.#alone(() => this.#publish(upload, arriving.path, { key, arrival, id })),
+      publish: () => this.#alone(() => this.#publish(upload, arriving, { key, arrival, id })),
       end: async () => {
         this.#arriving.delete(upload);
         this.#settings.changed?.();
@@ -193,7 +202,7 @@ export class Cycle implements KnownCycle {
 
   async #publish(
     upload: Upload,
-    path: string,
+    { path, look }: Arriving,
     { key, arrival, id }: { readonly key: string; readonly arrival: number; readonly id: string | undefined },
   ): Promise<boolean> {
     if (!this.isIngesting()) return false;
@@ -207,7 +216,7 @@ export class Cycle implements KnownCycle {
     if (!(await this.#tell({ ...this.#record, received: { bytes, until: complete } }))) return false;
     await rename(path, join(this.#place, file));
     await syncFolder(this.#place);
-    this.#chunks.set(key, { file, arrival: position, id, size, complete });
+    this.#chunks.set(key, { file, arrival: position, id, size, complete, look });
     this.#arriving.delete(upload);
     return true;
   }

@@ -3,6 +3,7 @@ import { identifier, interruptible, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column, Stage } from "#service/engine/engine.ts";
+import type { Look } from "#service/loads/direct/look.ts";
 import { conversionOf, shown } from "./convert.ts";
 import { writeRejects } from "./rejects.ts";
 import { blocks, findSections } from "./sections.ts";
@@ -117,6 +118,8 @@ async function* rejectedRows(connection: Connection): AsyncGenerator<number[]> {
 export interface LoadInput {
   /** The files of the chunks, in the order of their rows. */
   readonly chunks: readonly string[];
+  /** What is known of the rows of each. */
+  readonly looks?: readonly (Look | undefined)[] | undefined;
   readonly format: LoadFormat;
   readonly columns: readonly Column[];
   /** How many parsing errors are described at most (A.12). */

@@ -5,6 +5,7 @@ import { isInvalidated } from "#duckdb/checkpoints.ts";
 import { lockHolder } from "#duckdb/database.ts";
 import type { Engine, RowSink } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
+import { lookAtArriving } from "#service/loads/direct/look.ts";
 import { preview } from "#service/loads/preview.ts";
 import type { Format } from "#service/pinboards/rows.ts";
 import { AnswerWriter } from "./answer-writer.ts";
@@ -22,7 +23,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 interface Running {
   readonly stop: AbortController;
   readonly over: Promise<void>;
-  /** Waits for room for more of an answer. */
+  /** Waits for room for more of an answer, or for more of a file. */
   room?: PromiseWithResolvers<void> | undefined;
 }
 
@@ -135,6 +136,7 @@ async function work(id: number, task: Task, state: Running): Promise<Results[key
     return null;
   }
   if (kind === "preview") return preview(task.job, open, signal);
+  if (kind === "look") return lookAtArriving(task.job, open, signal, (size) => room(id, state, size));
   if (kind === "load") return load(task.job, open, signal);
   return kind === "execute"
     ? written(id, state, task.file, "COMPACT", (sink) => open.execute(task.database, task.sql, signal, sink))
@@ -152,6 +154,14 @@ function collect(bytes: number): void {
   globalThis.gc?.();
 }
 
+/** Waits until the service lets it go on. */
+async function room(id: number, state: Running, bytes: number): Promise<void> {
+  state.stop.signal.throwIfAborted();
+  state.room = Promise.withResolvers();
+  tell({ type: "room", id, bytes });
+  await state.room.promise;
+}
+
 async function written(
   id: number,
   state: Running,
@@ -160,11 +170,8 @@ async function written(
   work: (sink: RowSink) => Promise<number>,
 ): Promise<WrittenRows> {
   const writer = new AnswerWriter(file, format, async (bytes) => {
-    state.stop.signal.throwIfAborted();
     collect(bytes);
-    state.room = Promise.withResolvers();
-    tell({ type: "room", id, bytes });
-    await state.room.promise;
+    await room(id, state, bytes);
   });
   try {
     return await writer.finish(await work(writer));

@@ -2,6 +2,7 @@ import { InputError, messageOf, RefusedError, UnavailableError } from "#errors.t
 import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
+import type { Look, LookJob } from "#service/loads/direct/look.ts";
 import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Format } from "#service/pinboards/rows.ts";
@@ -14,6 +15,7 @@ export type Task =
   | { readonly kind: "problem" }
   | { readonly kind: "checkpoints"; readonly isHeld: boolean }
   | { readonly kind: "preview"; readonly job: PreviewJob }
+  | { readonly kind: "look"; readonly job: LookJob }
   | { readonly kind: "load"; readonly job: LoadJob }
   | { readonly kind: "execute"; readonly database: string | undefined; readonly sql: string; readonly file: string }
   | { readonly kind: "query"; readonly query: Query; readonly format: Format; readonly file: string };
@@ -26,6 +28,7 @@ export interface Results {
   readonly problem: string | undefined;
   readonly checkpoints: null;
   readonly preview: Preview;
+  readonly look: Look | undefined;
   readonly load: Outcome;
   readonly execute: WrittenRows;
   readonly query: WrittenRows;
@@ -79,7 +82,7 @@ export type FromWorker =
   | { readonly type: "invalidated"; readonly error: SentError }
   /** The task has failed for that. */
   | { readonly type: "lost"; readonly id: number }
-  /** An answer grows by so many bytes. */
+  /** An answer grows by so many bytes; or the task goes on when a file that arrives has so many. */
   | { readonly type: "room"; readonly id: number; readonly bytes: number };
 
 /** An error between processes: what a caller or the log needs of it. */

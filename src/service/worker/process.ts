@@ -20,7 +20,7 @@ export interface ProcessOptions {
 }
 
 export interface RunOptions {
-  /** Resolves when the answer may grow by so many bytes. */
+  /** Resolves when the answer may grow by so many bytes, or when what the task follows has so many. */
   readonly room?: ((bytes: number) => Promise<void>) | undefined;
   /** The process is killed when the task is not done in this time, in milliseconds: it does not let itself be stopped. */
   readonly atMost?: number | undefined;

@@ -62,7 +62,7 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
       const stage = await stageOf(engine, rows);
       loads += 1;
       const { rows: expected, empty = false, load: name = `load ${loads}` } = options;
-      const writing = { empty, load: name, rows: expected === undefined ? undefined : async () => expected };
+      const writing = { empty, load: name, rows: expected };
       try {
         await engine.write(stage, await tableOf(table), writing, options.signal ?? never);
       } finally {

@@ -79,8 +79,7 @@ async function writeOnce(
       await pipeline(copyOf(result, columns), copy, { signal });
       return copy.rowCount;
     });
-    const expected = await rows?.();
-    if (expected !== undefined && copied !== expected) throw new Error(`${copied} rows instead of ${expected}`);
+    if (rows !== undefined && copied !== rows) throw new Error(`${copied} rows instead of ${rows}`);
     if (isUpsert) await transaction.run(upsert(table, target, `SELECT ${list} FROM ${staged}`));
     await transaction.rows("INSERT INTO rollcall.loads (load) VALUES ($1)", [load]);
     await raiseRevision(transaction, part);
@@ -109,7 +108,7 @@ async function markWritten(
   const marked = await transaction.count("UPDATE rollcall.cycles SET written = $3 WHERE id = $1 AND node = $2", [
     load,
     node,
-    await written(),
+    written,
   ]);
   if (marked === 0) throw new RefusedError("this node was away for too long, and the load counts as lost");
 }

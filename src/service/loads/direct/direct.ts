@@ -4,69 +4,43 @@ import type { Column, Stage } from "#service/engine/engine.ts";
 import { conversionOf, moment } from "#service/loads/convert.ts";
 import type { LoadFormat } from "#service/loads/load-format.ts";
 import type { LoadInput, Parsed } from "#service/loads/parse.ts";
-import { blocks, findSections } from "#service/loads/sections.ts";
+import { findSections } from "#service/loads/sections.ts";
 import type { Section } from "#service/loads/sections.ts";
 import { plainFormat } from "#service/loads/strptime.ts";
-import { days, digits, empties, marks, minus, moments, point, RegularRows, shapeless, spaces } from "./regular-rows.ts";
+import { isPlain, regularRows } from "./look.ts";
+import type { Looked } from "./look.ts";
+import { days, digits, empties, marks, minus, moments, point, shapeless, spaces } from "./regular-rows.ts";
 
 /**
  * The fast path: makes `accepted` a view over DuckDB's own CSV reader, so that rows are read, converted and written in
- * one pass. It is taken only for input that the reader is known to treat as `parse` does. How columns are read follows from
- * the first bytes; the rest is looked at while DuckDB reads, and what was written is dropped if that was wrong. The view
- * fails on a row that would be rejected; then `parse` says what is wrong. Rows are not numbered, which a table with a
- * primary key needs.
- * @param write writes the rows of `accepted` in a transaction, which it commits only once it has the outcome, and only if
- * there are as many
+ * one pass. It is taken only for input that the reader is known to treat as `parse` does: every byte of it was looked at
+ * before. The view fails on a row that would be rejected; then `parse` says what is wrong. Rows are not numbered, which a
+ * table with a primary key needs.
+ * @param write writes the rows of `accepted`, all or nothing, and only if there are as many
  * @returns what became of the rows; undefined when nothing was written and the input has to be parsed
  * @throws {InputError} for an unsupported format of dates and times; the signal's reason
  */
 export async function readDirectly(
   { connection }: Stage,
-  { chunks, format, columns }: LoadInput,
+  { chunks, format, columns, looks }: LoadInput,
   signal: AbortSignal,
-  write: (outcome: () => Promise<Parsed>, signal: AbortSignal) => Promise<void>,
+  write: (parsed: Parsed) => Promise<void>,
 ): Promise<Parsed | undefined> {
-  if (!isPlain(format, columns.length)) return undefined;
-  const sections = await findSections(chunks, format, columns.length, signal);
+  const width = columns.length;
+  if (!isPlain(format, width)) return undefined;
+  const sections = await findSections(chunks, format, width, signal);
   if (!sections.every((section) => section.isPlain)) return undefined;
-  const begun = Promise.withResolvers<RegularRows>();
-  const looking = regularRows(sections, format, columns.length, signal, begun.resolve);
-  try {
-    let rows = await Promise.race([looking, begun.promise]);
-    while (rows !== undefined && rows.count > 0) {
-      const selected = selectsOf(columns, rows, sections, format);
-      const outcome = async (): Promise<Parsed> => {
-        const all = await looking;
-        if (all === undefined || selectsOf(columns, all, sections, format) !== selected) throw new Error(unforeseen);
-        return { accepted: all.count, rejected: 0, errors: [] };
-      };
-      const wrong = new AbortController();
-      outcome().catch((error: unknown) => {
-        wrong.abort(error);
-      });
-      await connection.run(`CREATE OR REPLACE TEMP VIEW accepted AS ${selected}`);
-      try {
-        await write(outcome, AbortSignal.any([signal, wrong.signal]));
-        return await outcome();
-      } catch {
-        signal.throwIfAborted();
-        const all = await looking;
-        // Rows that do not go in as they should be read are for `parse`.
-        if (all === undefined || selectsOf(columns, all, sections, format) === selected) return undefined;
-        rows = all;
-      }
-    }
-    return undefined;
-  } finally {
-    await looking.catch(() => undefined);
-  }
+  const rows = await regularRows(sections, format, width, signal, looks);
+  if (rows === undefined || rows.count === 0) return undefined;
+  await connection.run(`CREATE OR REPLACE TEMP VIEW accepted AS ${selectsOf(columns, rows, sections, format)}`);
+  const parsed = { accepted: rows.count, rejected: 0, errors: [] };
+  await write(parsed);
+  return parsed;
 }
-
-const unforeseen = "the rows are not like the first of them";
 
 function selectsOf(
   columns: readonly Column[],
-  { kinds }: RegularRows,
+  { kinds }: Looked,
   sections: readonly Section[],
   format: LoadFormat,
 ): string {
@@ -167,57 +141,6 @@ function selectOf(
   const values = readings.map(({ value }, i) => `${value(`f${String(i)}`)} AS ${identifier(columns[i]?.name ?? "")}`);
   const number = identifier(rowNumberOf(columns));
   return `SELECT ${values.join(", ")}, NULL::BIGINT AS ${number} FROM (SELECT ${fields.join(", ")} FROM ${from})`;
-}
-
-/**
- * Whether DuckDB's CSV reader and the splitter agree on regular rows in this format. The reader differs in this: its
- * separator and enclosing character are one byte each, it has no escape apart from doubling, and it matches a null after
- * unescaping.
- */
-export function isPlain(format: LoadFormat, width: number): boolean {
-  const { fieldSeparator, enclosingCharacter, nullValue } = format;
-  const mark = format.type === "csv" ? enclosingCharacter : "";
-  return (
-    (format.type === "csv" || format.escapeCharacter === "") &&
-    width > 1 &&
-    !format.flexible &&
-    !format.trailingFieldSeparator &&
-    /^[!-~\t]$/.test(fieldSeparator) &&
-    /^[!-~]?$/.test(mark) &&
-    /^[ -~]+$/.test(nullValue) &&
-    !nullValue.includes(fieldSeparator) &&
-    (mark === "" || !nullValue.includes(mark))
-  );
-}
-
-/** After so many bytes it is guessed what the others are like. */
-const guessedAfter = 4 * 2 ** 20;
-
-/**
- * The rows of sections; undefined when one of them is not regular.
- * @param begun is called with the first rows, if there are many more: they grow
- * @throws the signal's reason
- */
-export async function regularRows(
-  sections: readonly Section[],
-  format: LoadFormat,
-  width: number,
-  signal: AbortSignal,
-  begun: (rows: RegularRows) => void = () => undefined,
-): Promise<RegularRows | undefined> {
-  const rows = new RegularRows(format, width);
-  let looked = 0;
-  for (const { path, from } of sections) {
-    for await (const block of blocks(path, from, signal)) {
-      rows.scan(block);
-      if (!rows.isRegular) return undefined;
-      looked += block.length;
-      if (looked >= guessedAfter && looked - block.length < guessedAfter) begun(rows);
-    }
-    rows.end();
-    if (!rows.isRegular) return undefined;
-  }
-  return rows;
 }
 
 /**

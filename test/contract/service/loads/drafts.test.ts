@@ -37,7 +37,11 @@ async function openService(): Promise<{
       Loads.open({
         records: await openEmbeddedRecords(database),
         folder: place,
-        worker: { find: (name) => engine.find(name), load: (job, signal) => load(job, engine, signal) },
+        worker: {
+          find: (name) => engine.find(name),
+          look: async () => undefined,
+          load: (job, signal) => load(job, engine, signal),
+        },
         expireAfter: 86_400_000,
         maxChunk: 2 ** 20,
         maxCycle: 2 ** 20,

@@ -32,7 +32,11 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
   const loads = await Loads.open({
     records,
     folder: place,
-    worker: { find: (name) => engine.find(name), load: (job, signal) => load(job, engine, signal) },
+    worker: {
+      find: (name) => engine.find(name),
+      look: async () => undefined,
+      load: (job, signal) => load(job, engine, signal),
+    },
     expireAfter: 3_600_000,
     maxChunk: 2 ** 20,
     maxCycle: 2 ** 20,

@@ -134,10 +134,10 @@ async function readOnce(connection: Connection, input: LoadInput): Promise<(stri
   const nulls = input.columns.filter(({ nullable }) => !nullable).map(({ name }) => `"${name}" IS NULL`);
   const select = `SELECT [${values}] AS row, ${["false", ...nulls].join(" OR ")} AS refused FROM accepted`;
   let rows: { row: (string | null)[]; refused: boolean }[] = [];
-  const parsed = await readDirectly(stage, input, new AbortController().signal, async (outcome) => {
+  const parsed = await readDirectly(stage, input, new AbortController().signal, async ({ accepted }) => {
     rows = await connection.rows(select);
     // The table itself refuses nulls, and as many rows as were not expected.
-    if (rows.length !== (await outcome()).accepted || rows.some(({ refused }) => refused)) throw new Error("refused");
-  });
+    if (rows.length !== accepted || rows.some(({ refused }) => refused)) throw new Error("refused");
+  }).catch(() => undefined);
   return parsed === undefined ? undefined : rows.map(({ row }) => row);
 }
