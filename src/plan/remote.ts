@@ -4,6 +4,7 @@ import { Rows } from "#duckdb/insert.ts";
 import { columnOf } from "#principals/attributes.ts";
 import type { Attribute, Attributes } from "#principals/attributes.ts";
 import type { Kind, PrincipalValue } from "#principals/principal.ts";
+import { isRuleGroup } from "./rule-groups.ts";
 
 /*
  * A target that is read as objects has ids of its own, and may hold a value otherwise than it was sent. Here its objects become
@@ -202,8 +203,9 @@ function heldOf(row: SentRow): { readonly sent: Values; readonly stored: Values 
     const [is, has] = [sent[name], stored[name]];
     if (is === undefined || has === undefined || isSame(is, has)) return false;
     const wasKnown = isSame(knownSent[name], is) && isSame(knownStored[name], has);
+    const isCut = isCutTo(has, is) && isCutTo(knownStored[name], knownSent[name]) && isSame(knownStored[name], has);
     const isAnswered = isSame(answered[name], has) && !isSame(before[name], has);
-    return wasKnown || folded(is) === folded(has) || (typeof is !== "boolean" && isAnswered);
+    return wasKnown || isCut || folded(is) === folded(has) || (typeof is !== "boolean" && isAnswered);
   });
   if (held.length === 0) return undefined;
   const some = (values: Values): Values =>
@@ -214,6 +216,11 @@ function heldOf(row: SentRow): { readonly sent: Values; readonly stored: Values 
       }),
     );
   return { sent: some(sent), stored: some(stored) };
+}
+
+/** Whether a target that stores so many characters of a text, and no more, stores this of it. */
+function isCutTo(stored?: PrincipalValue, sent?: PrincipalValue): boolean {
+  return typeof stored === "string" && typeof sent === "string" && stored !== sent && sent.startsWith(stored);
 }
 
 function isSame(a?: PrincipalValue, b?: PrincipalValue): boolean {
@@ -274,7 +281,11 @@ export async function matchCase(connection: Connection, table: "actual" | "arriv
     JOIN (FROM ${wanted} ANTI JOIN ${table} USING (kind, name)) s ON s.kind = a.kind AND lower(s.name) = lower(a.name)
     QUALIFY count(*) OVER (PARTITION BY a.kind, lower(a.name)) = 1`);
   const [found] = await connection.rows("FROM matched LIMIT 1");
-  if (found !== undefined) await rekey(connection, table, "matched");
+  if (found === undefined) return;
+  await rekey(connection, table, "matched");
+  // A group that rules make has no id but its name.
+  if (table === "actual")
+    await connection.run(`UPDATE ledger SET source_id = name WHERE kind = 'group' AND ${isRuleGroup}`);
 }
 
 /** Gives principals other names in `table`, with the memberships in them, and in what the ledger knows. @param renamed `(kind, was, becomes)` */

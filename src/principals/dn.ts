@@ -206,8 +206,13 @@ function decodedText(value: string): string | undefined {
 
 /** Without what matching ignores: case, compatibility forms, spaces around and repeated spaces inside. */
 export function comparable(value: string): string {
-  const folded = isAscii(value) ? value.toLowerCase() : value.normalize("NFKC").toLowerCase().normalize("NFKC");
+  const folded = isAscii(value) ? value.toLowerCase() : foldedUnicode(value);
   return /\s\s|[^\S ]/.test(folded) ? folded.replaceAll(/\s+/g, " ").trim() : folded.trim();
+}
+
+/** A Greek sigma has two small letters, one of them for the end of a word: they are the same (RFC 3454, B.2). */
+function foldedUnicode(value: string): string {
+  return value.normalize("NFKC").toLowerCase().normalize("NFKC").replaceAll("ς", "σ");
 }
 
 function isAscii(text: string): boolean {

@@ -83,3 +83,49 @@ test.each(["Sales", "sales"])(
     expect([...application.groups.values()].map(({ displayName }) => displayName)).toEqual(["Sales"]);
   },
 );
+
+test("a group that rules make keeps its members and its id when they name it in other letters", async () => {
+  application = await ScimApplication.start(servers["generic"]!);
+  synced = await Synced.in(application, {}, false);
+  const bob = { login: "bob", title: "B", teams: ["Sales"] };
+  await synced.people([bob, { login: "ada", title: "A", teams: ["Sales"] }]);
+  await synced.run();
+  const groups = [...application.groups.keys()];
+  await synced.people([
+    { ...bob, teams: ["sales"] },
+    { login: "ada", title: "A", teams: [] },
+    { login: "eve", title: "E", teams: ["sales"] },
+  ]);
+  expect((await synced.run()).outcome).toBe("applied");
+  expect(heldBy(application)).toEqual({
+    ada: { title: "A", teams: [] },
+    bob: { title: "B", teams: ["sales"] },
+    eve: { title: "E", teams: ["sales"] },
+  });
+  expect([...application.groups.keys()]).toEqual(groups);
+  expect((await synced.run()).outcome).toBe("no change");
+});
+
+test("a text that the application cuts off is not sent for ever once it differs beyond the cut", async () => {
+  application = await ScimApplication.start(servers["generic"]!);
+  application.fault = ({ body }) => void cutTitles(body);
+  synced = await Synced.in(application, {}, false);
+  const bob = { login: "bob", title: "Head of Engineering North", teams: [] };
+  await synced.people([bob]);
+  expect((await synced.run()).outcome).toBe("applied");
+  await synced.people([{ ...bob, title: "Head of Engineering South" }]);
+  expect((await synced.run()).outcome).toBe("applied");
+  expect((await synced.run()).outcome).toBe("no change");
+  await synced.people([{ ...bob, title: "Clerk" }]);
+  expect((await synced.run()).outcome).toBe("applied");
+  expect(heldBy(application)).toEqual({ bob: { title: "Clerk", teams: [] } });
+});
+
+/** Leaves 12 characters of every title in the body of a request. */
+function cutTitles(body: unknown): void {
+  if (typeof body !== "object" || body === null) return;
+  const { title, path, value, Operations } = body as Record<string, unknown>;
+  if (typeof title === "string") Object.assign(body, { title: title.slice(0, 12) });
+  if (path === "title" && typeof value === "string") Object.assign(body, { value: value.slice(0, 12) });
+  if (Array.isArray(Operations)) Operations.forEach(cutTitles);
+}
