@@ -85,8 +85,10 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
     for (const name of use.names) attributes[name] = values.length === 1 ? first : values;
     if (isMembers(use)) members.push(...values.map((value) => referenceOf(use, value, dnKey)));
     for (const role of use.roles) {
-      if (role === "id" && (id === undefined || use.rank < id.rank)) id = { rank: use.rank, value: first };
-      else if (role === "memberOf") for (const value of values) memberOf.push(dnKey(value));
+      if (role === "id" && (id === undefined || use.rank < id.rank)) {
+        id = { rank: use.rank, value: first };
+        if (values.length > 1) warnOfSeveralIds(dn, use.name, reader);
+      } else if (role === "memberOf") for (const value of values) memberOf.push(dnKey(value));
       else if (role === "login") for (const value of values) keys.push(loginKey(value));
       else if (role === "sid") sid = first;
       else if (role === "primaryGroup") primary = first;
@@ -120,6 +122,14 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
 
 /** Active Directory and Samba put `CNF:` and an id after the name of the loser; others put the id before it. */
 const conflictNames = [/(?:\\0A|\n)CNF:/i, /^(?:(?:[^\\,]|\\.)*\+)? *(?:nsuniqueid|entryuuid) *=/is];
+
+/** A set has no order: another order would make another record of the entry. */
+function warnOfSeveralIds(dn: string, name: string, reader: Reader): void {
+  reader.warn(
+    "ids have several values",
+    `${dn}: ${name} has several values, and the first one that the server sends is the id; name an attribute of one value as ${reader.kind}s.id`,
+  );
+}
 
 function hasConflictName(dn: string): boolean {
   return conflictNames.some((pattern) => pattern.test(dn));

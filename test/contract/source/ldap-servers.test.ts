@@ -63,6 +63,13 @@ test.each(["memberURL", "memberQueryURL"])("warns of groups whose members are a 
   expect((await readAll(byMembers)).warnings).toEqual([]);
 });
 
+test("warns of an id that has several values, which have no order", async () => {
+  const { url } = await serve([person("ada", people, { uid: ["ada", "lovelace"] }), person("grace", people)]);
+  const reading = await readAll({ url, users: { base: people, id: "uid" } });
+  expect(reading.users.map(({ id }) => id)).toEqual(["ada", "grace"]);
+  expect(reading.warnings).toEqual([expect.stringMatching(/^uid=ada,.*: uid has several values.* as users\.id$/)]);
+});
+
 test.each([
   [
     resultCode.sizeLimitExceeded,
