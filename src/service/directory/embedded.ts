@@ -21,12 +21,15 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
     queue(() => database.use(find));
   // DuckDB lets a transaction update a row that another one is writing anew, and the update is lost.
   const writing = createQueue();
-  // Every request asks for its caller: waiting for a turn behind statements on everybody, most would take a multiple of their time.
+  // Every request asks for its caller, and every list for the state: waiting for a turn behind statements on everybody, most
+  // would take a multiple of their time.
   const accounts = new Remembered((name) => look((connection) => findAccount(connection, dialect, name)));
   const memberships = new Remembered((name) => look((connection) => findEffectiveGroups(connection, dialect, name)));
+  const states = new Remembered(() => look(stateOf));
   const forget = (): void => {
     accounts.forget();
     memberships.forget();
+    states.forget();
   };
   return {
     // Nobody else can create the administrator meanwhile.
@@ -35,7 +38,7 @@ export async function openEmbeddedStore(database: Pick<Database, "use">): Promis
     account: (name) => accounts.find(name),
     nameOf: (id) => look((connection) => findName(connection, dialect, id)),
     effectiveGroups: (name) => memberships.find(name),
-    state: () => look(stateOf),
+    state: () => states.find("everybody"),
     // This process is the only one, and has its own queue.
     inTurn: (work) => work(),
     read: async (connection) => {
