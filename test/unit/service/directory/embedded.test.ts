@@ -115,31 +115,3 @@ test("now and then the database is trimmed, while no call is under way", async (
   expect(trims).toBe(1);
   expect(await groupsOf("ada")).toEqual(["a"]);
 });
-
-test("users of whom only other attributes change do not have their rows written anew", async () => {
-  const file = join(folder, "users.duckdb");
-  await using stack = new AsyncDisposableStack();
-  const stored = await openDatabase({ path: file, memory: 2 ** 28, spill: join(folder, "spill") });
-  stack.defer(() => stored.close());
-  const connection = await stored.connect();
-  stack.defer(() => connection.close());
-  const store = await openEmbeddedStore(stored);
-  stack.defer(() => store.close());
-  await connection.run(`
-    INSERT INTO directory.users BY NAME
-    SELECT md5_number_lower('u' || n) AS lookup, uuid() AS id, '' AS password_hash, 'user' AS kind, 'u' || n AS name,
-      'u' || n AS display_name, ['All', 'a group'] AS group_names, 0 AS created, 0 AS modified FROM range(1000) t(n);
-    CREATE TEMP TABLE desired AS SELECT kind, name, 'Ada' AS display_name, description, mail,
-      if(name = 'u2', ['All'], group_names) AS group_names FROM directory.users;
-    CREATE TEMP TABLE changes AS SELECT kind, name, 'update' AS action FROM desired WHERE name IN ('u1', 'u2');
-    CREATE TEMP TABLE hashes (name VARCHAR, hash VARCHAR);`);
-  const where = (): Promise<object[]> =>
-    connection.rows(
-      "SELECT name, rowid < 1000 AS stays, display_name, group_names FROM directory.users WHERE modified > 0 ORDER BY name",
-    );
-  await (await store.read(connection)).write(new AbortController().signal);
-  expect(await where()).toEqual([
-    { name: "u1", stays: true, display_name: "Ada", group_names: ["All", "a group"] },
-    { name: "u2", stays: false, display_name: "Ada", group_names: ["All"] },
-  ]);
-});
