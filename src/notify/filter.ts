@@ -1,4 +1,5 @@
 import type { RunRecord, SyncEvent } from "#state/record.ts";
+import { checksLeftOut } from "#sync/coordinator/refusals.ts";
 import type { NoticeEvent } from "./options.ts";
 import { noticeOfOverdue, noticeOfRun, noticeOfSkipped } from "./notice.ts";
 import type { Notice } from "./notice.ts";
@@ -36,10 +37,10 @@ function successForSome(run: RunRecord): Announcement | undefined {
 }
 
 /** What the limits leave out of a plan whose rest is applied; empty: nothing. */
-function leftOutOf({ waiting, limits }: RunRecord): string {
-  if (waiting.length === 0) return "";
-  const tripped = limits.filter((check) => check.tripped && !check.overridden);
-  return tripped.map(({ limit, of, value }) => `${limit} ${of} ${value}`).join();
+function leftOutOf(run: RunRecord): string {
+  return checksLeftOut(run)
+    .map(({ limit, of, value }) => `${limit} ${of} ${value}`)
+    .join();
 }
 
 /** Decides which events people are notified of. */

@@ -5,6 +5,7 @@ import { firstLineOf } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
+import { isExceeded } from "#plan/limits.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { isEmpty, leavingWords, nameLimits, waitingWords } from "#plan/render/shared.ts";
 import { noteLines, readNotes, withoutNames as notesWithoutNames } from "#plan/note.ts";
@@ -99,7 +100,7 @@ export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: C
     target,
     run: id,
     counts,
-    limits: limits.filter(({ tripped, overridden }) => tripped && !overridden),
+    limits: limits.filter(isExceeded),
     expectations: expectations?.filter(({ violations, most }) => violations > most),
     causes: causes.map(({ id, kind, source, attribute, from, to, whole, partial, of, users, groups }) => ({
       id,
@@ -190,7 +191,7 @@ function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: 
 function heldBy({ heldBy, limits, error }: RunRecord): string {
   switch (heldBy) {
     case "limits": {
-      const names = limits.filter((each) => each.tripped && !each.overridden).map(({ limit }) => limit);
+      const names = limits.filter(isExceeded).map(({ limit }) => limit);
       return `held by ${nameLimits(names)}; nothing was applied`;
     }
     case "opinions":

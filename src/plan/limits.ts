@@ -141,6 +141,11 @@ export interface LimitCheck {
   readonly otherwise?: "hold" | "approve" | undefined;
 }
 
+/** Whether it is tripped, and nobody has overridden it. */
+export function isExceeded({ tripped, overridden }: Pick<LimitCheck, "tripped" | "overridden">): boolean {
+  return tripped && !overridden;
+}
+
 /** A group that loses members, of how many. Both with those of the 24 hours before, where these count. */
 export interface LosingGroup {
   readonly name: string;

@@ -10,6 +10,7 @@ import { Ledger } from "#state/ledger/ledger.ts";
 import type { Planned } from "#sync/planning/limits.ts";
 import type { Seen } from "#sync/planning/pushes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
+import { ledgerOf } from "./sync.ts";
 import type { Sync } from "./sync.ts";
 import { Unchanged } from "./unchanged.ts";
 
@@ -117,9 +118,7 @@ export async function openRun(sync: Sync, options: RunOptions, workbench: Workbe
   const signal = watching.signal();
   const ledger = await Ledger.open(connection, {
     files,
-    place: sync.place,
-    sync: sync.name,
-    others: sync.protection.others,
+    ...ledgerOf(sync),
     mode: apply ? "write" : "read",
     signal,
     now,

@@ -130,8 +130,8 @@ function mustBeStored({ apply }: RunOptions, { changed, beyond, mustBeShared }: 
 /** Shows the plan to whoever asked for the run. */
 async function show({ sync, options, workbench }: Run, planned: Planned, verdict: Verdict): Promise<void> {
   await options.report?.(reportOf(sync, planned));
-  const isStored = !options.apply || mustBeStored(options, verdict);
-  if (!isStored && (planned.quarantined ?? 0) > 0) await options.storeQuarantined?.(workbench);
+  if (options.apply && !mustBeStored(options, verdict) && (planned.quarantined ?? 0) > 0)
+    await options.storeQuarantined?.(workbench);
 }
 
 /** Who is gone is so from the first run on that does not find them, also where its plan waits: their grace periods begin. */

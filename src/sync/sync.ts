@@ -6,6 +6,7 @@ import type { Limits } from "#plan/limits.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { CompiledExpectation } from "#principals/expectations.ts";
+import type { LedgerOptions } from "#state/ledger/ledger.ts";
 
 /** One sync, opened: sources + rules + target. */
 export interface Sync {
@@ -31,6 +32,11 @@ export interface Sync {
   readonly settings: Readonly<Record<string, unknown>>;
   /** The password of every created user; absent: a random one for the run, known to nobody. */
   readonly defaultPassword?: string;
+}
+
+/** What `Ledger.open` needs to know of a sync. */
+export function ledgerOf({ name, place, protection }: Sync): Pick<LedgerOptions, "place" | "sync" | "others"> {
+  return { place, sync: name, others: protection.others };
 }
 
 /** A sync, as far as it matters what its target declares. */

@@ -10,6 +10,7 @@ import type {
   ListedInboxToken,
   RecentPushes,
 } from "#state/inbox/status.ts";
+import { isExceeded } from "#plan/limits.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber, formatSizes, pluralize } from "#text.ts";
@@ -43,9 +44,7 @@ export interface ShownInbox {
 
 /** Whether brakes hold a plan that a person can decide about. */
 export function heldByPushes(run: RunRecord): boolean {
-  return (
-    isOpen(run) && run.limits.some(({ limit, tripped, overridden }) => limit === "pushed" && tripped && !overridden)
-  );
+  return isOpen(run) && run.limits.some((check) => check.limit === "pushed" && isExceeded(check));
 }
 
 /** What providers pushed, what a run waits for, and who may push. */

@@ -2,6 +2,7 @@ import { columnOf } from "#principals/attributes.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { isExceeded } from "#plan/limits.ts";
 import type { Amount, History, LimitCheck, SourceCounts, SourceSize } from "#plan/limits.ts";
 
 /** The span that limits count over, in milliseconds. */
@@ -155,9 +156,7 @@ export function leavers(
 
 /** Whether a limit has found that a source has too little. */
 function isDoubted(checks: readonly LimitCheck[], source: string, kind: string): boolean {
-  return checks.some(
-    ({ limit, of, tripped, overridden }) => tripped && !overridden && isAboutSize(limit) && isOf(of, source, kind),
-  );
+  return checks.some((check) => isExceeded(check) && isAboutSize(check.limit) && isOf(check.of, source, kind));
 }
 
 function isAboutSize(limit: LimitCheck["limit"]): boolean {

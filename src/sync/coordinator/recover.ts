@@ -15,7 +15,7 @@ import { carryOver } from "#sync/plans/stored.ts";
 import { isOpen, isUnfinished, unsent, withError, without, withPart } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
-import { passwordOf } from "#sync/sync.ts";
+import { ledgerOf, passwordOf } from "#sync/sync.ts";
 import { interruptionOf, timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 import { finish } from "./finish.ts";
@@ -139,9 +139,7 @@ async function outcomeOf(
   try {
     const ledger = await Ledger.open(connection, {
       files,
-      place: sync.place,
-      sync: sync.name,
-      others: sync.protection.others,
+      ...ledgerOf(sync),
       mode: "write",
       signal,
       now: sentAt,

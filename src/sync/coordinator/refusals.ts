@@ -1,5 +1,6 @@
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
+import { isExceeded } from "#plan/limits.ts";
 import type { LimitCheck, Overridable } from "#plan/limits.ts";
 import { concernsWhole, isPart } from "#plan/selection.ts";
 import { quote } from "#text.ts";
@@ -11,14 +12,18 @@ const openRuns = `waiting runs: \`${command("runs", "--state", "pending")}\`, he
 
 /** The limits that a run's plan exceeds, without those whose changes the plan already leaves out. */
 export function trippedLimits({ limits, waiting }: RunRecord): LimitCheck["limit"][] {
-  const tripped = limits.filter(({ tripped, overridden }) => tripped && !overridden).map(({ limit }) => limit);
+  const tripped = limits.filter(isExceeded).map(({ limit }) => limit);
   return [...new Set(tripped.filter((limit) => waiting.length === 0 || concernsWhole(limit)))];
 }
 
+/** The checks whose changes the plan of a run leaves out. */
+export function checksLeftOut({ limits, waiting }: RunRecord): LimitCheck[] {
+  return waiting.length === 0 ? [] : limits.filter(isExceeded);
+}
+
 /** The limits whose changes the plan of a run leaves out. */
-export function limitsLeftOut({ limits, waiting }: RunRecord): LimitCheck["limit"][] {
-  if (waiting.length === 0) return [];
-  return [...new Set(limits.filter(({ tripped, overridden }) => tripped && !overridden).map(({ limit }) => limit))];
+export function limitsLeftOut(run: RunRecord): LimitCheck["limit"][] {
+  return [...new Set(checksLeftOut(run).map(({ limit }) => limit))];
 }
 
 /**

@@ -1,6 +1,7 @@
 import { HeldError, IncompleteReadError, InputError, messageOf, RollcallError } from "#errors.ts";
 import { changes } from "#plan/change.ts";
 import type { Counts } from "#plan/change.ts";
+import { isExceeded } from "#plan/limits.ts";
 import type { Limits } from "#plan/limits.ts";
 import { describeCheck } from "#plan/render/shared.ts";
 import { beyondLimits } from "#sync/planning/limits.ts";
@@ -90,8 +91,7 @@ function keptBack({ sync, planned, today }: Judging): string[] {
   if (planned === undefined) return [];
   const { departures, drift, quarantined = 0, waiting, checks, scope } = planned;
   const kept: string[] = [];
-  if (waiting.length > 0)
-    kept.push(...checks.filter(({ tripped, overridden }) => tripped && !overridden).map(describeCheck));
+  if (waiting.length > 0) kept.push(...checks.filter(isExceeded).map(describeCheck));
   if (scope.inScope === undefined && today.scope.inScope !== undefined)
     kept.push("optional: everything that came from an unreadable source stays unchanged");
   const further = quarantined - (today.quarantined ?? 0);

@@ -23,6 +23,7 @@ import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import type { StateFiles } from "#state/store.ts";
+import { ledgerOf } from "#sync/sync.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 
@@ -53,17 +54,9 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
   return inWorkbench(options, async (workbench, watching) => {
     const { connection } = workbench;
     const signal = watching.signal();
-    const { place, name } = after;
-    await Ledger.open(connection, {
-      files: options.files,
-      place,
-      sync: name,
-      others: after.protection.others,
-      mode: "read",
-      signal,
-    });
+    await Ledger.open(connection, { files: options.files, ...ledgerOf(after), mode: "read", signal });
     const baseline = after.causes
-      ? await loadBaseline(connection, options.files, name, after.rules.declared)
+      ? await loadBaseline(connection, options.files, after.name, after.rules.declared)
       : undefined;
     const [first, second] = readOnce(before, after, workbench);
     await makeDesired(first, workbench, { ...options, baseline, signal });

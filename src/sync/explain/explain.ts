@@ -24,6 +24,7 @@ import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { ApprovalPolicy } from "#sync/context.ts";
 import { Plans } from "#state/plans.ts";
 import type { Reader } from "#state/store.ts";
+import { ledgerOf } from "#sync/sync.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 import { plannedOf, waitOf, waitOfRun } from "./waits.ts";
@@ -86,9 +87,7 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
   return inWorkbench({ ...options, files }, async (workbench, watching) => {
     const { history } = await Ledger.open(workbench.connection, {
       files,
-      place: sync.place,
-      sync: sync.name,
-      others: sync.protection.others,
+      ...ledgerOf(sync),
       mode: "read",
       signal: watching.signal(),
       waits: options.waits,

@@ -16,6 +16,7 @@ import { Ledger } from "#state/ledger/ledger.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import { beyondLimits } from "#sync/planning/limits.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
+import { ledgerOf } from "#sync/sync.ts";
 import type { Sync } from "#sync/sync.ts";
 import { Unchanged } from "#sync/unchanged.ts";
 import { readOnce } from "./compare.ts";
@@ -108,18 +109,10 @@ export async function planTwice(
   return inWorkbench(options, async (workbench, watching) => {
     const { connection } = workbench;
     const signal = watching.signal();
-    const { place, name } = after;
-    const { history } = await Ledger.open(connection, {
-      files: options.files,
-      place,
-      sync: name,
-      others: after.protection.others,
-      mode: "read",
-      signal,
-      waits,
-    });
+    const from = { files: options.files, ...ledgerOf(after), mode: "read", signal, waits } as const;
+    const { history } = await Ledger.open(connection, from);
     const baseline = after.causes
-      ? await loadBaseline(connection, options.files, name, after.rules.declared)
+      ? await loadBaseline(connection, options.files, after.name, after.rules.declared)
       : undefined;
     const [first, second] = readOnce(before, after, workbench, leavesOut(before));
     const { folder } = options.files;

@@ -11,6 +11,7 @@ import { Ledger } from "#state/ledger/ledger.ts";
 import type { StateFiles } from "#state/store.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import type { Known } from "./listing.ts";
+import { ledgerOf } from "#sync/sync.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Stage } from "#state/record.ts";
 
@@ -86,16 +87,8 @@ export async function listUnmanaged<Result>(
     const { connection } = workbench;
     const { declared } = sync.rules;
     const now = Date.now();
-    const ledger = {
-      files: options.files,
-      place: sync.place,
-      sync: sync.name,
-      others: sync.protection.others,
-      mode: "read",
-      signal: watching.signal(),
-      now,
-    } as const;
-    await Ledger.open(connection, ledger);
+    const signal = watching.signal();
+    await Ledger.open(connection, { files: options.files, ...ledgerOf(sync), mode: "read", signal, now });
     await makeDesired(sync, workbench, { ...options, signal: watching.signal(), now });
     const leftOut = await findUnmanaged(connection, declared, sync.departures);
     const [row] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM unmanaged");

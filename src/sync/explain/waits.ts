@@ -3,7 +3,7 @@ import { shortDigest } from "#plan/change.ts";
 import type { Action, AttributeChange, Change } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
-import { measures } from "#plan/limits.ts";
+import { isExceeded, measures } from "#plan/limits.ts";
 import { concernsWhole } from "#plan/selection.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -57,7 +57,7 @@ export interface Status {
  */
 export function waitOf(change: Change, rest: Change | undefined, status: Status): Wait | undefined {
   const { sync, action, approval, caution, checks, waiting, digest, runs } = status;
-  const tripped = checks.filter((check) => check.tripped && !check.overridden);
+  const tripped = checks.filter(isExceeded);
   const override = ["--override", namesOf(tripped).join(",")];
   if (action === "apply-the-rest") {
     const limits = limitsFor(causesOf(change, rest), waiting, tripped);
@@ -90,7 +90,7 @@ export function waitOfRun(run: RunRecord, action: Action, runs: readonly RunReco
   const held = run.state === "held";
   return {
     how: held ? "held" : "pending",
-    limits: run.limits.filter(({ tripped, overridden }) => tripped && !overridden),
+    limits: run.limits.filter(isExceeded),
     ...openFacts(run, action, runs),
     next: commandsOf(run),
   };

@@ -3,7 +3,7 @@ import { HeldError } from "#errors.ts";
 import { shortDigest } from "#plan/change.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { checkLimits, measure } from "#plan/limits.ts";
+import { checkLimits, isExceeded, measure } from "#plan/limits.ts";
 import { evaluateExpectations, limitChecksOf } from "#plan/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { Cause } from "#plan/causes.ts";
@@ -78,7 +78,7 @@ export async function planWithinLimits(
 }
 
 function emptiedIn(checks: readonly LimitCheck[]): LimitCheck | undefined {
-  return checks.find(({ limit, tripped, overridden }) => limit === "emptied" && tripped && !overridden);
+  return checks.find((check) => check.limit === "emptied" && isExceeded(check));
 }
 
 /** Adds to `left_out` whatever differs from the whole plan: a relation with the columns of `change_sides`. */
@@ -139,10 +139,7 @@ export async function withExpectations(
 
 /** The limits that hold a plan: tripped, and not overridden. Where the rest is applied, only drift and expectations do. */
 export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">): readonly LimitCheck[] {
-  return checks.filter(
-    ({ limit, tripped, overridden }) =>
-      tripped && !overridden && (sync.limits.action === "hold" || concernsWhole(limit)),
-  );
+  return checks.filter((check) => isExceeded(check) && (sync.limits.action === "hold" || concernsWhole(check.limit)));
 }
 
 /**

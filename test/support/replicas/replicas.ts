@@ -96,15 +96,9 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
   return replicas;
 }
 
-interface Parts {
+interface Parts extends Pick<Replicas, "lease" | "all" | "server" | "postgres" | "target" | "told"> {
   readonly folder: string;
   readonly settings: Parameters<typeof Postgres.open>[0];
-  readonly lease: number;
-  readonly all: readonly Replica[];
-  readonly server: PostgresServer;
-  readonly postgres: Postgres;
-  readonly target: RecordedTarget;
-  readonly told: Told;
 }
 
 export class Replicas {
