@@ -1,5 +1,5 @@
 import type { DuckDBConnection, DuckDBResult, DuckDBValue } from "@duckdb/node-api";
-import { UnavailableError } from "#errors.ts";
+import { messageOf, UnavailableError } from "#errors.ts";
 import { isCommitted, isInvalidated } from "./checkpoints.ts";
 import type { Checkpoints } from "./checkpoints.ts";
 import type { readRows } from "./chunk.ts";
@@ -52,6 +52,8 @@ export class Connected {
   #running = 0;
   #isLost = false;
   #isClosed = false;
+  /** What broke a transaction that could not be rolled back yet: a ROLLBACK needs memory, which another connection may have. */
+  #broken: { readonly error: unknown } | undefined;
   /** Resolves when no statement runs any more on a connection that is lost. */
   readonly #quiet = Promise.withResolvers<void>();
 
@@ -89,6 +91,7 @@ export class Connected {
     if (this.#isLost) throw new ReopeningError(unusable);
     this.#running++;
     try {
+      await this.#endBroken();
       return await work();
     } catch (error) {
       if (isInvalidated(error)) this.#options.onInvalidated(error);
@@ -96,6 +99,24 @@ export class Connected {
     } finally {
       this.#running--;
       if (this.#isLost && this.#running === 0) this.#quiet.resolve();
+    }
+  }
+
+  /** Until the transaction has ended, every statement fails with what broke it: DuckDB would only say that it is aborted. */
+  async #endBroken(): Promise<void> {
+    if (this.#broken === undefined) return;
+    await this.#rollback(this.#broken.error);
+    if (this.#broken !== undefined) throw this.#broken.error;
+  }
+
+  async #rollback(error: unknown): Promise<void> {
+    this.#broken = undefined;
+    try {
+      await this.#raw.run("ROLLBACK");
+    } catch (failure) {
+      // A failed COMMIT has rolled back already; then there is nothing left to end.
+      if (isInvalidated(failure)) throw failure;
+      if (!messageOf(failure).includes("no transaction is active")) this.#broken = { error };
     }
   }
 
@@ -152,8 +173,7 @@ export class Connected {
           });
           return result;
         } catch (error) {
-          // A failed COMMIT has rolled back already; then there is nothing left to end.
-          await this.#statement(() => raw.run("ROLLBACK")).catch(() => undefined);
+          await this.#statement(() => this.#rollback(error)).catch(() => undefined);
           throw error;
         }
       },

@@ -242,8 +242,7 @@ function parse(script: string, statement: Statement): Definition {
 /** Checks a table by creating it in memory, reading its columns and dropping it: DuckDB interprets the definition. */
 async function tryTable(connection: Connection, table: string, body: string): Promise<void> {
   const scratch = `memory.main.${identifier(table)}`;
-  await connection.run("BEGIN TRANSACTION");
-  try {
+  await connection.transaction(async () => {
     await connection.run(`CREATE TABLE ${scratch} ${body}`);
     const [made] = await connection.rows<{ oid: bigint }>(
       "SELECT table_oid AS oid FROM duckdb_tables() WHERE database_name = 'memory' AND table_name = $1",
@@ -257,9 +256,8 @@ async function tryTable(connection: Connection, table: string, body: string): Pr
     await connection.raw.prepare(`INSERT INTO ${scratch} VALUES (${values})`).catch((cause: unknown) => {
       throw new InputError(`table ${table} cannot be loaded: ${firstLineOf(cause)}`, { cause });
     });
-  } finally {
-    await connection.run("ROLLBACK");
-  }
+    await connection.run(`DROP TABLE ${scratch}`);
+  });
 }
 
 async function make(databases: Databases, connection: Connection, definition: Definition): Promise<void> {
