@@ -21,6 +21,9 @@ const minutes = (count: number): { testTimeout: number; hookTimeout: number } =>
   hookTimeout: count * 60_000,
 });
 
+/** How many times as many cases properties try, in minutes too: no test of one case takes longer than a minute. */
+const runs = (usual: number): number => Number(process.env["ROLLCALL_TEST_RUNS"] ?? usual);
+
 /** The test files below a folder that hold properties. */
 function propertiesIn(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
@@ -47,9 +50,9 @@ export default defineConfig({
       {
         extends: true,
         // Unit tests share no state: a process for each file would spend half its time loading the same modules.
-        test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, ...minutes(1) },
+        test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, ...minutes(runs(1)) },
       },
-      { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...minutes(1) } },
+      { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...minutes(runs(1)) } },
       { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...minutes(2) } },
       { extends: true, test: { name: "slow", include: ["test/slow/**/*.test.ts"], ...minutes(10) } },
       {
@@ -74,8 +77,8 @@ export default defineConfig({
           name: "properties",
           include: [...propertiesIn("test/unit"), ...propertiesIn("test/contract")],
           isolate: false,
-          env: { ROLLCALL_TEST_RUNS: process.env["ROLLCALL_TEST_RUNS"] ?? "2" },
-          ...minutes(10),
+          env: { ROLLCALL_TEST_RUNS: String(runs(2)) },
+          ...minutes(runs(2)),
         },
       },
     ],

@@ -109,7 +109,7 @@ test("a backup while everything is at work has all that was there when it began,
   await Promise.all([writing, changing]);
   const { code } = await stopRollcall(running);
   expect(code).toBe(0);
-}, 120_000);
+});
 
 test("a service that is killed during a backup leaves a good backup or none", async () => {
   const made = await company();
@@ -137,4 +137,4 @@ test("a service that is killed during a backup leaves a good backup or none", as
         expect.not.arrayContaining([file]),
       ]);
   }
-}, 120_000);
+});

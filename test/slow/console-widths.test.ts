@@ -18,7 +18,7 @@ beforeAll(async () => {
   const [full, empty] = await Promise.all([company(), emptyInstallation()]);
   installations.push(full, empty);
   ({ pages } = await pagesOf(full));
-}, 120_000);
+});
 afterAll(async () => {
   for (const each of installations) await each[Symbol.asyncDispose]();
 });

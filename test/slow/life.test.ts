@@ -1,11 +1,8 @@
 import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { RunRecord } from "#state/record.ts";
 import { companyOfEachTest, people } from "../support/rollcall/company.ts";
-
-// A dozen runs, on a machine that may have much else to do.
-vi.setConfig({ testTimeout: 300_000 });
 
 const company = companyOfEachTest((yaml) => `${yaml}    limits: { updates: none }\njournal: { runs: 4, lists: 2 }\n`);
 const data = (): string => join(company.folder, "data");

@@ -62,4 +62,4 @@ test("what a message says to run can be run as it stands, with the configuration
   const [undo = ""] = commandsIn(applied.stdout);
   expect(undo).toContain(" undo ");
   expect((await pasted(undo)).code).toBe(3);
-}, 120_000);
+});

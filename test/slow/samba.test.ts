@@ -22,7 +22,7 @@ describe.skipIf(reason !== undefined)(`a domain of Samba${reason === undefined ?
         ldifEntry(`CN=Outer,${staff}`, { objectClass: "group", member: [`CN=Inner,${staff}`, `CN=Grace,${staff}`] }),
       ].join(""),
     );
-  }, 300_000);
+  });
 
   afterAll(() => domain?.[Symbol.asyncDispose]());
 

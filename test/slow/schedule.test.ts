@@ -1,14 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { RunRecord, SyncState } from "#state/record.ts";
 import { companyOfEachTest } from "../support/rollcall/company.ts";
 import { startProxy } from "../support/proxy.ts";
 import { stopRollcall } from "../support/rollcall/rollcall.ts";
 import { call, startService } from "../support/rollcall/service.ts";
-
-// Several processes one after the other, on a machine that may have much else to do.
-vi.setConfig({ testTimeout: 300_000 });
 
 const company = companyOfEachTest();
 const { start } = company;

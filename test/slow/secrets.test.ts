@@ -250,7 +250,7 @@ function watchFiles(look: (file: string, bytes: Buffer) => void): { end(): Promi
   };
 }
 
-test("no secret is written anywhere, whatever happens to a run", { skip, timeout: 300_000 }, async () => {
+test("no secret is written anywhere, whatever happens to a run", { skip }, async () => {
   const env = await writeConfiguration();
   const pieces = new Map<string, (string | Buffer)[]>();
   const keep = (place: string, content: string | Buffer): void => {

@@ -6,7 +6,7 @@ fc.configureGlobal({
   numRuns: cases(100),
   // To shrink a case that fails may take long: what has been found by then is reported, before the test's own limit would
   // report nothing and leave the property running beside the tests that follow.
-  interruptAfterTimeLimit: process.env["ROLLCALL_TEST_RUNS"] === undefined ? 45_000 : 300_000,
+  interruptAfterTimeLimit: cases(45_000),
   markInterruptAsFailure: true,
 });
 

@@ -48,7 +48,7 @@ describe.skipIf(reason !== undefined)(
         description: `a very long line ${"that is folded ".repeat(20)}`,
       });
       server = await startOpenLdap({ ldif: [...companyLdif(company, "member"), photographed], schema });
-    }, 60_000);
+    });
 
     afterAll(async () => {
       await server?.[Symbol.asyncDispose]();

@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { InputError, UnavailableError } from "#errors.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
@@ -6,8 +6,6 @@ import type { SourceRecord } from "#principals/entry.ts";
 import type { Rules } from "#principals/rules.ts";
 import { useConnection } from "../../support/duckdb.ts";
 import { assembleAll, group, groupsOf, membership, plainRules, user } from "./assembling.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const connection = useConnection();
 
