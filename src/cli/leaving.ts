@@ -36,7 +36,7 @@ async function leaving(
 ): Promise<ExitCode> {
   const { configuration, output, interruption } = context;
   const syncs = chosenSyncs(configuration, name);
-  const found = await leaversOf(configuration, syncs, interruption.stop);
+  const found = await leaversOf(configuration, syncs, { signal: interruption.stop });
   if (output.json) await output.write(`${JSON.stringify({ leaving: found })}\n`);
   else if (csv) await writeCsv(output, found);
   else for (const each of found) await writeText(output, each);

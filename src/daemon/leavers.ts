@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Configuration } from "#config/configuration.ts";
 import { daemonFolder, readState } from "#daemon/data-folder.ts";
-import { errorDocument } from "#errors.ts";
+import { errorDocument, UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { csvLine } from "#plan/render/csv.ts";
 import { stageTimes } from "#plan/stages.ts";
@@ -32,12 +32,28 @@ export type SyncLeavers = { readonly sync: string; readonly target: string } & (
   | { readonly error: ErrorDocument }
 );
 
+interface ReadOptions {
+  readonly signal: AbortSignal;
+  /** Reads the ledger of a place while nobody in this process writes it. Absent: nobody does. */
+  readonly inTurn?:
+    | (<Result>(place: string, work: () => Promise<Result>, signal: AbortSignal) => Promise<Result>)
+    | undefined;
+}
+
+/** How long to wait for the runs that are under way, in milliseconds. */
+const patience = 1500;
+
 /** Who is gone from the sources of syncs, as their last runs left it. Reads neither sources nor targets. */
 export async function leaversOf(
   configuration: Configuration,
   syncs: readonly string[],
-  signal: AbortSignal,
+  { signal, inTurn = (_, work) => work() }: ReadOptions,
 ): Promise<readonly SyncLeavers[]> {
+  const late = new AbortController();
+  const giveUp = (): void =>
+    late.abort(new UnavailableError("a run to its target is under way; look again when it has ended"));
+  setTimeout(giveUp, patience).unref();
+  const waiting = AbortSignal.any([signal, late.signal]);
   await using state = await readState(configuration);
   await using reader = await openReader(join(daemonFolder(configuration), "leavers.spill"));
   const found: SyncLeavers[] = [];
@@ -47,7 +63,9 @@ export async function leaversOf(
     try {
       const stages = await stagesOf(configuration, configured);
       const place = placeOf(configuration, target);
-      const all = await readLeavers(reader.connection, { files: state.files, place, sync, mode: "read", signal });
+      const { connection } = reader;
+      const read = () => readLeavers(connection, { files: state.files, place, sync, mode: "read", signal });
+      const all = await inTurn(place, read, waiting);
       const leavers = all.map((each) => staged(each, stageTimes(stages, each.kind, each.since)));
       found.push({ sync, target, leavers: leavers.toSorted(bySoonest) });
     } catch (error) {

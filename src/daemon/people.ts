@@ -100,7 +100,10 @@ export class People {
   /** Who is gone from the sources, as the last run of each sync left them. */
   leavers(): Promise<readonly SyncLeavers[]> {
     const configuration = this.#options.current();
-    return leaversOf(configuration, Object.keys(configuration.syncs), this.#stop.signal);
+    return leaversOf(configuration, Object.keys(configuration.syncs), {
+      signal: this.#stop.signal,
+      inTurn: (place, work, signal) => this.#inTurn(place, work, signal),
+    });
   }
 
   /**
