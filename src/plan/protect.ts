@@ -10,7 +10,6 @@ import { findSome, nothing } from "./found.ts";
 import type { Found } from "./found.ts";
 import { keptByHandOf } from "./by-hand.ts";
 import { matches } from "./patterns.ts";
-import { isRuleGroup } from "./rule-groups.ts";
 import { tables } from "./tables.ts";
 
 /** What a sync must not touch. */
@@ -135,6 +134,11 @@ const giveUp = `
     DELETE FROM ledger WHERE (kind, name) IN (FROM given_up);
     INSERT INTO frozen SELECT kind, name, 'unmanaged' FROM given_up;`;
 
+/** SQL: what the sources want and the sync may touch. Runs after `freeze`. */
+export const wanted = `
+    SELECT s.* FROM assembled s ANTI JOIN frozen f USING (kind, name) ANTI JOIN held_back h USING (kind, name)
+    WHERE NOT is_protected(s.kind, s.name)`;
+
 /** A record whose name is that of a user of another sync. */
 export interface OfAnother {
   readonly name: string;
@@ -157,13 +161,10 @@ export async function usersOfOthers(connection: Connection, { others = [] }: Pro
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
 export async function combine(connection: Connection, attributes: Attributes): Promise<Frozen> {
-  const [asked] = await connection.rows<{ creates: boolean; keeps: boolean }>(`
-    CREATE OR REPLACE TEMP VIEW wanted AS
-    SELECT s.* FROM assembled s ANTI JOIN frozen f USING (kind, name) ANTI JOIN held_back h USING (kind, name)
-    WHERE NOT is_protected(s.kind, s.name);
-    SELECT EXISTS (${createdByRules}) AS creates, EXISTS (FROM assembled WHERE kept > 0) AS keeps`);
+  const [asked] = await connection.rows<{ keeps: boolean }>(`
+    CREATE OR REPLACE TEMP VIEW wanted AS ${wanted};
+    SELECT EXISTS (FROM assembled WHERE kept > 0) AS keeps`);
   const [found] = await connection.rows<Record<keyof Frozen, number> & { unknown: boolean }>(`
-    ${asked?.creates === true ? holdEmptyBack : ""}
     CREATE OR REPLACE TEMP TABLE remaining_group AS
     SELECT name FROM wanted WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups};
     CREATE OR REPLACE TEMP TABLE protected_group AS
@@ -191,15 +192,6 @@ export async function combine(connection: Connection, attributes: Attributes): P
   if (unknown) throw await unknownGroups(connection);
   return frozen;
 }
-
-/** SQL of the groups that rules would make. */
-const createdByRules = `
-    SELECT name FROM assembled WHERE ${isRuleGroup} AND name NOT IN (SELECT name FROM actual WHERE kind = 'group')`;
-
-/** SQL: those that nobody would be in are not created. */
-const holdEmptyBack = `
-    INSERT INTO held_back
-    SELECT 'group', name FROM (${createdByRules}) WHERE name NOT IN (SELECT unnest(group_names) FROM wanted);`;
 
 /**
  * SQL that makes `desired` of `wanted` and of what is frozen: with the attributes of the target that stay, memberships that

@@ -3,6 +3,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { ruleSource } from "#principals/tables.ts";
 import { findSome } from "./found.ts";
 import type { Found } from "./found.ts";
+import { wanted } from "./protect.ts";
 
 /** An SQL condition: rules make the group. */
 export const isRuleGroup = `source = ${literal(ruleSource)}`;
@@ -59,4 +60,17 @@ export async function keepOccupied(connection: Connection): Promise<void> {
     INSERT INTO assembled SELECT *, ${literal(ruleSource)}, name, 'somebody is still in it', 0 FROM occupied;
     DELETE FROM doomed WHERE kind = 'group' AND name IN (SELECT name FROM occupied);
     DELETE FROM gone WHERE kind = 'group' AND name IN (SELECT name FROM occupied)`);
+}
+
+/**
+ * Does not create the groups that rules would make and nobody would be in. An undo creates them: they were there. Runs between
+ * `depart` and `combine`.
+ */
+export async function leaveEmptyOut(connection: Connection): Promise<void> {
+  await connection.run(`
+    INSERT INTO held_back
+    WITH wanted AS (${wanted})
+    SELECT kind, name FROM assembled
+    WHERE ${isRuleGroup} AND kind = 'group' AND name NOT IN (SELECT name FROM actual WHERE kind = 'group')
+      AND name NOT IN (SELECT unnest(group_names) FROM wanted)`);
 }

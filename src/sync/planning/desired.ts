@@ -12,7 +12,7 @@ import type { ByHandFound } from "#plan/by-hand.ts";
 import { nothing } from "#plan/found.ts";
 import { renameInPlace } from "#plan/renames-in-place.ts";
 import type { Found } from "#plan/found.ts";
-import { addRuleGroups } from "#plan/rule-groups.ts";
+import { addRuleGroups, leaveEmptyOut } from "#plan/rule-groups.ts";
 import { interruptible, literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
@@ -196,6 +196,7 @@ export async function makeDesired(
   await freeze(connection, sync.protection, unread, partial.length === 0 ? undefined : complete);
   const undecided = await findByHand(connection, sync.keepManual, hasBaseline, sync.protection.ignoresCase);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
+  if (hasRuleGroups) await leaveEmptyOut(connection);
   const frozen = await combine(connection, sync.rules.declared);
   const foreign = await describeForeign(connection);
   const ofOthers = await usersOfOthers(connection, sync.protection);

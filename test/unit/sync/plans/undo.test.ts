@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { literal } from "#duckdb/database.ts";
+import { ruleSource } from "#principals/tables.ts";
 import { serviceAttributes } from "#principals/attributes.ts";
 import type { Change } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
@@ -63,7 +64,8 @@ async function undo(
   { previouslyOwned, ledger }: { previouslyOwned: ReadonlySet<string>; ledger: ReadonlySet<string> },
 ): Promise<Change[]> {
   await connection().run("CREATE OR REPLACE TEMP TABLE leaving_since (kind VARCHAR, name VARCHAR, since BIGINT)");
-  await own("previously_owned", previouslyOwned);
+  // One that rules have made comes back, whether anybody is in it or not.
+  await own("previously_owned", previouslyOwned, true);
   await own("ledger", ledger);
   await fill(connection(), "actual", actual);
   await combinePreviousState(connection(), sync, Date.now());
@@ -78,11 +80,12 @@ async function remember(n: number): Promise<void> {
   );
 }
 
-/** Owns principals, each from a record of its own. */
-async function own(table: string, keys: ReadonlySet<string>): Promise<void> {
+/** Owns principals, each from a record of its own; `madeByRules`: groups from rules. */
+async function own(table: string, keys: ReadonlySet<string>, madeByRules = false): Promise<void> {
   const rows = [...keys].map((key) => {
     const [kind, name] = [key.slice(0, key.indexOf(":")), key.slice(key.indexOf(":") + 1)];
-    return `(${literal(kind)}, ${literal(name)}, 'hr', ${literal(key)})`;
+    const source = madeByRules && kind === "group" ? ruleSource : "hr";
+    return `(${literal(kind)}, ${literal(name)}, ${literal(source)}, ${literal(key)})`;
   });
   await connection().run(
     `CREATE OR REPLACE TEMP TABLE ${table} (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR);
