@@ -10,6 +10,7 @@ import { findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
 import { errorDocument } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
+import { heldNamesIn } from "#plan/limits.ts";
 import { leavingWords, waitingWords } from "#plan/render/shared.ts";
 import { painter } from "#plan/render/text.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
@@ -186,9 +187,14 @@ function attentionLines(standing: Standing, now: number): string[] {
   if (caution !== undefined) lines.push(`${sync}: every run needs approval: ${caution.reason}`);
   if (lastRun?.leaving !== undefined && !waiting.includes(lastRun))
     lines.push(`${sync}: ${leavingWords(lastRun.leaving)}`);
-  if ((lastRun?.quarantined ?? 0) > 0)
+  if (lastRun === undefined) return lines;
+  const { id, quarantined = 0, limits } = lastRun;
+  const held = heldNamesIn(limits);
+  if (quarantined > 0)
+    lines.push(`${sync}: ${pluralize(quarantined, "record")} quarantined (\`${command("show", id)}\`)`);
+  if (held > 0)
     lines.push(
-      `${sync}: ${pluralize(lastRun?.quarantined ?? 0, "record")} quarantined (\`${command("show", lastRun?.id ?? "")}\`)`,
+      `${sync}: ${pluralize(held, "name")} held, since records were renamed or have another's name (\`${command("show", id)}\`)`,
     );
   return lines;
 }

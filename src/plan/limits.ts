@@ -146,6 +146,13 @@ export function isExceeded({ tripped, overridden }: Pick<LimitCheck, "tripped" |
   return tripped && !overridden;
 }
 
+/** How many names a plan holds: those of renamed records, and those that belong to other records now. */
+export function heldNamesIn(checks: readonly LimitCheck[]): number {
+  return checks
+    .filter(({ limit, overridden }) => limit === "heldNames" && !overridden)
+    .reduce((sum, { value }) => sum + value, 0);
+}
+
 /** A group that loses members, of how many. Both with those of the 24 hours before, where these count. */
 export interface LosingGroup {
   readonly name: string;

@@ -1,4 +1,4 @@
-import { isExpectation } from "#plan/limits.ts";
+import { heldNamesIn, isExpectation } from "#plan/limits.ts";
 import { leavingWords, waitingWords } from "#plan/render/shared.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import type { HostedCycle } from "#service/host.ts";
@@ -296,10 +296,12 @@ function nextCell({ scheduleProblem, nextSlotAt, schedule }: SyncOverview, now: 
 /** What its last plan changed, and what else it found. */
 function changesCell({ lastRun }: SyncOverview): Html {
   if (lastRun?.counts === undefined) return none;
-  const { quarantined = 0, expectations, id } = lastRun;
+  const { quarantined = 0, expectations, id, limits } = lastRun;
+  const held = heldNamesIn(limits);
   const broken = brokenExpectations(expectations).length;
   return html`${countsInShort(lastRun.counts, lastRun.leaving)}
   ${quarantined > 0 && html`<a href="/doubt">${pluralize(quarantined, "record")} in doubt</a> `}
+  ${held > 0 && html`<a href="${at("/runs", id)}">${pluralize(held, "name")} held</a> `}
   ${broken > 0 && html`<a href="${at("/runs", id)}#expectations">${pluralize(broken, "expectation")} broken</a>`}`;
 }
 

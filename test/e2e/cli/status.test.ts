@@ -16,7 +16,7 @@ const daemonAnswers = (): Promise<void> =>
   );
 
 test("status says on one screen who runs, how every sync stands and what waits, with the commands for it", async () => {
-  await company.configure((yaml) => `${yaml}    deletions: { after: 30d }\n`);
+  await company.configure((yaml) => `${yaml}    deletions: { after: 30d }\n    renames: hold\n`);
   const nothing = await command("status");
   expect(nothing).toMatchObject({ code: 0, stderr: "" });
   expect(nothing.stdout).toMatch(
@@ -30,11 +30,18 @@ test("status says on one screen who runs, how every sync stands and what waits, 
   });
 
   expect((await command("apply")).code).toBe(0);
-  await company.write("people.csv", people.replace(/^3,.*\n/m, "").replace("Ada Lovelace", ""));
+  await company.write(
+    "people.csv",
+    people
+      .replace(/^3,.*\n/m, "")
+      .replace("Ada Lovelace", "")
+      .replace("2,grace,", "2,hopper,"),
+  );
   expect((await command("apply")).code).toBe(0);
   const { stdout: leaving } = await command("status");
   expect(leaving).toMatch(/\nstaff +analytics +no change, \d+ seconds? ago +\d+ seconds? ago /);
   expect(leaving).toMatch(/\nstaff: 1 user will leave on \d+ \w+ \d{4}\nstaff: 1 record quarantined \(`.* show /);
+  expect(leaving).toMatch(/\nstaff: 1 name held, since records were renamed or have another's name \(`.* show /);
 
   await company.configure((yaml) => yaml.replace(/ {4}deletions.*\n/, "    approval: required\n"));
   expect((await command("apply")).code).toBe(3);
