@@ -99,9 +99,7 @@ export function describeFailure({ message, problems, next }: ErrorDocument): str
   const advice =
     next === undefined
       ? []
-      : [
-          `check the sources and the rules first; if the changes are intended, this applies exactly this plan: \`${next}\``,
-        ];
+      : [`find out why first; if the changes are intended, this applies exactly this plan: \`${next}\``];
   return [message, ...[...further, ...advice].map((problem) => `  ${problem}`)].map(visibleLines).join("\n");
 }
 
