@@ -16,7 +16,9 @@ const longestName = 255;
 
 /** What `checkList` compares the list with. */
 export interface Checks {
-  /** The changes, as `createChanges` makes them. */
+  /** What `createChanges` has compared, and the changes that it has made. */
+  readonly actual: string;
+  readonly desired: string;
   readonly changes: string;
   /** The names of the groups that there will be. */
   readonly desiredGroups: string;
@@ -113,16 +115,22 @@ export async function clearWrongTypes(
 }
 
 /**
- * Checks `listed` (B.5). Principals that do not change are valid already, so only changed ones are checked. Two checks
- * need the whole list: names given twice, and, when a group is deleted, members of groups.
+ * Checks `listed` (B.5). Principals that do not change are valid already, so only changed ones are checked. When a group is
+ * deleted, members of groups are looked for in the whole list.
  * @throws {InputError} naming the first hundred problems by element
  */
 export async function checkList(
   connection: Connection,
-  { changes, desiredGroups, hasDefaultPassword, wrong }: Checks,
+  { actual, desired, changes, desiredGroups, hasDefaultPassword, wrong }: Checks,
 ): Promise<void> {
-  const [deleted] = await connection.rows(`FROM ${changes} WHERE action = 'delete' AND kind = 'group' LIMIT 1`);
-  const members = deleted === undefined ? "changed" : "listed";
+  // A principal given twice and not changed is matched twice: more stay as they are than there were.
+  const [found] = await connection.rows<{ deletes: boolean; repeats: boolean }>(`
+    SELECT count(*) FILTER (action = 'delete' AND kind = 'group') > 0 AS deletes,
+      (SELECT count(*) FROM ${desired}) - count(*) FILTER (action = 'create')
+        <> (SELECT count(*) FROM ${actual}) - count(*) FILTER (action = 'delete') AS repeats
+    FROM ${changes}`);
+  const members = found?.deletes === false ? "changed" : "listed";
+  const named = found?.repeats === false ? "changed" : "listed";
   // What an element that is no object lacks is not reported.
   const noObjects = wrong.flatMap(({ index, fields }) => (fields === undefined ? [index] : []));
 
@@ -130,7 +138,7 @@ export async function checkList(
   const queries = [
     `FROM (${valueProblems}) WHERE problem IS NOT NULL AND NOT list_contains([${noObjects.join(", ")}]::BIGINT[], index)`,
     `SELECT l.index, '.name: is there before as principals[' || r.first || ']: names of one kind must differ'
-     FROM listed l JOIN repeated r USING (kind, name) WHERE l.index > r.first`,
+     FROM ${named} l JOIN repeated r USING (kind, name) WHERE l.index > r.first`,
     `SELECT index, '.groupNames: ' || to_json(left(group_name, ${longestName})) || ' is neither in the list nor stays in the service'
      FROM (SELECT index, unnest(group_names) AS group_name FROM ${members})
      WHERE group_name NOT IN (SELECT name FROM ${desiredGroups})`,
@@ -150,7 +158,7 @@ export async function checkList(
   const rows = await connection.rows<{ text: string }>(`
     WITH changed AS MATERIALIZED (FROM listed SEMI JOIN ${changes} USING (kind, name)),
     repeated AS (
-      SELECT kind, name, min(index) AS first FROM listed WHERE kind <> '' AND name <> ''
+      SELECT kind, name, min(index) AS first FROM ${named} WHERE kind <> '' AND name <> ''
       GROUP BY kind, name HAVING count(*) > 1)
     SELECT DISTINCT index, 'principals[' || index || ']' || problem AS text
     FROM (${queries.join("\nUNION ALL\n")})

@@ -48,6 +48,8 @@ export async function sync(connection: Connection, request: SyncRequest, context
   await createDesired(connection, request, context);
   await createChanges(connection, serviceAttributes, { actual: "actual", desired: "desired", into: "changes" });
   await checkList(connection, {
+    actual: "actual",
+    desired: "desired",
     changes: "changes",
     desiredGroups: "desired_groups",
     hasDefaultPassword: defaultPassword !== undefined,

@@ -26,6 +26,9 @@ describe("B.5 names and groups", () => {
       "principals[5].name: is there before as principals[2]: names of one kind must differ",
     ]);
     expect(await it.problems([...there, ...there])).toHaveLength(2);
+    expect(await it.problems([group("there"), group("new"), group("there")])).toEqual([
+      "principals[2].name: is there before as principals[0]: names of one kind must differ",
+    ]);
   });
 
   test("names are compared exactly: case, spaces and normal forms make another", async () => {
