@@ -119,7 +119,10 @@ function valueOf(attribute: Attribute, { state }: Attributes): string {
   const sqlType = { text: "VARCHAR", boolean: "BOOLEAN", texts: "VARCHAR[]" }[type];
   const stored = `o.given.${quoted(name)}`;
   const sent = `from_json(json_extract(k.sent, ${path}), ${literal(JSON.stringify(type === "texts" ? ["VARCHAR"] : sqlType))})`;
-  const value = `CASE WHEN ${isHeld(path)} THEN ${sent} ELSE ${stored} END`;
+  const value =
+    attribute === state
+      ? `coalesce(${stored}, CASE WHEN ${hidesState(attribute)} THEN ${sent} END)`
+      : `CASE WHEN ${isHeld(path)} THEN ${sent} ELSE ${stored} END`;
   const usual =
     required === true && type === "text" ? "''" : attribute === state ? "o.kind = 'user' OR NULL" : undefined;
   const own = usual === undefined ? value : `coalesce(${value}, ${usual})`;
@@ -129,6 +132,22 @@ function valueOf(attribute: Attribute, { state }: Attributes): string {
 /** An SQL condition: the object `o` holds of an attribute what the target has made of the value that it was sent. */
 function isHeld(path: string): string {
   return `coalesce(json_extract(k.stored, ${path})::VARCHAR = json_extract(o.attributes, ${path})::VARCHAR, false)`;
+}
+
+/**
+ * An SQL condition: there are users, and of none the target says whether they are active. A suspension that it was sent is all
+ * that is known then.
+ */
+function hidesState({ name }: Attribute): string {
+  const path = literal(`$.${JSON.stringify(name)}`);
+  return `(SELECT count(*) > 0 AND count(json_extract(attributes, ${path})) = 0 FROM remote_object WHERE kind = 'user')`;
+}
+
+/** Whether a target has users, and never says whether they are active. */
+export async function isStateHidden(connection: Connection, { state }: Attributes): Promise<boolean> {
+  if (state === undefined) return false;
+  const [row] = await connection.rows<{ hidden: boolean }>(`SELECT ${hidesState(state)} AS hidden`);
+  return row?.hidden === true;
 }
 
 function quoted(name: string): string {
@@ -147,7 +166,8 @@ const page = 1_000;
  * @param sent a relation `(kind, id, sent, answered, before)`: JSON of attributes that were sent, that the target said it stored,
  *   and that it had before; the last two may be NULL
  */
-export async function findHeld(connection: Connection, sent: string): Promise<void> {
+export async function findHeld(connection: Connection, declared: Attributes, sent: string): Promise<void> {
+  const hiddenState = (await isStateHidden(connection, declared)) ? declared.state?.name : undefined;
   await connection.run(`
     CREATE OR REPLACE TABLE remote_known AS
     SELECT n.kind, n.id, n.name, k.sent, k.stored,
@@ -163,7 +183,7 @@ export async function findHeld(connection: Connection, sent: string): Promise<vo
       WHERE s.sent <> o.attributes OR k.sent IS NOT NULL
       ORDER BY s.kind, s.id LIMIT ${page} OFFSET ${from}`);
     for (const row of found) {
-      const held = heldOf(row);
+      const held = heldOf(row, hiddenState);
       const [sent, stored] =
         held === undefined ? [null, null] : [JSON.stringify(held.sent), JSON.stringify(held.stored)];
       rows.append("remote_held", row.kind, row.id, sent, stored);
@@ -190,7 +210,11 @@ interface SentRow {
   readonly known_stored: string | null;
 }
 
-function heldOf(row: SentRow): { readonly sent: Values; readonly stored: Values } | undefined {
+/** @param hiddenState the attribute of suspensions, where the target never shows it */
+function heldOf(
+  row: SentRow,
+  hiddenState: string | undefined,
+): { readonly sent: Values; readonly stored: Values } | undefined {
   const parse = (text: string | null): Values => (text === null ? {} : (JSON.parse(text) as Values));
   const [sent, stored, answered, before] = [row.sent, row.stored, row.answered, row.before].map(parse) as [
     Values,
@@ -201,6 +225,7 @@ function heldOf(row: SentRow): { readonly sent: Values; readonly stored: Values 
   const [knownSent, knownStored] = [parse(row.known_sent), parse(row.known_stored)];
   const held = Object.keys(sent).filter((name) => {
     const [is, has] = [sent[name], stored[name]];
+    if (name === hiddenState) return is === false;
     if (is === undefined || has === undefined || isSame(is, has)) return false;
     const wasKnown = isSame(knownSent[name], is) && isSame(knownStored[name], has);
     const isCut = isCutTo(has, is) && isCutTo(knownStored[name], knownSent[name]) && isSame(knownStored[name], has);

@@ -94,7 +94,7 @@ async function verifyWritten(
   const { declared } = sync.rules;
   options.progress?.("verify");
   await readObjects(target, workbench, { declared, signal: watching.signal(), warn });
-  await findHeld(connection, "sent_value");
+  await findHeld(connection, declared, "sent_value");
   await makeFromRemote(connection, declared, "arrived");
   await matchCase(connection, "arrived", "desired");
   await createChanges(connection, declared, { actual: "arrived", desired: "desired", into: "missing" });

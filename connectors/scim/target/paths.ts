@@ -124,7 +124,9 @@ export function plannedList(before: unknown, planned: PlannedList): readonly Ite
     for (const value of wanted) if (!there.has(value)) items.push(newItem(value, items));
   }
   for (const { path, value } of typed) items = withTyped(items, path, value);
-  if (first !== undefined) items = withPrimary(items, first, values !== undefined);
+  // Without a primary value the next one would be read as it.
+  if (first === null && values === undefined) items = items.filter(isReserved);
+  if (typeof first === "string") items = withPrimary(items, first, values !== undefined);
   return planned.hasPrimary ? withOnePrimary(items) : items;
 }
 
@@ -146,9 +148,8 @@ function withTyped(items: readonly Item[], { type = "", sub = "value" }: Path, v
 }
 
 /** @param isWhole the other values are planned, too, so none is replaced */
-function withPrimary(items: readonly Item[], value: string | null, isWhole: boolean): Item[] {
+function withPrimary(items: readonly Item[], value: string, isWhole: boolean): Item[] {
   const old = primary(items);
-  if (value === null) return isWhole ? [...items] : items.filter((item) => item !== old);
   const same = items.find((item) => String(member(item, "value")).toLowerCase() === value.toLowerCase());
   const chosen = same ?? (isWhole ? undefined : old);
   const others = items.flatMap((item) => (item === chosen ? [] : [{ ...item, primary: false }]));

@@ -4,7 +4,7 @@ import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import type { ReadContext } from "#connector.ts";
-import { forgetPending, heldOtherwise, matchCase } from "#plan/remote.ts";
+import { forgetPending, heldOtherwise, isStateHidden, matchCase } from "#plan/remote.ts";
 import { combine, freeze, usersOfOthers } from "#plan/protect.ts";
 import type { Frozen, OfAnother } from "#plan/protect.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
@@ -99,6 +99,8 @@ export interface RemoteFacts {
   /** How many groups would be in groups, and are not: the target does not nest them. */
   readonly flattened: number;
   readonly readsMembers: boolean;
+  /** It has users, and does not show whether they are active. */
+  readonly hidesState: boolean;
   /** Attributes that it holds otherwise than they were sent, and of how many objects. */
   readonly held: readonly { readonly attribute: string; readonly count: number }[];
 }
@@ -228,13 +230,14 @@ async function fitToTarget(
   const { nestsGroups, readsMembers } = target.abilities;
   if (!readsMembers) await forgetPending(connection);
   const held = await heldOtherwise(connection, declared);
-  if (nestsGroups) return { flattened: 0, readsMembers, held };
+  const hidesState = await isStateHidden(connection, declared);
+  if (nestsGroups) return { flattened: 0, readsMembers, hidesState, held };
   const [row] = await connection.rows<{ count: number }>(
     "SELECT count(*)::INTEGER AS count FROM assembled WHERE kind = 'group' AND group_names <> []",
   );
   const flattened = row?.count ?? 0;
   if (flattened > 0) await connection.run("UPDATE assembled SET group_names = [] WHERE kind = 'group'");
-  return { flattened, readsMembers, held };
+  return { flattened, readsMembers, hidesState, held };
 }
 
 /** One group may well have 100 members, unless it had more. */

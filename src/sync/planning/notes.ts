@@ -105,7 +105,7 @@ function noteIf(count: number, text: string): Note[] {
 }
 
 /** What the target cannot hold, or holds otherwise. */
-function remoteNotes({ flattened, readsMembers, held }: RemoteFacts): Note[] {
+function remoteNotes({ flattened, readsMembers, hidesState, held }: RemoteFacts): Note[] {
   const notes = noteIf(
     flattened,
     `${pluralize(flattened, "group")} left out of other groups: the target does not nest groups. Rules put users in directly: nestedMemberOf(entry)`,
@@ -113,6 +113,10 @@ function remoteNotes({ flattened, readsMembers, held }: RemoteFacts): Note[] {
   if (!readsMembers)
     notes.push({
       text: "memberships cannot be verified: the target does not say who is in a group. They are as the sync wrote them last",
+    });
+  if (hidesState)
+    notes.push({
+      text: "suspensions cannot be verified: the target does not show whether users are active. They are as the sync wrote them last",
     });
   for (const { attribute, count } of held)
     notes.push({

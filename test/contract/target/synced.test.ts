@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import type { Report } from "#sync/context.ts";
 import { openScim, write } from "../../support/scim-target/open.ts";
 import { servers } from "../../support/scim-target/limits.ts";
 import { ScimApplication } from "../../support/scim-target/server.ts";
@@ -132,3 +133,34 @@ function cutTitles(body: unknown): void {
   if (path === "title" && typeof value === "string") Object.assign(body, { value: value.slice(0, 12) });
   if (Array.isArray(Operations)) Operations.forEach(cutTitles);
 }
+
+test("who leaves an application that never shows who is active is suspended once, and active again on return", async () => {
+  application = await ScimApplication.start({ ...servers["generic"]!, forgetsActive: true });
+  synced = await Synced.in(application, {}, true);
+  const [ada, bob] = [
+    { login: "ada", title: "A", teams: [] },
+    { login: "bob", title: "B", teams: [] },
+  ];
+  const isActive = () => [...application.users.values()].map(({ userName, active }) => [userName, active]);
+  await synced.people([ada, bob]);
+  expect((await synced.run()).outcome).toBe("applied");
+  await synced.people([ada]);
+  const notes: string[] = [];
+  const report = async (made: Report): Promise<void> => void notes.push(...made.notes.map(({ text }) => text));
+  const left = await synced.run({ report });
+  expect([left.outcome, left.counts.users]).toMatchObject(["applied", { suspend: 1 }]);
+  expect(notes).toContainEqual(expect.stringMatching(/^suspensions cannot be verified/));
+  expect((await synced.run()).outcome).toBe("no change");
+  expect(isActive()).toEqual([
+    ["ada", true],
+    ["bob", false],
+  ]);
+  await synced.people([ada, { ...bob, title: "Boss" }]);
+  const returned = await synced.run();
+  expect([returned.outcome, returned.counts.users]).toMatchObject(["applied", { reactivate: 1 }]);
+  expect((await synced.run()).outcome).toBe("no change");
+  expect(isActive()).toEqual([
+    ["ada", true],
+    ["bob", true],
+  ]);
+});

@@ -93,10 +93,18 @@ describe("lists", () => {
       { value: a, type: "home", display: "A" },
       { value: "c@example.com", type: "work", primary: true },
     ]);
-    expect(changesOf({ mail: null }, { emails })["emails"]).toEqual([
-      { value: a, type: "home", display: "A", primary: true },
-    ]);
     expect(changesOf({ emails: null }, { emails })).not.toHaveProperty("emails");
+  });
+
+  it("has no address left where nobody is to have a mail address, as the next one would be read as it", () => {
+    const emails = [
+      { value: a, type: "home" },
+      { value: b, type: "work", primary: true },
+      { value: "c@example.com", type: "other" },
+    ];
+    expect(changesOf({ mail: null }, { emails })).not.toHaveProperty("emails");
+    const home = { home: { path: 'emails[type eq "home"].value' } };
+    expect(changesOf({ mail: null }, { emails }, home)["emails"]).toEqual([{ value: a, type: "home", primary: true }]);
   });
 
   it("has values with a type of their own", () => {
