@@ -66,12 +66,19 @@ function decode(bytes: Uint8Array | null): string | null {
   return bytes === null ? null : decoder.decode(bytes);
 }
 
-/** The type with bytes in place of text; the type itself when nothing in it can be text. */
+/**
+ * The type with bytes in place of text; the type itself when nothing in it can be text. The library reads the entries of a struct by
+ * name, but those of `ROW(1, 2)` have none, and `__proto__` is one: here their names are their places.
+ */
 function withBytes(type: DuckDBType): DuckDBType {
   if (type.typeId === DuckDBTypeId.VARCHAR) return BLOB;
   if (type instanceof DuckDBListType) return new DuckDBListType(withBytes(type.valueType));
   if (type instanceof DuckDBArrayType) return new DuckDBArrayType(withBytes(type.valueType), type.length);
-  if (type instanceof DuckDBStructType) return new DuckDBStructType(type.entryNames, type.entryTypes.map(withBytes));
+  if (type instanceof DuckDBStructType)
+    return new DuckDBStructType(
+      type.entryNames.map((_, index) => `${index}`),
+      type.entryTypes.map(withBytes),
+    );
   if (type instanceof DuckDBMapType) return new DuckDBMapType(withBytes(type.keyType), withBytes(type.valueType));
   if (type instanceof DuckDBUnionType) return new DuckDBUnionType(type.memberTags, type.memberTypes.map(withBytes));
   return type;
@@ -85,12 +92,11 @@ function withText(value: DuckDBValue, type: DuckDBType): DuckDBValue {
   if (value instanceof DuckDBArrayValue && type instanceof DuckDBArrayType)
     return new DuckDBArrayValue(value.items.map((item) => withText(item, type.valueType)));
   if (value instanceof DuckDBStructValue && type instanceof DuckDBStructType) {
-    const entries: Record<string, DuckDBValue> = {};
-    for (const [index, name] of type.entryNames.entries()) {
-      const [entry = null, entryType] = [value.entries[name], type.entryTypes[index]];
-      entries[name] = entryType === undefined ? entry : withText(entry, entryType);
-    }
-    return new DuckDBStructValue(entries);
+    const entries = type.entryTypes.map((entryType, index): [string, DuckDBValue] => {
+      const name = type.entryNames[index] ?? "";
+      return [name === "" ? `${index + 1}` : name, withText(value.entries[index] ?? null, entryType)];
+    });
+    return new DuckDBStructValue(Object.fromEntries(entries));
   }
   if (value instanceof DuckDBMapValue && type instanceof DuckDBMapType) {
     const { keyType, valueType } = type;

@@ -1,10 +1,14 @@
 import { setImmediate } from "node:timers/promises";
 import type { DuckDBResult, DuckDBType, DuckDBValue } from "@duckdb/node-api";
 import {
+  DuckDBArrayType,
   DuckDBArrayValue,
   DuckDBDateValue,
+  DuckDBListType,
   DuckDBListValue,
+  DuckDBMapType,
   DuckDBMapValue,
+  DuckDBStructType,
   DuckDBStructValue,
   DuckDBTimestampMillisecondsValue,
   DuckDBTimestampNanosecondsValue,
@@ -14,6 +18,7 @@ import {
   DuckDBTimeTZValue,
   DuckDBTimeValue,
   DuckDBTypeId,
+  DuckDBUnionType,
   DuckDBUnionValue,
 } from "@duckdb/node-api";
 import { columnReaders } from "#duckdb/chunk.ts";
@@ -85,14 +90,50 @@ export async function convert(result: DuckDBResult, limit: number, sink: RowSink
   }
 }
 
-/** The function that converts a column's values to JSON values (B.15). */
+/** The function that converts values of a type to JSON values (B.15). */
 function converterOf(type: DuckDBType): (value: DuckDBValue) => unknown {
-  return type.typeId === DuckDBTypeId.FLOAT
-    ? (value) => (typeof value === "number" ? shortest(value) : jsonValue(value))
-    : jsonValue;
+  if (type.typeId === DuckDBTypeId.FLOAT) return (value) => (typeof value === "number" ? shortest(value) : null);
+  if (type instanceof DuckDBListType || type instanceof DuckDBArrayType)
+    return listConverter(converterOf(type.valueType));
+  if (type instanceof DuckDBStructType) return structConverter(type);
+  if (type instanceof DuckDBMapType) return mapConverter(converterOf(type.keyType), converterOf(type.valueType));
+  if (type instanceof DuckDBUnionType) {
+    const converters = new Map(type.memberTags.map((tag) => [tag, converterOf(type.memberTypeForTag(tag))]));
+    return (value) => (value instanceof DuckDBUnionValue ? converters.get(value.tag)?.(value.value) : null);
+  }
+  return jsonValue;
 }
 
-/** The value in JSON: a string if JSON cannot represent it exactly, null if not at all. */
+function listConverter(convert: (value: DuckDBValue) => unknown) {
+  return (value: DuckDBValue): unknown =>
+    value instanceof DuckDBListValue || value instanceof DuckDBArrayValue ? value.items.map(convert) : null;
+}
+
+/** A struct without names, `ROW(1, 2)`, is an array in JSON. */
+function structConverter({ entryNames, entryTypes }: DuckDBStructType) {
+  const converters = entryTypes.map(converterOf);
+  const isNamed = entryNames.some((name) => name !== "");
+  return (value: DuckDBValue): unknown => {
+    if (!(value instanceof DuckDBStructValue)) return null;
+    const entries = Object.entries(value.entries);
+    const values = entries.map(([, entry], index) => converters[index]?.(entry));
+    return isNamed ? Object.fromEntries(entries.map(([name], index) => [name, values[index]])) : values;
+  };
+}
+
+function mapConverter(key: (value: DuckDBValue) => unknown, convert: (value: DuckDBValue) => unknown) {
+  return (value: DuckDBValue): unknown =>
+    value instanceof DuckDBMapValue
+      ? Object.fromEntries(value.entries.map((entry) => [nameOf(key(entry.key)), convert(entry.value)]))
+      : null;
+}
+
+/** Names in a JSON object are texts: a key that is none has its JSON as a name. */
+function nameOf(key: unknown): string {
+  return typeof key === "string" ? key : JSON.stringify(key);
+}
+
+/** A value that is made of no others in JSON: a string if JSON cannot represent it exactly, null if not at all. */
 function jsonValue(value: DuckDBValue): unknown {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") return Number.isFinite(value) ? value : null;
@@ -103,12 +144,6 @@ function jsonValue(value: DuckDBValue): unknown {
   if (isTimestamp(value)) return value.isFinite ? isoDate(value.toString()) : null;
   // Its own text form would use the process's time zone.
   if (value instanceof DuckDBTimestampTZValue) return jsonValue(new DuckDBTimestampValue(value.micros));
-  if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return value.items.map(jsonValue);
-  if (value instanceof DuckDBStructValue) return jsonObject(Object.entries(value.entries));
-  if (value instanceof DuckDBMapValue) {
-    return jsonObject(value.entries.map((entry) => [String(entry.key), entry.value]));
-  }
-  if (value instanceof DuckDBUnionValue) return jsonValue(value.value);
   // Decimals with their scale, UUIDs, intervals, bits and bytes.
   return String(value);
 }
@@ -128,10 +163,6 @@ function isTimestamp(value: DuckDBValue): value is Timestamp {
     value instanceof DuckDBTimestampMillisecondsValue ||
     value instanceof DuckDBTimestampNanosecondsValue
   );
-}
-
-function jsonObject(entries: readonly (readonly [string, DuckDBValue])[]): unknown {
-  return Object.fromEntries(entries.map(([key, value]) => [key, jsonValue(value)]));
 }
 
 /**

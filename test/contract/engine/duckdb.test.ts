@@ -170,6 +170,29 @@ describe("queries are confined to their database", () => {
     expect(await ask(sql)).toMatchObject({ rows });
   });
 
+  test("B.15 holds inside lists, structs, maps and unions; a struct without names is a list", async () => {
+    const sql = `SELECT ROW(1, 'x'), [ROW(NULL)], {'a': ROW(3, 4), '__proto__': 'p'}, [0.1::FLOAT, 'nan'::FLOAT], {'f': 0.1::FLOAT},
+      map([TIMESTAMP '2024-02-29 10:11:12.5'], [DATE '2024-02-29']), map([0.1::FLOAT], [9007199254740993]), union_value(f := 0.1::FLOAT)`;
+    const { rows } = (await ask(sql)) as { rows: unknown };
+    expect(JSON.stringify(rows)).toBe(
+      JSON.stringify([
+        [
+          [1, "x"],
+          [[null]],
+          Object.fromEntries([
+            ["a", [3, 4]],
+            ["__proto__", "p"],
+          ]),
+          [0.1, null],
+          { f: 0.1 },
+          { "2024-02-29T10:11:12.500000": "2024-02-29" },
+          { 0.1: "9007199254740993" },
+          0.1,
+        ],
+      ]),
+    );
+  });
+
   test("not even an administrator reaches other files", async () => {
     const refusal = /file system operations are disabled/;
     await expect(executed(engine, "own", "FROM read_text('/etc/passwd')", never)).rejects.toThrow(refusal);
