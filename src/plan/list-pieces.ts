@@ -33,6 +33,8 @@ export class ListPieces {
   readonly #size: number;
   readonly #scan = new ListScan();
   readonly #files: PieceFile[] = [];
+  /** Nothing is in them; its files take them from here. */
+  readonly #buffers: Buffer[] = [];
   #first = 0;
   #file: PieceFile;
   /** Why it is no list. */
@@ -49,7 +51,7 @@ export class ListPieces {
     this.#file = this.#open();
   }
 
-  /** Takes the next bytes, which belong to the list from now on. What they lack, `end` throws. */
+  /** Takes a copy of the next bytes. What they lack, `end` throws. */
   write(bytes: Buffer): void {
     if (this.#problem !== undefined) return;
     try {
@@ -98,7 +100,7 @@ export class ListPieces {
   }
 
   #open(): PieceFile {
-    const file = new PieceFile(join(this.#folder, randomUUID()));
+    const file = new PieceFile(join(this.#folder, randomUUID()), this.#buffers);
     this.#files.push(file);
     return file;
   }
@@ -115,7 +117,7 @@ export class ListPieces {
   }
 }
 
-/** How many bytes are written at once. */
+/** How many bytes are written at once: with each write, a thread wakes and takes the processor from the event loop. */
 const writtenAtOnce = 1024 * 1024;
 
 class PieceFile {
@@ -123,29 +125,36 @@ class PieceFile {
   bytes = 0;
   readonly #stream: WriteStream;
   readonly #closed: Promise<void>;
+  readonly #buffers: Buffer[];
+  #buffer: Buffer | undefined;
+  /** How many bytes are in the buffer. */
+  #length = 0;
 
-  constructor(path: string) {
+  constructor(path: string, buffers: Buffer[]) {
     this.path = path;
+    this.#buffers = buffers;
     this.#stream = createWriteStream(path, { flags: "wx", mode: 0o600, highWaterMark: 2 * writtenAtOnce });
-    this.#stream.cork();
     this.#closed = finished(this.#stream);
     this.#closed.catch(() => undefined);
   }
 
   write(bytes: Buffer): void {
     this.bytes += bytes.length;
-    this.#stream.write(bytes);
+    for (let left = bytes; left.length > 0;) {
+      this.#buffer ??= this.#buffers.pop() ?? Buffer.allocUnsafeSlow(writtenAtOnce);
+      const copied = left.copy(this.#buffer, this.#length);
+      this.#length += copied;
+      left = left.subarray(copied);
+      if (this.#length === writtenAtOnce) this.#flush();
+    }
   }
 
   async room(): Promise<void> {
-    const stream = this.#stream;
-    if (stream.writableLength < writtenAtOnce) return;
-    stream.uncork();
-    if (stream.writableNeedDrain) await Promise.race([once(stream, "drain"), this.#closed]);
-    stream.cork();
+    if (this.#stream.writableNeedDrain) await Promise.race([once(this.#stream, "drain"), this.#closed]);
   }
 
   end(): Promise<void> {
+    this.#flush();
     this.#stream.end();
     return this.#closed;
   }
@@ -154,5 +163,13 @@ class PieceFile {
     this.#stream.destroy();
     await this.#closed.catch(() => undefined);
     await rm(this.path, { force: true });
+  }
+
+  #flush(): void {
+    const buffer = this.#buffer;
+    if (buffer === undefined) return;
+    this.#stream.write(buffer.subarray(0, this.#length), () => this.#buffers.push(buffer));
+    this.#buffer = undefined;
+    this.#length = 0;
   }
 }

@@ -6,6 +6,7 @@ import type { Readable } from "node:stream";
 import { FileWriter } from "#files/file-writer.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { Look, LookJob } from "#service/loads/direct/look.ts";
+import { giveBack } from "#service/received.ts";
 import { writeError } from "./capacity.ts";
 import type { Room } from "./capacity.ts";
 
@@ -156,15 +157,4 @@ export class Arriving {
     await truncate(this.path).catch(() => undefined);
     await rm(this.path, { force: true });
   }
-}
-
-/**
- * What is shorter may be the parser's own, which it reuses: the beginning of a boundary, which is shorter than what Node accepts as
- * headers. In bytes.
- */
-const longestReused = 16 * 1024;
-
-/** Frees the memory of a piece of a request. Left to garbage collection, it would cause one for every 20 MiB. */
-function giveBack({ buffer, length }: Buffer): void {
-  if (length > longestReused && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0);
 }

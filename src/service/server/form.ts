@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import { InputError, messageOf } from "#errors.ts";
 import { readMultipart } from "#http/multipart.ts";
+import { giveBack } from "#service/received.ts";
 
 /** What the fields of a form go into. */
 export interface FormFields {
@@ -11,7 +12,7 @@ export interface FormFields {
 }
 
 export interface FieldSink {
-  /** Takes the next bytes of the value, which nobody else uses any more. */
+  /** Takes a copy of the next bytes of the value. */
   write(bytes: Buffer): void;
 }
 
@@ -34,7 +35,7 @@ function readParts(body: Readable, contentType: string, fields: FormFields): Pro
     take: async ({ name, content }) => {
       const sink = fields.open(name);
       for await (const bytes of content as AsyncIterable<Buffer>) {
-        sink?.write(bytes.length <= longestReused ? Buffer.from(bytes) : bytes);
+        sink?.write(bytes);
         await fields.room();
       }
     },
@@ -42,17 +43,12 @@ function readParts(body: Readable, contentType: string, fields: FormFields): Pro
   });
 }
 
-/**
- * Bytes that looked like the start of a boundary come out of the parser's own buffer, which it reuses: they are copied.
- * They are shorter than the boundary, which is shorter than what Node accepts as headers. In bytes.
- */
-const longestReused = 16 * 1024;
-
 async function readUrlencoded(body: Readable, fields: FormFields): Promise<void> {
   const parser = new UrlencodedParser((name) => fields.open(name));
   // The request stays open when the form is refused, for the answer.
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     parser.write(chunk);
+    giveBack(chunk);
     await fields.room();
   }
   parser.end();
