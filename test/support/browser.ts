@@ -6,6 +6,8 @@ import chromium from "@sparticuz/chromium";
 import { chromium as playwright } from "playwright-core";
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
+import { architecture, debianPackages } from "./ldap/debian.ts";
+import type { Unpacked } from "./ldap/debian.ts";
 
 const axeSource = readFile(new URL(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 
@@ -34,10 +36,16 @@ export interface Window {
   close(): Promise<void>;
 }
 
+/** What Chromium's package expects of the system, and a small Debian does not have. */
+const libraries = (): Promise<Unpacked> =>
+  debianPackages("chromium", `/usr/lib/${architecture()}/libnss3.so`, ["libnss3", "libexpat1"]);
+
 /** Starts Chromium. The tests run as root in containers, where it cannot confine itself. */
 export async function openBrowser(): Promise<TestBrowser> {
+  const { env } = await libraries();
   const browser = await playwright.launch({
     executablePath: await unpacked(),
+    env,
     // Not the arguments of its package: they turn off the rules about other sites.
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--font-render-hinting=none"],
     headless: true,

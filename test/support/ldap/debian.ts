@@ -86,7 +86,8 @@ async function unpack(root: string, packages: readonly string[]): Promise<void> 
   }
 }
 
-function architecture(): string {
+/** The name of this machine's architecture in the paths of libraries. */
+export function architecture(): string {
   return process.arch === "arm64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
 }
 
