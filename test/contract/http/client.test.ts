@@ -1,21 +1,21 @@
 import { gzipSync } from "node:zlib";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { InputError } from "#errors.ts";
 import { bytesBody, HttpClient, jsonIn, textOf } from "#http/client.ts";
 import type { HttpClientOptions } from "#http/client.ts";
 import { answer, bomb, startScripted } from "../../support/scripted-server.ts";
 import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
-import { soon, whenDone } from "../target/harness.ts";
+import { soon } from "../target/harness.ts";
 
 async function serve(script: Record<string, Behaviour>): Promise<ScriptedServer> {
   const server = await startScripted(script);
-  whenDone(() => server.close());
+  onTestFinished(() => server.close());
   return server;
 }
 
 function client(options: Partial<HttpClientOptions> = {}): HttpClient {
   const created = new HttpClient({ owner: "source", ...options });
-  whenDone(() => created.close());
+  onTestFinished(() => created.close());
   return created;
 }
 
@@ -105,10 +105,10 @@ test.each([
 
 test("a limit for the whole request holds, however often a server shows that it is alive", async () => {
   const server = await serve({ "some/where": () => undefined });
-  await expect(get(client({ timeouts: { whole: 50 } }), `${server.url}/some/where`)).rejects.toMatchObject({
+  await expect(get(client({ timeouts: { whole: 500 } }), `${server.url}/some/where`)).rejects.toMatchObject({
     phase: "wait",
     advice: "later",
-    message: "no answer within 50 ms",
+    message: "no answer within 500 ms",
   });
 });
 
