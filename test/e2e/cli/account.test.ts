@@ -24,7 +24,10 @@ test("somebody who has logged in acts by their name and with their role, until t
   expect((await login("http://rollcall.example.com")).stderr).toContain("in the open; use https://");
   const running = company.begin("start");
   await running.wrote("the service is listening on");
-  await expect.poll(async () => (await company.command("status", "--json")).stdout).toContain('"url"');
+  // The daemon listens a moment after the service.
+  const daemon = async () =>
+    (JSON.parse((await company.command("status", "--json")).stdout) as { daemon: unknown }).daemon;
+  await expect.poll(daemon).not.toBeNull();
   const wrong = await login("--password-file", company.config);
   expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining("the name or the password is wrong")]);
   const right = await login("--password-file", file, "--json");
