@@ -24,6 +24,12 @@ const minutes = (count: number): { testTimeout: number; hookTimeout: number } =>
 /** How many times as many cases properties try, in minutes too: no test of one case takes longer than a minute. */
 const runs = (usual: number): number => Number(process.env["ROLLCALL_TEST_RUNS"] ?? usual);
 
+/**
+ * For files that have no state in modules: they share a process, the modules that it has loaded, and the process in which
+ * commands run for them.
+ */
+const shared = { isolate: false };
+
 /** The test files below a folder that hold properties. */
 function propertiesIn(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
@@ -47,13 +53,9 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     expect: patient,
     projects: [
-      {
-        extends: true,
-        // Unit tests share no state: a process for each file would spend half its time loading the same modules.
-        test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, ...minutes(runs(1)) },
-      },
+      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], ...shared, ...minutes(runs(1)) } },
       { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...minutes(runs(1)) } },
-      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...minutes(2) } },
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...shared, ...minutes(2) } },
       { extends: true, test: { name: "slow", include: ["test/slow/**/*.test.ts"], ...minutes(10) } },
       {
         extends: true,
@@ -76,7 +78,7 @@ export default defineConfig({
         test: {
           name: "properties",
           include: [...propertiesIn("test/unit"), ...propertiesIn("test/contract")],
-          isolate: false,
+          ...shared,
           env: { ROLLCALL_TEST_RUNS: String(runs(2)) },
           ...minutes(runs(2)),
         },

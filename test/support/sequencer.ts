@@ -30,16 +30,18 @@ const longest = [
   "test/slow/replicas/clocks.test.ts",
   "test/slow/schedule.test.ts",
   "test/slow/torn.test.ts",
-  "test/contract/service/loads/paths.test.ts",
-  "test/contract/service/loads/direct.test.ts",
-  "test/contract/service/loads/roundtrip.test.ts",
+  "test/contract/state/store.test.ts",
+  "test/e2e/cli/start.test.ts",
+  "test/e2e/sync/objects.test.ts",
   "test/contract/source/scim.test.ts",
+  "test/e2e/cli/one-shot.test.ts",
+  "test/e2e/cli/sql.test.ts",
+  "test/e2e/control/daemon.test.ts",
   "test/contract/source/ldap.test.ts",
   "test/slow/limits-of-runs.test.ts",
   "test/slow/nothing-new.test.ts",
   "test/e2e/interface/user-sync-validation.test.ts",
-  "test/e2e/cli/one-shot.test.ts",
-  "test/e2e/cli/start.test.ts",
+  "test/contract/service/directory/stores.test.ts",
 ];
 
 /** Runs the longest files first, of all projects; then the others as vitest sorts them. */

@@ -1,5 +1,5 @@
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { messageOf } from "#errors.ts";
 import { bytesBody, HttpClient, textOf } from "#http/client.ts";
 import type { HttpClientOptions } from "#http/client.ts";
@@ -8,7 +8,7 @@ import { startHttpProxy, withCredentials } from "../../support/http-proxy.ts";
 import type { HttpProxy, HttpProxyOptions } from "../../support/http-proxy.ts";
 import { answer, startScripted } from "../../support/scripted-server.ts";
 import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
-import { soon, whenDone } from "../target/harness.ts";
+import { soon } from "../target/harness.ts";
 
 /** A name that no name server knows: only the proxy can reach it. */
 const name = "analytics.test";
@@ -18,7 +18,7 @@ const certificate = makeCertificate({ dns: [name] });
 
 async function proxy(options?: HttpProxyOptions): Promise<HttpProxy> {
   const started = await startHttpProxy(options);
-  whenDone(() => started.close());
+  onTestFinished(() => started.close());
   return started;
 }
 
@@ -28,13 +28,13 @@ async function serve(
   behaviour: Behaviour = answer(200, "here"),
 ): Promise<ScriptedServer & { readonly named: string }> {
   const server = await startScripted({ "some/where": behaviour }, scheme === "https" ? await certificate : undefined);
-  whenDone(() => server.close());
+  onTestFinished(() => server.close());
   return { ...server, named: `${server.url.replace("127.0.0.1", name)}/some/where` };
 }
 
 async function client(options: Partial<HttpClientOptions>): Promise<HttpClient> {
   const created = new HttpClient({ owner: "source", ca: (await certificate).cert, ...options });
-  whenDone(() => created.close());
+  onTestFinished(() => created.close());
   return created;
 }
 
@@ -163,7 +163,7 @@ test("a proxy by HTTPS has a certificate of its own", async () => {
   });
   const authorities = getCACertificates("default");
   setDefaultCACertificates([...authorities, own.cert]);
-  whenDone(() => Promise.resolve(setDefaultCACertificates(authorities)));
+  onTestFinished(() => Promise.resolve(setDefaultCACertificates(authorities)));
   for (const { named } of [await serve("http"), await serve("https")])
     expect(await get(await client({ proxy: through.url }), named)).toBe("here");
 });

@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { Client } from "#client/client.ts";
 import type { ClientOptions } from "#client/client.ts";
 import { RollcallError } from "#errors.ts";
@@ -28,22 +28,11 @@ export interface Bench {
   readonly answer: () => Promise<string>;
 }
 
-const endings: (() => Promise<void>)[] = [];
-
-/** Ends what the test has started. */
-export function whenDone(end: () => Promise<void>): void {
-  endings.push(end);
-}
-
-afterEach(async () => {
-  for (const end of endings.splice(0).reverse()) await end();
-});
-
 export const soon = () => AbortSignal.timeout(30_000);
 
 export async function bench(): Promise<Bench> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-target-"));
-  whenDone(() => rm(folder, { recursive: true }));
+  onTestFinished(() => rm(folder, { recursive: true }));
   const destination = join(folder, "answer.json");
   const log: string[] = [];
   const files = async (): Promise<string[]> => (await readdir(folder)).filter((name) => name !== "principals.json");
@@ -53,7 +42,7 @@ export async function bench(): Promise<Bench> {
     files,
     serve: async (...script) => {
       const server = await startScripted(...script);
-      whenDone(() => server.close());
+      onTestFinished(() => server.close());
       return server;
     },
     client: (url, options) =>

@@ -2,14 +2,14 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { openTarget } from "#client/target.ts";
 import { RefusedError } from "#errors.ts";
 import { listedPrincipal, syncResult } from "#wire/administration.ts";
 import { makeCertificate } from "../../support/certificates.ts";
 import { administrator, login, startService } from "../../support/rollcall/service.ts";
 import type { TestService } from "../../support/rollcall/service.ts";
-import { bench, defaultPassword, soon, whenDone } from "./harness.ts";
+import { bench, defaultPassword, soon } from "./harness.ts";
 
 let service: TestService;
 
@@ -129,7 +129,7 @@ test("a session that ended in between is opened again; one that was given is not
 test("the embedded service over TLS: its certificate is pinned, its own session is given and outlives the target", async () => {
   const { client, destination, log } = await bench();
   const folder = await mkdtemp(join(tmpdir(), "rollcall-tls-"));
-  whenDone(() => rm(folder, { recursive: true }));
+  onTestFinished(() => rm(folder, { recursive: true }));
   const certificate = await makeCertificate({ dns: ["analytics.example.com"] });
   const [cert, key] = [join(folder, "cert.pem"), join(folder, "key.pem")];
   await Promise.all([writeFile(cert, certificate.cert), writeFile(key, certificate.key)]);

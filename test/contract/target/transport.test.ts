@@ -1,13 +1,13 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { InputError, RefusedError, UnavailableError } from "#errors.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
 import { freePort } from "../../support/process.ts";
 import { answer, loggedIn, stop, track, unread } from "../../support/scripted-server.ts";
 import type { Behaviour } from "../../support/scripted-server.ts";
-import { bench, soon, whenDone } from "./harness.ts";
+import { bench, soon } from "./harness.ts";
 
 /** A server below HTTP. */
 async function listen(onConnection: (socket: Socket) => void): Promise<{ port: number; open: ReadonlySet<Socket> }> {
@@ -15,7 +15,7 @@ async function listen(onConnection: (socket: Socket) => void): Promise<{ port: n
   const open = track(server);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  whenDone(() => stop(server, open));
+  onTestFinished(() => stop(server, open));
   return { port: (server.address() as AddressInfo).port, open };
 }
 

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 import { LocalCoordinator } from "#sync/coordinator/local.ts";
 import type { CoordinatorOptions, SyncSettings } from "#sync/coordinator/context.ts";
 import type { Approval } from "#sync/coordinator/coordinator.ts";
@@ -38,7 +38,7 @@ export async function coordinated(
   const folder = join(staff.folder(), "daemon");
   const retention = { keep: 90 * 86_400_000, runs: 100, lists: options.lists ?? 20 };
   const store = await FolderStore.open({ folder, retention, warn: () => {} });
-  opened.push(store);
+  onTestFinished(() => store.close());
   let ahead = 0;
   const events: SyncEvent[] = [];
   const never = new AbortController().signal;
@@ -60,7 +60,7 @@ export async function coordinated(
     }),
     ...options,
   });
-  opened.push(coordinator);
+  onTestFinished(() => coordinator.close());
   coordinator.subscribe((event) => {
     if (event.type !== "stage") events.push(event);
   });
@@ -86,11 +86,6 @@ export async function coordinated(
     },
   };
 }
-
-const opened: { close(): Promise<void> }[] = [];
-afterEach(async () => {
-  for (const each of opened.splice(0).toReversed()) await each.close();
-});
 
 /** The whole directory of the staff's service but for what is in it from the start: what it is, without what it counts. */
 export async function directoryOf(url: string): Promise<string> {
