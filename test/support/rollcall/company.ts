@@ -100,12 +100,17 @@ export interface EachCompany extends Omit<CompanyFolder, "remove"> {
 export function companyOfEachTest(configuration?: (yaml: string) => string, env: NodeJS.ProcessEnv = {}): EachCompany {
   let company: CompanyFolder;
   let begun: Running[];
+  /** What the last command of this test that failed has written. */
+  let failure: string;
   /** The files at each apply of this test; undefined once it has done anything else. */
   let behind: readonly string[] | undefined;
   const known = new Map<string, string>();
-  beforeEach(async () => {
+  beforeEach(async ({ onTestFailed }) => {
     begun = [];
     behind = [];
+    failure = "";
+    // A test that expects a code says only which one came.
+    onTestFailed(() => void process.stderr.write(failure));
     self.env = env;
     company = await makeCompany(configuration);
   });
@@ -134,9 +139,12 @@ export function companyOfEachTest(configuration?: (yaml: string) => string, env:
       return each;
     },
     start: (...args) => self.begin("start", ...args),
-    command: (...args) => {
+    command: async (...args) => {
       behind = undefined;
-      return rollcall([...args, "--config", company.config], { env: self.env });
+      const ended = await rollcall([...args, "--config", company.config], { env: self.env });
+      const { code, stdout, stderr } = ended;
+      if (code !== 0) failure = `rollcall ${args.join(" ")} ended with ${code}:\n${stdout}${stderr}\n`;
+      return ended;
     },
     applyOther: async () => {
       const before = await readFile(company.config, "utf8");
