@@ -59,8 +59,8 @@ export interface Frozen {
  * principal is frozen for that under another name is held back, so that no second one is created. So is one whose name the
  * target has as another type.
  *
- * A user belongs to one sync: one whom another sync owns, and this one does not, is frozen and held back. What both own, and is
- * absent here, this one gives up: the other decides about it.
+ * A user belongs to one sync: one whom another sync owns, and this one does not, is frozen and held back, unless the other's sources have lost
+ * them. Then this sync takes them over, and the other one gives them up: they leave its groups.
  *
  * While a source does not know everybody yet, what is absent is awaited: it is frozen, unless the ledger says that it came
  * from a source that does, or a rule leaves its record out.
@@ -113,6 +113,7 @@ export async function freeze(
       SELECT a.kind, a.name, 4, CASE WHEN ${unmanaged(protection)} THEN 'unmanaged' ELSE '${hasUnread ? "unread" : "quarantined"}' END
       FROM a WHERE ${unmanaged(protection)} OR (a.kind IN (FROM unidentified) AND NOT a.is_owned))
     SELECT kind, name, min_by(reason, place) AS reason FROM found GROUP BY kind, name;
+    CREATE OR REPLACE TEMP TABLE given_up (${tables.given_up});
     ${isShared ? giveUp : ""}
     CREATE OR REPLACE TEMP TABLE held_back AS
     SELECT kind, name FROM ${takenNames}
@@ -127,10 +128,14 @@ const ofOthers = `(
   SELECT kind, name, origin FROM assembled SEMI JOIN owned_by_others USING (kind, name) ANTI JOIN ledger USING (kind, name)
   WHERE kind = 'user')`;
 
-/** SQL: what another sync owns, too, and the sources no longer have, is not this sync's any more. */
+/**
+ * SQL: what another sync owns, too, and the sources no longer have, or did not have when the other one took it over, is not this
+ * sync's any more.
+ */
 const giveUp = `
-    CREATE OR REPLACE TEMP TABLE given_up AS
-    FROM absent SEMI JOIN owned_by_others USING (kind, name) SEMI JOIN ledger USING (kind, name) ANTI JOIN frozen USING (kind, name);
+    INSERT INTO given_up
+    FROM (FROM absent UNION SELECT kind, name FROM leaving_since) SEMI JOIN owned_by_others USING (kind, name)
+    SEMI JOIN ledger USING (kind, name) ANTI JOIN frozen USING (kind, name);
     DELETE FROM ledger WHERE (kind, name) IN (FROM given_up);
     INSERT INTO frozen SELECT kind, name, 'unmanaged' FROM given_up;`;
 
@@ -161,9 +166,9 @@ export async function usersOfOthers(connection: Connection, { others = [] }: Pro
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
 export async function combine(connection: Connection, attributes: Attributes): Promise<Frozen> {
-  const [asked] = await connection.rows<{ keeps: boolean }>(`
+  const [asked] = await connection.rows<{ keeps: boolean; givesUp: boolean }>(`
     CREATE OR REPLACE TEMP VIEW wanted AS ${wanted};
-    SELECT EXISTS (FROM assembled WHERE kept > 0) AS keeps`);
+    SELECT EXISTS (FROM assembled WHERE kept > 0) AS keeps, EXISTS (FROM given_up) AS "givesUp"`);
   const [found] = await connection.rows<Record<keyof Frozen, number> & { unknown: boolean }>(`
     CREATE OR REPLACE TEMP TABLE remaining_group AS
     SELECT name FROM wanted WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups};
@@ -176,7 +181,7 @@ export async function combine(connection: Connection, attributes: Attributes): P
     FROM (SELECT kind, name, unnest(group_names) AS g FROM wanted)
     ANTI JOIN (SELECT name AS g FROM remaining_group ANTI JOIN protected_group USING (name)) ordinary USING (g);
     ${keptByHandOf("wanted")};
-    ${desiredOf(attributes, asked?.keeps === true)};
+    ${desiredOf(attributes, { keeps: asked?.keeps === true, givesUp: asked?.givesUp === true })};
     CREATE OR REPLACE TEMP TABLE managed AS SELECT kind, name FROM desired ANTI JOIN frozen USING (kind, name);
     SELECT
       count(*) FILTER (reason = 'protected')::INTEGER AS protected,
@@ -196,9 +201,13 @@ export async function combine(connection: Connection, attributes: Attributes): P
 /**
  * SQL that makes `desired` of `wanted` and of what is frozen: with the attributes of the target that stay, memberships that
  * somebody added by hand and those in frozen groups, without new ones in protected groups.
- * @param keeps rules keep an attribute of somebody
+ * @param asked.keeps rules keep an attribute of somebody
+ * @param asked.givesUp the sync gives somebody up
  */
-function desiredOf(attributes: Attributes, keeps: boolean): string {
+function desiredOf(
+  attributes: Attributes,
+  { keeps, givesUp }: { readonly keeps: boolean; readonly givesUp: boolean },
+): string {
   const mayStay =
     keeps ||
     attributes.all.some(
@@ -225,8 +234,11 @@ function desiredOf(attributes: Attributes, keeps: boolean): string {
     carried AS NOT MATERIALIZED (FROM actual SEMI JOIN frozen USING (kind, name)),
     lost AS (
       SELECT kind, name, list(g) AS names
-      FROM (SELECT kind, name, unnest(group_names) AS g FROM carried)
-      ANTI JOIN (SELECT name AS g FROM remaining_group) USING (g) GROUP BY kind, name)
+      FROM (
+        SELECT kind, name, g FROM (SELECT kind, name, unnest(group_names) AS g FROM carried)
+        ANTI JOIN (SELECT name AS g FROM remaining_group) USING (g)
+        ${givesUp ? givenUpMemberships : ""})
+      GROUP BY kind, name)
     SELECT s.kind, s.name,
       ${attributes.all.map((attribute) => `${desiredValue(attribute, attributes)},`).join("\n      ")}
       CASE WHEN m.name IS NULL THEN s.group_names
@@ -240,6 +252,12 @@ function desiredOf(attributes: Attributes, keeps: boolean): string {
         ELSE list_filter(c.group_names, lambda g: NOT list_contains(l.names, g)) END) AS group_names${suspending(attributes)})
     FROM carried c LEFT JOIN lost l ON l.kind = c.kind AND l.name = c.name`;
 }
+
+/** SQL: whom the sync gives up leaves its groups; what somebody added by hand stays. */
+const givenUpMemberships = `
+        UNION SELECT kind, name, g FROM (SELECT kind, name, unnest(group_names) AS g FROM actual SEMI JOIN given_up USING (kind, name))
+        SEMI JOIN (SELECT name AS g FROM ledger WHERE kind = 'group') USING (g)
+        ANTI JOIN (SELECT kind, name, grp AS g FROM by_hand) USING (kind, name, g) WHERE NOT is_protected('group', g)`;
 
 /** SQL of the value of an attribute: of the assembled principal `s`, or of the one in the target, `a`. */
 function desiredValue(attribute: Attribute, attributes: Attributes): string {

@@ -38,7 +38,7 @@ export const tables = {
   absent: identity,
   /** Who keeps the target's state, and why. Made by `freeze`, extended by `depart`, read by `combine`, limits and notes. */
   frozen: `${identity}, reason VARCHAR`,
-  /** What another sync owns, too, and decides about now. `freeze` only. */
+  /** What another sync owns, too, and decides about now. Made by `freeze`, read by `combine`. */
   given_up: identity,
   /** Principals of the sources that are neither created nor changed. Made by `freeze`, extended by `depart`, read by `combine`. */
   held_back: identity,

@@ -257,3 +257,50 @@ describe("a new name", () => {
     expect((await runAt(start + 3 * day)).changes).toEqual(["update CEM"]);
   });
 });
+
+describe("who moves from the source of one sync to that of another", () => {
+  const partners = (): Sync => {
+    const options = csv.options.parse({ users: { file: "partners.csv", id: "id" } });
+    return staff(undefined, {
+      name: "partners",
+      sources: [{ name: "partners", source: csv.open(options, { name: "partners", folder: objects.folder() }) }],
+      protection: { manage: "owned", makesGroups: true, users: [], groups: [], others: ["staff"] },
+    });
+  };
+  const own = (departures?: Partial<Sync["departures"]>): Sync =>
+    staff(departures, {
+      protection: { manage: "owned", makesGroups: true, users: [], groups: [], others: ["partners"] },
+    });
+  const writePartners = (...users: readonly string[]): Promise<void> =>
+    writeFile(join(objects.folder(), "partners.csv"), ["id,login,title", ...users, ""].join("\n"));
+
+  test.each([
+    ["is suspended", {}],
+    ["waits for that", { suspend: 30 * day }],
+    ["waits for being deleted", { suspend: undefined, never: [], after: 30 * day }],
+  ])("and %s keeps the account, and leaves the groups of the first", async (_, departures) => {
+    await write(["1,ada,", "2,bob,"], ["t,team,1;2"]);
+    await writePartners("9,max,");
+    await runAt(start, own(departures));
+    await runAt(start, partners());
+    const ada = idOf("ada");
+    await write(["2,bob,"], ["t,team,2"]);
+    await writePartners("9,max,", "10,ada,consultant");
+    expect((await runAt(start + day, partners())).changes).toEqual([]);
+    await runAt(start + day, own(departures));
+    await runAt(start + day, partners());
+    expect(isActive("ada")).toBe(true);
+    expect(store().find("user", "ada")).toMatchObject({ id: ada, attributes: { title: "consultant" } });
+    expect((await runAt(start + 2 * day, own(departures))).changes).toEqual(["update ada"]);
+    expect(
+      store()
+        .find("group", "team")
+        ?.members.map(({ id }) => id),
+    ).toEqual([idOf("bob")]);
+    // Back at the first one, too: it is the other one's now.
+    await write(["1,ada,", "2,bob,"], ["t,team,1;2"]);
+    for (const sync of [own(departures), partners(), own(departures)])
+      expect((await runAt(start + 40 * day, sync)).changes).toEqual([]);
+    expect(isActive("ada")).toBe(true);
+  });
+});

@@ -68,7 +68,7 @@ export class Ledger {
   #sharedAt = 0;
 
   /**
-   * Opens the ledger and makes the tables `ledger`, `owned_by_others`, `by_hand`, `leaving_since`, `lost_recently`, and those of `knownTables`, of the workbench from it.
+   * Opens the ledger and makes the tables `ledger`, `owned_by_others` (without whom those syncs' sources have lost), `by_hand`, `leaving_since`, `lost_recently`, and those of `knownTables`, of the workbench from it.
    * `claim` and `settle` read what planning made.
    * @throws {UnavailableError} when another process is applying to the same target
    * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
@@ -231,10 +231,12 @@ export class Ledger {
     await connection.run(
       `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${this.#sync}`,
     );
-    if (others.length > 0)
-      await connection.run(
-        `INSERT INTO owned_by_others SELECT DISTINCT kind, name FROM owned.principal WHERE sync IN (${others.map(literal).join(", ")})`,
-      );
+    if (others.length > 0) {
+      const lost = (await hasTable(connection, "leaving")) ? "ANTI JOIN owned.leaving USING (sync, kind, name)" : "";
+      await connection.run(`
+        INSERT INTO owned_by_others SELECT DISTINCT kind, name FROM owned.principal ${lost}
+        WHERE sync IN (${others.map(literal).join(", ")})`);
+    }
     if (await hasTable(connection, "by_hand"))
       await connection.run(`INSERT INTO by_hand SELECT kind, name, grp FROM owned.by_hand WHERE sync = ${this.#sync}`);
     if (await hasTable(connection, "remote")) await connection.run(readRemote(this.#sync));

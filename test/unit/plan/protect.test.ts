@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { tables } from "#plan/tables.ts";
 import { serviceAttributes } from "#principals/attributes.ts";
 import { combine, freeze, usersOfOthers } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
@@ -28,6 +29,8 @@ interface Scene {
   readonly owns?: readonly (readonly [Kind, string])[];
   /** What another sync to the target owns. Absent: there is no other sync. */
   readonly ownedByOthers?: readonly (readonly [Kind, string])[];
+  /** Whom its sources have lost before. */
+  readonly leaving?: readonly string[];
   /** What it owns from a source `vpn`, beside what it owns anyway. */
   readonly ownsFromVpn?: readonly (readonly [Kind, string])[];
   /** Names of sources that could not be read. */
@@ -50,6 +53,7 @@ async function desiredOf({
   kept = {},
   ownsFromVpn = [],
   ownedByOthers,
+  leaving = [],
   unread = [],
 }: Scene) {
   await fill(connection(), "assembled", sources);
@@ -79,6 +83,9 @@ async function desiredOf({
   await connection().run("CREATE OR REPLACE TEMP TABLE owned_by_others (kind VARCHAR, name VARCHAR)");
   for (const [kind, name] of ownedByOthers ?? [])
     await connection().run("INSERT INTO owned_by_others VALUES (?, ?)", [kind, name]);
+  await connection().run(`
+    CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand}); CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since})`);
+  for (const name of leaving) await connection().run("INSERT INTO leaving_since VALUES ('user', ?, 0)", [name]);
   const rules = { manage: "owned", makesGroups: true, users: [], groups: [], others, ...protection } as const;
   await freeze(connection(), rules, unread);
   const withheld = await usersOfOthers(connection(), rules);
@@ -164,6 +171,24 @@ describe("another sync to the target", () => {
     expect(desired).toEqual(['group ops "ops" []', 'user ada "ada" [ops]', 'user bob "Bob" []']);
     expect(left).toEqual(["bob", "eve"]);
     expect(withheld).toEqual([]);
+  });
+
+  test("keeps whom it has taken over, also once they are back here; they leave the groups of this one", async () => {
+    const { desired, left, withheld } = await desiredOf({
+      sources: [user("ada", ["staff"], "Ada as she was"), group("staff"), group("safe")],
+      target: [user("ada", ["staff", "safe", "ops"]), group("staff"), group("safe"), group("ops")],
+      owns: [
+        ["user", "ada"],
+        ["group", "staff"],
+        ["group", "safe"],
+      ],
+      leaving: ["ada"],
+      ownedByOthers: [["user", "ada"]],
+      protection: { groups: ["safe"] },
+    });
+    expect(desired).toContain('user ada "ada" [ops safe]');
+    expect(left).toEqual(["safe", "staff"]);
+    expect(withheld).toEqual(["ada people.csv:2"]);
   });
 
   test("is given nothing whose record is only in doubt", async () => {
