@@ -8,6 +8,7 @@ import type { Attributes } from "#principals/attributes.ts";
 import type { Ledger } from "#state/ledger/ledger.ts";
 import type { Remembered } from "#state/ledger/remote.ts";
 import { formatName, formatNumber } from "#text.ts";
+import { differingKeys } from "#values.ts";
 import { pagesOf, phasesOf } from "./phases.ts";
 import type { PlannedWrite } from "./phases.ts";
 
@@ -169,8 +170,13 @@ class Writer {
     }
     const isWritten = change.action === "update" && this.#text(now) === this.#wholeText(change);
     if (isWritten) return this.#remember(write, now);
-    if (now.name !== write.was?.name || this.#text(now) !== write.was.attributes)
-      throw new ObjectRefusedError("it has changed in the target since the plan was made");
+    const { name, attributes } = write.was ?? { name: "", attributes: "{}" };
+    const [before, after] = [attributes, this.#text(now)].map((text): unknown => JSON.parse(text));
+    const changed = differingKeys(before, after);
+    if (now.name !== name || changed.length > 0)
+      throw new ObjectRefusedError(
+        `it has changed in the target since the plan was made: ${changed.length === 0 ? "name" : changed.join(", ")}`,
+      );
     return this.#remember(write, await target.write({ ...change, version: now.version }, signal));
   }
 

@@ -191,7 +191,7 @@ describe("what cannot be written", () => {
     };
     await people("ada,Baroness,,", "edith,,,", "grace,Commodore,,");
     expect(await refused(runIt())).toEqual([
-      "user ada: not updated: it has changed in the target since the plan was made",
+      "user ada: not updated: it has changed in the target since the plan was made: title",
       "still to update: user ada",
     ]);
     expect(store().people()).toMatchObject({ ada: { title: "Queen" }, grace: { title: "Commodore" }, edith: {} });
