@@ -26,7 +26,10 @@ async function cut(
   try {
     const bytes = Buffer.from(text);
     for (let at = 0; at < bytes.length; at += block) {
-      list.write(bytes.subarray(at, at + block));
+      const written = bytes.subarray(at, at + block);
+      list.write(written);
+      // It has taken a copy.
+      written.fill(0);
       await list.room();
     }
     const { wrong, repeated } = await list.end();
