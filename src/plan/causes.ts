@@ -303,7 +303,7 @@ const concerned = `concerned AS (
         bool_or(was_scope = 'left out') AS was_left
       FROM concerned GROUP BY kind, name)`;
 
-/** SQL of why somebody who was gone is active again. */
+/** SQL of why somebody who was gone is active again, or created again because somebody deleted them meanwhile. */
 const returned = "CASE WHEN s.was_out THEN 'into scope' WHEN s.was_doubted THEN 'cleared' ELSE 'new' END";
 
 /** SQL of the rows of `item` with a `guess`: their cause, as far as principals and their records tell. */
@@ -326,6 +326,7 @@ function judged({ changedKeys, hasGrace, suspendsLater = false, attributes }: Ca
       SELECT i.*, s.source AS of_source,
         CASE
           WHEN i.aspect = 'existence' AND i.action = 'create' THEN CASE
+            WHEN t.name IS NOT NULL AND l.name IS NOT NULL THEN ${returned}
             WHEN t.name IS NOT NULL THEN 'drift'
             WHEN s.is_own OR s.name IS NULL THEN 'configuration'
             WHEN s.was_left THEN 'left out'

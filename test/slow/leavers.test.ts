@@ -258,6 +258,35 @@ describe("a new name", () => {
   });
 });
 
+describe("who is deleted by hand while leaving, and returns,", () => {
+  test.each(["leave", "hold", "revert"] as const)("is created again (drift: %s)", async (policy) => {
+    const sync = staff({ suspend: undefined, never: [], after: 30 * day }, { drift: { policy, ignore: [] } });
+    await write(["1,ada,", "2,bob,"]);
+    await runAt(start, sync);
+    await write(["1,ada,"]);
+    await runAt(start + day, sync);
+    store().remove("user", "bob");
+    await write(["1,ada,", "2,bob,"]);
+    const back = await runAt(start + 2 * day, sync);
+    expect([back.changes, back.causes]).toEqual([["create bob"], ["new"]]);
+    expect((await runAt(start + 3 * day, sync)).changes).toEqual([]);
+  });
+});
+
+test("a deletion that was undone is planned again as one that was undone, whatever else has changed", async () => {
+  const sync = (settings: Sync["settings"]): Sync => staff({ suspend: undefined, never: [] }, { settings });
+  await write(["1,ada,", "2,bob,"]);
+  await runAt(start, sync({}));
+  await write(["1,ada,"]);
+  const left = await runAt(start + day, sync({}));
+  expect([left.changes, left.causes]).toEqual([["delete bob"], ["gone"]]);
+  await runAt(start + 2 * day, sync({}), { planner: planUndo(plansNow(), [left.stored]), undoes: true });
+  for (const settings of [{}, { "limits.creates": "5%" }]) {
+    const again = await runAt(start + 3 * day, sync(settings), { apply: false });
+    expect([again.changes, again.causes]).toEqual([["delete bob"], ["left out"]]);
+  }
+});
+
 describe("who moves from the source of one sync to that of another", () => {
   const partners = (): Sync => {
     const options = csv.options.parse({ users: { file: "partners.csv", id: "id" } });

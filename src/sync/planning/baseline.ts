@@ -96,7 +96,11 @@ export async function storeBaseline(
       UNION SELECT (kind, source, source_id) FROM baseline_record SEMI JOIN ${unsettled} USING (kind, name))`;
   const record = undone
     ? `SELECT * REPLACE (CASE WHEN (kind, name) IN (SELECT (kind, name) FROM changes) THEN 'left out' ELSE scope END AS scope)
-       FROM baseline_record`
+       FROM baseline_record
+       UNION ALL BY NAME
+       SELECT kind, name, source, source_id, 'left out' AS scope, '{}' AS attributes FROM (
+         SELECT kind, name, source, source_id FROM assembled WHERE source <> '' UNION ALL FROM contributor)
+       SEMI JOIN changes USING (kind, name) ANTI JOIN baseline_record USING (kind, source, source_id)`
     : `SELECT r.* FROM record r ANTI JOIN left_out l ON l.kind = r.kind AND l.name = r.name
        ANTI JOIN (${kept}) k ON k.kind = r.kind AND k.source = r.source AND k.source_id = r.source_id
        UNION ALL ${kept}`;
