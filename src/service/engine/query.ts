@@ -109,15 +109,15 @@ function listConverter(convert: (value: DuckDBValue) => unknown) {
     value instanceof DuckDBListValue || value instanceof DuckDBArrayValue ? value.items.map(convert) : null;
 }
 
-/** A struct without names, `ROW(1, 2)`, is an array in JSON. */
+/** A struct without names, `ROW(1, 2)`, is an array in JSON. Its entries are asked for by name: JavaScript sorts names like "10". */
 function structConverter({ entryNames, entryTypes }: DuckDBStructType) {
   const converters = entryTypes.map(converterOf);
+  const names = entryNames.map((name, index) => (name === "" ? `${index + 1}` : name));
   const isNamed = entryNames.some((name) => name !== "");
   return (value: DuckDBValue): unknown => {
     if (!(value instanceof DuckDBStructValue)) return null;
-    const entries = Object.entries(value.entries);
-    const values = entries.map(([, entry], index) => converters[index]?.(entry));
-    return isNamed ? Object.fromEntries(entries.map(([name], index) => [name, values[index]])) : values;
+    const values = names.map((name, index) => converters[index]?.(value.entries[name] ?? null));
+    return isNamed ? Object.fromEntries(names.map((name, index) => [name, values[index]])) : values;
   };
 }
 

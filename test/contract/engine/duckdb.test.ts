@@ -193,6 +193,17 @@ describe("queries are confined to their database", () => {
     );
   });
 
+  test("B.15 entries of a struct whose names are numbers keep their own types, in any order", async () => {
+    const sql = "SELECT {'2': 0.1::FLOAT, '1': DATE '2024-02-29'}, {'b': 1, '10': 'x', '9': [0.1::FLOAT]}";
+    const rows = [
+      [
+        { 1: "2024-02-29", 2: 0.1 },
+        { b: 1, 10: "x", 9: [0.1] },
+      ],
+    ];
+    expect(await ask(sql)).toMatchObject({ rows });
+  });
+
   test("not even an administrator reaches other files", async () => {
     const refusal = /file system operations are disabled/;
     await expect(executed(engine, "own", "FROM read_text('/etc/passwd')", never)).rejects.toThrow(refusal);
