@@ -84,6 +84,11 @@ function withBytes(type: DuckDBType): DuckDBType {
   return type;
 }
 
+/** What the entries of a struct are called in its values here: those without names by their places, from 1. */
+export function entryNamesOf({ entryNames }: DuckDBStructType): string[] {
+  return entryNames.map((name, index) => (name === "" ? `${index + 1}` : name));
+}
+
 /** The value of a type, read by its `withBytes`, with its text. */
 function withText(value: DuckDBValue, type: DuckDBType): DuckDBValue {
   if (value instanceof DuckDBBlobValue) return type.typeId === DuckDBTypeId.VARCHAR ? decode(value.bytes) : value;
@@ -92,11 +97,9 @@ function withText(value: DuckDBValue, type: DuckDBType): DuckDBValue {
   if (value instanceof DuckDBArrayValue && type instanceof DuckDBArrayType)
     return new DuckDBArrayValue(value.items.map((item) => withText(item, type.valueType)));
   if (value instanceof DuckDBStructValue && type instanceof DuckDBStructType) {
-    const entries = type.entryTypes.map((entryType, index): [string, DuckDBValue] => {
-      const name = type.entryNames[index] ?? "";
-      return [name === "" ? `${index + 1}` : name, withText(value.entries[index] ?? null, entryType)];
-    });
-    return new DuckDBStructValue(Object.fromEntries(entries));
+    const names = entryNamesOf(type);
+    const values = type.entryTypes.map((entryType, index) => withText(value.entries[index] ?? null, entryType));
+    return new DuckDBStructValue(Object.fromEntries(names.map((name, index) => [name, values[index] ?? null])));
   }
   if (value instanceof DuckDBMapValue && type instanceof DuckDBMapType) {
     const { keyType, valueType } = type;

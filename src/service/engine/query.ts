@@ -21,7 +21,7 @@ import {
   DuckDBUnionType,
   DuckDBUnionValue,
 } from "@duckdb/node-api";
-import { columnReaders } from "#duckdb/chunk.ts";
+import { columnReaders, entryNamesOf } from "#duckdb/chunk.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import type { RowSink } from "./engine.ts";
@@ -110,10 +110,10 @@ function listConverter(convert: (value: DuckDBValue) => unknown) {
 }
 
 /** A struct without names, `ROW(1, 2)`, is an array in JSON. Its entries are asked for by name: JavaScript sorts names like "10". */
-function structConverter({ entryNames, entryTypes }: DuckDBStructType) {
-  const converters = entryTypes.map(converterOf);
-  const names = entryNames.map((name, index) => (name === "" ? `${index + 1}` : name));
-  const isNamed = entryNames.some((name) => name !== "");
+function structConverter(type: DuckDBStructType) {
+  const converters = type.entryTypes.map(converterOf);
+  const names = entryNamesOf(type);
+  const isNamed = type.entryNames.some((name) => name !== "");
   return (value: DuckDBValue): unknown => {
     if (!(value instanceof DuckDBStructValue)) return null;
     const values = names.map((name, index) => converters[index]?.(value.entries[name] ?? null));

@@ -40,8 +40,8 @@ const columns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, source VARCHAR NO
 
 const membershipColumns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, grp VARCHAR NOT NULL";
 
-/** Every record that an assembled principal was made of. Principals without a source belong to nobody. */
-const origins = `
+/** SQL: every record that an assembled principal was made of. Principals without a source belong to nobody. */
+export const origins = `
   SELECT kind, name, source, source_id FROM assembled WHERE source <> '' UNION ALL SELECT kind, name, source, source_id FROM contributor`;
 
 /** How often others get what was remembered, where the file is a copy, in milliseconds. */

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Connection } from "#duckdb/database.ts";
 import { tablesOf } from "#plan/tables.ts";
 import type { Attributes } from "#principals/attributes.ts";
+import { origins } from "#state/ledger/ledger.ts";
 import { paths } from "#state/store.ts";
 import type { StateFiles } from "#state/store.ts";
 import { copySnapshot, findSnapshot, replaceDocument, storeSnapshot } from "./snapshot.ts";
@@ -98,8 +99,7 @@ export async function storeBaseline(
     ? `SELECT * REPLACE (CASE WHEN (kind, name) IN (SELECT (kind, name) FROM changes) THEN 'left out' ELSE scope END AS scope)
        FROM baseline_record
        UNION ALL BY NAME
-       SELECT kind, name, source, source_id, 'left out' AS scope, '{}' AS attributes FROM (
-         SELECT kind, name, source, source_id FROM assembled WHERE source <> '' UNION ALL FROM contributor)
+       SELECT *, 'left out' AS scope, '{}' AS attributes FROM (${origins})
        SEMI JOIN changes USING (kind, name) ANTI JOIN baseline_record USING (kind, source, source_id)`
     : `SELECT r.* FROM record r ANTI JOIN left_out l ON l.kind = r.kind AND l.name = r.name
        ANTI JOIN (${kept}) k ON k.kind = r.kind AND k.source = r.source AND k.source_id = r.source_id
