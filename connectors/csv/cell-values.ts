@@ -49,6 +49,14 @@ export function dateText(serial: number, format: "date" | "time", is1904: boolea
   return seconds % 86_400 === 0 ? date : `${date}T${time}`;
 }
 
+/** The same of a date that is written in ISO 8601, as strict workbooks have them: whole seconds, without a zone. */
+export function isoText(value: string): string {
+  return value
+    .replace(/^T(?=\d)/, "")
+    .replace(/(\d\d:\d\d:\d\d)(?:\.\d+)?Z?$/, "$1")
+    .replace(/T00:00:00$/, "");
+}
+
 /** Excel keeps 15 digits; with more, the last ones are not what somebody typed. */
 export const mostDigits = 15;
 

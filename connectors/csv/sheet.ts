@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import { formatNumber, pluralize, quote } from "#text.ts";
 import type { CellNote, Row, RowGroup } from "./rows.ts";
-import { cellAt, columnName, dateText, mostDigits, numberText, unescaped } from "./cell-values.ts";
+import { cellAt, columnName, dateText, isoText, mostDigits, numberText, unescaped } from "./cell-values.ts";
 import { namesOf, sheetNamed, TextCollector } from "./workbook.ts";
 import type { SheetPart, Workbook } from "./workbook.ts";
 import { XmlReader } from "./xml.ts";
@@ -269,7 +269,7 @@ class CellReader {
       return this.#workbook.strings.at(Number(value)) ?? this.#problem("refers to a text that is not there");
     if (type === "b") return value === "1" || value === "true" ? "true" : "false";
     if (type === "e") return this.#problem(`is ${/^#[A-Z\d/!?]+$/.test(value) ? value : "an error"}; correct it`);
-    if (type === "d") return value.replace(/T00:00:00(?:\.0+)?Z?$/, "");
+    if (type === "d") return isoText(value);
     if (type !== "n") return type === "str" ? unescaped(value) : value;
     return value === "" ? "" : this.#number(value);
   }

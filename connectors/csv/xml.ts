@@ -2,7 +2,7 @@ import { SaxesParser } from "saxes";
 import type { OpenFile } from "#files/source-file.ts";
 import { damaged } from "./zip.ts";
 
-/** Receives what is in a part of a workbook. Names are without their prefix: programs choose it as they like. */
+/** Receives what is in a part of a workbook, but in `extLst`. Names are without their prefix: programs choose it as they like. */
 export interface XmlHandlers {
   readonly open: (name: string, attribute: (name: string) => string | undefined) => void;
   readonly text?: ((text: string) => void) | undefined;
@@ -19,14 +19,20 @@ export class XmlReader {
   constructor(file: OpenFile, part: string, { open, text, close }: XmlHandlers) {
     this.#file = file;
     this.#part = part;
+    // Additions of later versions, whose elements may be called like ours: Excel writes a second `workbookPr`.
+    let extensions = 0;
     this.#parser.on("opentag", ({ name, attributes }) => {
-      open(local(name), (wanted) => attributes[wanted] ?? prefixed(attributes, wanted));
+      if (local(name) === "extLst") extensions += 1;
+      if (extensions === 0) open(local(name), (wanted) => attributes[wanted] ?? prefixed(attributes, wanted));
     });
     if (text !== undefined) {
       this.#parser.on("text", text);
       this.#parser.on("cdata", text);
     }
-    if (close !== undefined) this.#parser.on("closetag", ({ name }) => close(local(name)));
+    this.#parser.on("closetag", ({ name }) => {
+      if (extensions === 0) close?.(local(name));
+      if (local(name) === "extLst") extensions -= 1;
+    });
     this.#parser.on("doctype", () => {
       throw damaged(file, `${part} has a document type, which no workbook has`);
     });

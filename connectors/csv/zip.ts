@@ -20,8 +20,9 @@ const [endLength, entryLength, localLength] = [22, 46, 30];
 const longestComment = 0xffff;
 /** A workbook has a few dozen files. */
 const longestDirectory = 4 * 2 ** 20;
-/** What means that the number is elsewhere (ZIP64). */
+/** What means that the number is in the extra field of ZIP64, which some programs always write. */
 const elsewhere = 0xffffffff;
+const zip64Extra = 1;
 
 const readSize = 256 * 1024;
 const chunkSize = 32 * 1024;
@@ -29,6 +30,7 @@ const chunkSize = 32 * 1024;
 /** The archive that a workbook is. Its list of contents is at its end, so an archive that is cut off has none. */
 export class Zip {
   readonly #file: OpenFile;
+  /** By their names in lower case: the names of a workbook's parts are the same in any case (ECMA-376-2, 6.2.2.3). */
   readonly #entries: ReadonlyMap<string, ZipEntry>;
 
   /** @throws {IncompleteReadError} the archive is cut off */
@@ -50,7 +52,7 @@ export class Zip {
   }
 
   has(name: string): boolean {
-    return this.#entries.has(name);
+    return this.#entries.has(name.toLowerCase());
   }
 
   /**
@@ -58,7 +60,7 @@ export class Zip {
    * @throws {InputError} it is damaged, or grows out of all proportion
    */
   async *content(name: string, signal: AbortSignal): AsyncGenerator<Buffer> {
-    const entry = this.#entries.get(name);
+    const entry = this.#entries.get(name.toLowerCase());
     if (entry === undefined) throw damaged(this.#file, `${name} is missing in it`);
     const { method, isEncrypted, packed, unpacked, crc } = entry;
     if (isEncrypted || (method !== 0 && method !== 8)) throw damaged(this.#file, `${name} is packed in an unknown way`);
@@ -108,20 +110,21 @@ function entriesIn(bytes: Buffer, file: OpenFile): ReadonlyMap<string, ZipEntry>
   for (let at = 0; at < bytes.length;) {
     if (at + entryLength > bytes.length || bytes.readUInt32LE(at) !== entryMark)
       throw damaged(file, "its list of contents is wrong");
-    const [packed, unpacked, offset] = [20, 24, 42].map((field) => bytes.readUInt32LE(at + field)) as [
-      number,
-      number,
-      number,
-    ];
-    if ([packed, unpacked, offset].includes(elsewhere))
-      throw new InputError(`${file.name} is larger than 4 GiB inside; save the sheet as CSV`);
     const [nameLength, extraLength, commentLength] = [28, 30, 32].map((field) => bytes.readUInt16LE(at + field)) as [
       number,
       number,
       number,
     ];
     const end = at + entryLength + nameLength;
-    entries.set(bytes.toString("utf8", at + entryLength, end), {
+    const larger = zip64In(bytes.subarray(end, end + extraLength));
+    // In the order in which ZIP64 has those that are elsewhere.
+    const [unpacked, packed, offset] = [24, 20, 42].map((field) => {
+      const number = bytes.readUInt32LE(at + field);
+      return number === elsewhere ? (larger.shift() ?? number) : number;
+    }) as [number, number, number];
+    if (Math.max(packed, unpacked, offset) >= elsewhere)
+      throw new InputError(`${file.name} is larger than 4 GiB inside; save the sheet as CSV`);
+    entries.set(bytes.toString("utf8", at + entryLength, end).toLowerCase(), {
       isEncrypted: (bytes.readUInt16LE(at + 8) & 1) === 1,
       method: bytes.readUInt16LE(at + 10),
       crc: bytes.readUInt32LE(at + 16),
@@ -132,6 +135,20 @@ function entriesIn(bytes: Buffer, file: OpenFile): ReadonlyMap<string, ZipEntry>
     at = end + extraLength + commentLength;
   }
   return entries;
+}
+
+/** The numbers of 64 bits in the extra fields of an entry. */
+function zip64In(fields: Buffer): number[] {
+  const numbers: number[] = [];
+  for (let at = 0; at + 4 <= fields.length;) {
+    const [id, length] = [fields.readUInt16LE(at), fields.readUInt16LE(at + 2)];
+    at += 4;
+    const end = Math.min(at + length, fields.length);
+    if (id === zip64Extra)
+      for (let each = at; each + 8 <= end; each += 8) numbers.push(Number(fields.readBigUInt64LE(each)));
+    at = end;
+  }
+  return numbers;
 }
 
 export function damaged({ name }: Pick<OpenFile, "name">, reason: string): InputError {

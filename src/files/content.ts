@@ -69,3 +69,19 @@ function wideOrder(start: Buffer): "le" | "be" | undefined {
   if (odd * 2 > pairs && even === 0) return "le";
   return even * 2 > pairs && odd === 0 ? "be" : undefined;
 }
+
+/** In bytes: no text ends in so many zeros, whatever its encoding. */
+export const zeroTail = 4;
+
+/**
+ * Whether the end of a file was reserved and never written: many programs that copy a file give it its final size first.
+ * @param tail the last `zeroTail` bytes of a text
+ */
+export function isUnwritten(tail: Buffer): boolean {
+  return tail.length === zeroTail && tail.readUInt32LE() === 0;
+}
+
+/** The message about such a file. */
+export function unwritten(name: string): string {
+  return `${name} ends in zero bytes: a copy of it has not come to its end; wait until it has, or copy it again`;
+}

@@ -8,6 +8,7 @@ import { createGunzip } from "node:zlib";
 import { highestRatio, isBomb } from "#input-bounds.ts";
 import { IncompleteReadError, InputError, messageOf, type RollcallError, UnavailableError } from "#errors.ts";
 import { codeOf, fileLike, lookedIn } from "./disk.ts";
+import { isUnwritten, unwritten, zeroTail } from "./content.ts";
 import { checked, expectedChecksum, settle, type Checks } from "./settle.ts";
 
 /** In bytes. Parsing a chunk blocks the event loop, so it must take only a few milliseconds. */
@@ -287,16 +288,23 @@ async function matches(names: readonly string[], where: FilesPlace, { checksum }
 }
 
 /**
- * The bytes of a file, decompressed if the first bytes or the name say gzip.
+ * The bytes of a text file, decompressed if the first bytes or the name say gzip.
  * @param at the current position of the reader, for messages
- * @throws {IncompleteReadError} compressed data ends early
+ * @throws {IncompleteReadError} compressed data ends early, or the end was reserved and never written
  * @throws {InputError} something that is not gzip follows
  */
 export async function* contentOf(file: OpenFile, at: () => string, signal: AbortSignal): AsyncGenerator<Buffer> {
   const head = await file.head(2);
   const isGzip = (head[0] === 0x1f && head[1] === 0x8b) || file.name.endsWith(".gz");
+  if (!isGzip) await assertWritten(file);
   const bytes = file.bytes(signal);
   yield* isGzip ? gunzipped(bytes, at) : bytes;
+}
+
+/** @throws {IncompleteReadError} the end of a text has not been written */
+async function assertWritten(file: OpenFile): Promise<void> {
+  const tail = await file.read(Math.max(0, file.size - zeroTail), zeroTail);
+  if (isUnwritten(tail)) throw new IncompleteReadError(unwritten(file.name), { transient: true });
 }
 
 async function* gunzipped(bytes: AsyncIterable<Buffer>, at: () => string): AsyncGenerator<Buffer> {

@@ -11,7 +11,7 @@ interface Packing {
   readonly extension: string;
   /** The first packed bytes. No UTF-8 text begins with them. */
   readonly magic: Buffer;
-  unpack(): Transform;
+  unpack(): Transform & { readonly bytesWritten: number };
 }
 
 const size = { chunkSize: 256 * 1024 };
@@ -69,11 +69,14 @@ async function* unpack(name: string, packed: Readable): AsyncGenerator<Buffer> {
       if (done === true) break;
       start = Buffer.concat([start, value]);
     }
+    let length = 0;
     const all = async function* all(): AsyncGenerator<Buffer> {
+      length += start.length;
       yield start;
       for (;;) {
         const { done, value } = await pieces.next();
         if (done === true) return;
+        length += value.length;
         yield value;
       }
     };
@@ -86,7 +89,11 @@ async function* unpack(name: string, packed: Readable): AsyncGenerator<Buffer> {
     // Its errors are thrown to whoever reads `unpacking`.
     pipeline(all, unpacking).catch(() => undefined);
     yield* unpacking as AsyncIterable<Buffer>;
+    // Without an error where no further frame follows, unlike gzip.
+    if (packing.name === "zstd" && unpacking.bytesWritten < length)
+      throw new InputError(`${name} is damaged: what follows the data packed as zstd is not zstd`);
   } catch (error) {
+    if (error instanceof InputError) throw error;
     const isDamaged = error instanceof Error && "code" in error && /^Z(?:STD)?_/.test(String(error.code));
     throw new InputError(
       isDamaged && packing !== undefined

@@ -25,6 +25,8 @@ export interface XlsxOptions {
 
 const main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
 const relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+/** What Excel writes since 2013 of its own versions: an element that is called like another. */
+const extension = "http://schemas.microsoft.com/office/spreadsheetml/2010/11/main";
 const declaration = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n';
 
 /** A workbook as Excel writes it, texts in a table of their own. */
@@ -53,7 +55,8 @@ export function xlsx(sheets: readonly XlsxSheet[], options: XlsxOptions = {}): B
           ({ name, state }, index) =>
             `<${p}sheet name="${escaped(name)}" sheetId="${index + 1}"${state === undefined ? "" : ` state="${state}"`} r:id="rId${index + 1}"/>`,
         )
-        .join("")}</${p}sheets>`,
+        .join("")}</${p}sheets>` +
+        `<${p}extLst><${p}ext uri="{140A7094-0E35-4892-8432-C4D2E57EDEB5}" xmlns:x15="${extension}"><x15:workbookPr chartTrackingRefBase="1"/></${p}ext></${p}extLst>`,
     ),
     "xl/_rels/workbook.xml.rels": relationships([
       ...sheets.map((_, index) => ["worksheet", `worksheets/sheet${index + 1}.xml`] as const),
@@ -128,4 +131,29 @@ export function zip(files: Readonly<Record<string, string | Buffer>>): Buffer {
   end.writeUInt32LE(directory.length, 8);
   end.writeUInt32LE(offset, 12);
   return Buffer.concat([...parts, directory, Buffer.from("PK\x05\x06"), end]);
+}
+
+/** The same archive with its sizes and places where ZIP64 has them, as Java's streaming writers make it. */
+export function withZip64(archive: Buffer): Buffer {
+  const end = archive.length - 22;
+  const start = archive.readUInt32LE(end + 16);
+  const list: Buffer[] = [];
+  for (let at = start; at < end;) {
+    const next = at + 46 + archive.readUInt16LE(at + 28);
+    const entry = Buffer.from(archive.subarray(at, next));
+    const extra = Buffer.alloc(28);
+    extra.writeUInt16LE(1, 0);
+    extra.writeUInt16LE(24, 2);
+    for (const [index, field] of [24, 20, 42].entries()) {
+      extra.writeBigUInt64LE(BigInt(entry.readUInt32LE(field)), 4 + 8 * index);
+      entry.writeUInt32LE(0xffffffff, field);
+    }
+    entry.writeUInt16LE(extra.length, 30);
+    list.push(entry, extra);
+    at = next;
+  }
+  const directory = Buffer.concat(list);
+  const last = Buffer.from(archive.subarray(end));
+  last.writeUInt32LE(directory.length, 12);
+  return Buffer.concat([archive.subarray(0, start), directory, last]);
 }

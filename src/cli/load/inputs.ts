@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import type { LoadSource } from "#client/chunks.ts";
 import { InputError } from "#errors.ts";
-import { tellingBytes } from "#files/content.ts";
+import { isUnwritten, tellingBytes, unwritten, zeroTail } from "#files/content.ts";
 import { unreadable } from "#files/disk.ts";
 
 const readSize = 1024 * 1024;
@@ -108,13 +108,16 @@ interface Input {
 }
 
 async function inputOf(path: string, mayBeJson: boolean): Promise<Input> {
-  const { size, isFile, isPipe, start } = await startOf(path);
+  const { size, isFile, isPipe, start, end } = await edgesOf(path);
   const packing = packingOf(start);
   const named = packings.find(({ extension }) => path.toLowerCase().endsWith(extension));
   if (isFile && named !== undefined && named !== packing) {
     throw new InputError(`${path} ends in ${named.extension}, but its content is not ${named.name}`);
   }
-  if (packing === undefined) refuseForeign(path, start, mayBeJson);
+  if (packing === undefined) {
+    refuseForeign(path, start, mayBeJson);
+    if (isUnwritten(end)) throw new InputError(unwritten(path));
+  }
   const again = isFile
     ? () => unpacked(path, createReadStream(path, { highWaterMark: readSize }), mayBeJson)
     : undefined;
@@ -148,20 +151,26 @@ function standardInput(stdin: Readable, mayBeJson: boolean): Input {
   return { source: { name, stream: () => unpacked(name, stdin, mayBeJson) } };
 }
 
-interface FileStart {
+interface FileEdges {
   readonly size: number;
   readonly isFile: boolean;
   readonly isPipe: boolean;
   readonly start: Buffer;
+  readonly end: Buffer;
 }
 
-async function startOf(path: string): Promise<FileStart> {
+async function edgesOf(path: string): Promise<FileEdges> {
   try {
     const found = await stat(path);
-    if (!found.isFile()) return { size: 0, isFile: false, isPipe: found.isFIFO(), start: Buffer.alloc(0) };
+    const none = Buffer.alloc(0);
+    if (!found.isFile()) return { size: 0, isFile: false, isPipe: found.isFIFO(), start: none, end: none };
     await using file = await open(path);
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(tellingBytes), 0, tellingBytes, 0);
-    return { size: found.size, isFile: true, isPipe: false, start: buffer.subarray(0, bytesRead) };
+    const read = async (length: number, position: number): Promise<Buffer> => {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position);
+      return buffer.subarray(0, bytesRead);
+    };
+    const [start, end] = [await read(tellingBytes, 0), await read(zeroTail, Math.max(0, found.size - zeroTail))];
+    return { size: found.size, isFile: true, isPipe: false, start, end };
   } catch (error) {
     throw unreadable(path, resolve(path), error);
   }

@@ -34,6 +34,28 @@ test("tells gzip by its bytes, whatever the file is called", async () => {
   expect(await read({ users })).toMatchObject([{ id: "1", origin: "users.csv:2" }]);
 });
 
+test("refuses a file whose end was reserved and never written, whatever else is allowed", async () => {
+  const zeros = (length: number) => Buffer.alloc(length);
+  const whole = "id,name\n1,Ada\n2,Bob\n";
+  for (const written of [whole, whole.slice(0, -2), ""]) {
+    await write("users.csv", Buffer.concat([Buffer.from(written), zeros(5_000)]));
+    for (const options of [{}, { minRows: 1, shortRows: true }, { encoding: "windows-1252" }]) {
+      const failure: unknown = await read({ users: { ...users, ...options } }).catch((error: unknown) => error);
+      expect(failure).toBeInstanceOf(IncompleteReadError);
+      expect(failure).toMatchObject({
+        message: expect.stringMatching(/^users\.csv ends in zero bytes: /),
+        advice: "retry",
+      });
+    }
+  }
+  // The last newline of UTF-16 ends in a zero byte.
+  await write("users.csv", Buffer.from(`\u{FEFF}${whole}`, "utf16le"));
+  expect(await read({ encoding: "utf-16", users })).toHaveLength(2);
+  // A compressed file proves by itself where it ends.
+  await write("users.csv", Buffer.concat([gzipSync(whole), zeros(512)]));
+  expect(await read({ users })).toHaveLength(2);
+});
+
 test("reads gzip that was appended to", async () => {
   await write("users.csv", Buffer.concat([gzipSync("id\n1\n"), gzipSync("2\n")]));
   expect(await read({ users })).toMatchObject([{ id: "1" }, { id: "2" }]);

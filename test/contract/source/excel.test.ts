@@ -9,7 +9,7 @@ import type { SourceRecord } from "#connector.ts";
 import type { RollcallError } from "#errors.ts";
 import csv from "#connectors/csv/index.ts";
 import { debianPackages, missing } from "../../support/ldap/debian.ts";
-import { xlsx, zip, type XlsxCell, type XlsxOptions, type XlsxSheet } from "../../support/xlsx.ts";
+import { withZip64, xlsx, zip, type XlsxCell, type XlsxOptions, type XlsxSheet } from "../../support/xlsx.ts";
 import { type CsvProvision, csvMedium, type Format, memberOfColumns, pairs } from "./csv-medium.ts";
 import { failureOf } from "./ldap-reading.ts";
 import { type Fault, sourceSuite } from "./suite.ts";
@@ -216,6 +216,12 @@ test("dates, times, truths, numbers and formulas are texts that rules can read",
   ]);
   const in1904 = people([header.slice(0, 2), row.slice(0, 2)], {}, { formats, is1904: true });
   expect(attributesOf(await read(in1904))).toMatchObject([{ day: "2025-01-02" }]);
+});
+
+test("archives may have the sizes of ZIP64, and part names in any case", async () => {
+  const book = people([["id"], ["a"]]);
+  const renamed = Buffer.from(book.toString("latin1").replaceAll("xl/sharedStrings", "xl/SharedStrings"), "latin1");
+  for (const content of [withZip64(book), renamed]) expect((await read(content)).records).toMatchObject([{ id: "a" }]);
 });
 
 test("ids that are numbers are texts, and are told", async () => {

@@ -194,6 +194,7 @@ describe("load", () => {
     await write("rows.csv", "1,a,0\n");
     await write("cut.csv.gz", gzipSync("1,a,0\n").subarray(0, 20));
     await write("plain.csv.gz", "1,a,0\n");
+    await write("copied.csv", `1,a,0\n${"\0".repeat(500)}`);
     const before = await readdir(folder);
     for (const [args, message] of [
       [["none.csv"], /^rollcall: none\.csv does not exist \(looked in .*\)/],
@@ -204,6 +205,7 @@ describe("load", () => {
         ["cut.csv.gz"],
         /^rollcall: cut\.csv\.gz is damaged or incomplete: it cannot be unpacked as gzip \(unexpected end/,
       ],
+      [["copied.csv"], /^rollcall: copied\.csv ends in zero bytes: a copy of it has not come to its end/],
       [["plain.csv.gz"], /^rollcall: plain\.csv\.gz ends in \.gz, but its content is not gzip/],
       [["rows.csv", "--type", "cvs"], /argument 'cvs' is invalid\. expected csv or delimited\./],
       [["rows.csv", "--field-separator", "::"], /argument '::' is invalid\. expected one character/],

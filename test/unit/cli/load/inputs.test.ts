@@ -1,6 +1,6 @@
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { gzipSync } from "node:zlib";
+import { gzipSync, zstdCompressSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { unpacked } from "#files/unpack.ts";
 
@@ -22,4 +22,13 @@ test.each([
   ["a.gz", gzipSync(gzipSync("1,a\n")), "a.gz is packed with gzip, not CSV or delimited text; unpack it"],
 ])("what is no table of text is named: %s", async (name, bytes, message) => {
   await expect(buffer(unpacked(name, Readable.from([bytes])))).rejects.toThrow(message);
+});
+
+test("zstd has several frames, and nothing else behind them", async () => {
+  const [one, two] = [zstdCompressSync("1,a\n"), zstdCompressSync("2,b\n")];
+  const read = (...parts: Buffer[]) => buffer(unpacked("a.zst", Readable.from([Buffer.concat(parts)])));
+  expect(String(await read(one, two))).toBe("1,a\n2,b\n");
+  await expect(read(one, Buffer.from("2,b\n"))).rejects.toThrow(
+    "a.zst is damaged: what follows the data packed as zstd is not zstd",
+  );
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cellAt, columnName, dateText, formatOf, numberText, unescaped } from "#connectors/csv/cell-values.ts";
+import { cellAt, columnName, dateText, formatOf, isoText, numberText, unescaped } from "#connectors/csv/cell-values.ts";
 
 test.each([
   [0, undefined, "number"],
@@ -43,6 +43,17 @@ test.each([
   [43_889, true, "2024-02-29"],
 ])("day %d (of 1904: %s) is %s", (serial, is1904, text) => {
   expect(dateText(serial, "date", is1904)).toBe(text);
+});
+
+test.each([
+  ["2024-02-29", "2024-02-29"],
+  ["2024-02-29T00:00:00.000", "2024-02-29"],
+  ["2024-02-29T13:45:07.000Z", "2024-02-29T13:45:07"],
+  ["2024-02-29T13:45:07", "2024-02-29T13:45:07"],
+  ["T08:30:00", "08:30:00"],
+  ["08:30:00.000", "08:30:00"],
+])("the date %s of a strict workbook is %s", (value, text) => {
+  expect(isoText(value)).toBe(text);
 });
 
 test("numbers are written as people write them", () => {
