@@ -62,9 +62,9 @@ export async function plan(context: Context, name: string | undefined, options: 
   const override = overrides.length === 0 ? [] : ["--override", overrides.join(",")];
   const syncs = chosenSyncs(context.configuration, name, people);
   return withRunDocuments(context, syncs, options, async ({ warn, report, end }, sync) => {
-    const { outcome, waiting, digest } = await dryRun(context, sync, { overrides, for: people, warn, report });
+    const { outcome, waiting, digest, adopted } = await dryRun(context, sync, { overrides, for: people, warn, report });
     const next = command("apply", sync, ...forOptions(people), ...override, "--digest", shortDigest(digest));
-    await end({ outcome, next: outcome === "planned" ? next : undefined });
+    await end({ outcome, next: outcome === "planned" || adopted > 0 ? next : undefined });
     if (waiting.length > 0) return exitCodes.held;
     return outcome === "no change" ? exitCodes.done : exitCodes.changes;
   });

@@ -83,6 +83,8 @@ export interface RunResult {
   readonly limits: readonly LimitCheck[];
   /** The measures that limits left out of the plan. */
   readonly waiting: readonly Measure[];
+  /** How many principals the plan adopts by their names. */
+  readonly adopted: number;
 }
 
 /** What the steps of a run share. */

@@ -186,8 +186,8 @@ function holdUnlessAgreed(
     );
 }
 
-function resultOf({ plan, checks, waiting }: Planned, outcome: RunResult["outcome"]): RunResult {
-  return { outcome, digest: plan.digest, counts: plan.counts, limits: checks, waiting };
+function resultOf({ plan, checks, waiting, adopted = 0 }: Planned, outcome: RunResult["outcome"]): RunResult {
+  return { outcome, digest: plan.digest, counts: plan.counts, limits: checks, waiting, adopted };
 }
 
 function outOfMemory(limit: number, cause: unknown): InputError {

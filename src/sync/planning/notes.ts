@@ -438,7 +438,7 @@ function reusedNotes({ reused, adoptable = 0 }: Departures, sync: string): Note[
   return [
     {
       text:
-        `${pluralize(reused.count, "name")} of another record now: that of another person, who would get the password and the access of the earlier one. ` +
+        `${pluralize(reused.count, "name")} ${reusedHeading}: that of another person, who would get the password and the access of the earlier one. ` +
         (isHeld
           ? `They stay unchanged; to give them to the new records: \`${command("plan", sync, "--override", "reusedNames")}\``
           : "They go to the new records"),
@@ -446,7 +446,11 @@ function reusedNotes({ reused, adoptable = 0 }: Departures, sync: string): Note[
         ...reused.examples.map(({ kind, name, source, was, is, becomes, held }) => {
           const rename = `${kind} ${shortName(becomes ?? "")} (${source} ${formatName(was)})`;
           const waits =
-            becomes === undefined ? "" : held ? `; ${rename} waits for its name` : `; ${rename} is created anew`;
+            becomes === undefined
+              ? ""
+              : held
+                ? `; ${rename} waits for its name`
+                : `; ${source} ${formatName(was)} is ${kind} ${shortName(becomes)} now`;
           return detailAbout(
             kind,
             becomes === undefined ? [name] : [name, becomes],
@@ -468,12 +472,21 @@ function reusedNotes({ reused, adoptable = 0 }: Departures, sync: string): Note[
   ];
 }
 
-/** That names were adopted. */
-export function adoptedNotes(adopted = 0): Note[] {
-  if (adopted === 0) return [];
+/**
+ * The notes of a plan that adopts names. Where it adopts all that are held, nothing more is said of them.
+ * @param adopted how many
+ */
+export function withAdopted(notes: readonly Note[], adopted = 0): readonly Note[] {
+  if (adopted === 0) return notes;
   const text = `${pluralize(adopted, "principal")} adopted by name (heldNames overridden): from now on their names belong to the records that have them; the next run plans what else has changed`;
-  return [{ text }];
+  // A stored plan has its notes as text alone.
+  const held = notes.find((note) => note.text.startsWith(`${pluralize(adopted, "name")} ${reusedHeading}`));
+  const details = held?.details?.filter((each) => !each.text.includes("--override heldNames"));
+  return [{ text, details }, ...notes.filter((note) => note !== held)];
 }
+
+/** What the note on reused names says after their number. */
+const reusedHeading = "of another record now";
 
 const whyKept: Record<Kept["because"], string> = {
   administrator: "an administrator",

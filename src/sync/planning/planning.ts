@@ -16,7 +16,7 @@ import { makeDesired, read } from "./desired.ts";
 import type { Desired, DesiredOptions, Reading } from "./desired.ts";
 import { findLeftOut, planWithinLimits, withExpectations } from "./limits.ts";
 import type { Planned } from "./limits.ts";
-import { adoptedNotes, detailsAbout, notesForSome, notesOf, timeNotes } from "./notes.ts";
+import { detailsAbout, notesForSome, notesOf, timeNotes, withAdopted } from "./notes.ts";
 import { People, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
 import { isoOf } from "#times.ts";
@@ -135,13 +135,15 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
     ...(await withExpectations(connection, sync, limited, { overrides, signal })),
     notes: [
       ...timeNotes(sync.target, limited.plan.counts),
-      ...adoptedNotes(limited.adopted),
-      ...(chosen === undefined
-        ? notesOf(facts)
-        : [
-            ...(await peopleNotes(connection, sync.name, chosen, detailsAbout(chosen.subjects, notesOf(facts)))),
-            ...notesForSome(facts),
-          ]),
+      ...withAdopted(
+        chosen === undefined
+          ? notesOf(facts)
+          : [
+              ...(await peopleNotes(connection, sync.name, chosen, detailsAbout(chosen.subjects, notesOf(facts)))),
+              ...notesForSome(facts),
+            ],
+        limited.adopted,
+      ),
     ],
     causes,
     drift,

@@ -14,7 +14,7 @@ import type { Plans } from "#state/plans.ts";
 import type { RunRecord } from "#state/record.ts";
 import { readTarget } from "#sync/planning/target.ts";
 import { findLeftOut, planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
-import { adoptedNotes } from "#sync/planning/notes.ts";
+import { withAdopted } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import { formatName, visible } from "#text.ts";
 
@@ -71,7 +71,7 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
       })),
       causes: run.causes,
       waiting: [...new Set([...run.waiting, ...limited.waiting])],
-      notes: [...run.notes, ...adoptedNotes(limited.adopted)],
+      notes: withAdopted(run.notes, limited.adopted),
     };
   };
   return { read: listActual, plan };

@@ -35,6 +35,8 @@ test("a directory that was rebuilt is held, and its people are adopted by name, 
 
   const approved = await command("approve", id, "--override", "heldNames");
   expect(approved).toMatchObject({ code: 0, stdout: expect.stringContaining("12 principals adopted by name") });
+  expect(approved.stdout).toContain("user u0: company A0 before, B0 now");
+  expect(approved.stdout).not.toMatch(/stay unchanged|--override heldNames/);
   const { plan, departures } = await run("plan");
   expect(departures.reused.count).toBe(0);
   expect(plan.changes).toMatchObject([
@@ -60,6 +62,22 @@ test("what is adopted is what was shown: other ids are another plan, and some ca
   expect((await command("approve", id, "--override", "heldNames", "--except", "u3")).code).toBe(0);
   const { departures } = await run("plan");
   expect(departures.reused).toMatchObject({ count: 1, examples: [{ name: "u3", was: "A3", is: "C3", held: true }] });
+});
+
+test("a preview prints the command that adopts, and says nothing else of these names", async () => {
+  await company.write("people.csv", before);
+  await command("apply");
+  await company.write(
+    "people.csv",
+    rebuilt.replace("new5@", "u5@").replace("u7@example.com,active,staff", "u7@example.com,active,engines"),
+  );
+  const { code, stdout } = await command("plan", "--override", "heldNames");
+  expect(code).toBe(0);
+  expect(stdout).not.toMatch(/stay unchanged|adopt them by name/);
+  const [, digest = ""] = /apply --config \S+ staff --override heldNames --digest (\w+)`$/m.exec(stdout) ?? [];
+  expect((await command("apply", "staff", "--override", "heldNames", "--digest", digest)).code).toBe(0);
+  const { departures } = await run("plan");
+  expect(departures.reused.count).toBe(0);
 });
 
 test("the note on a reused name says which rename waits for it", async () => {
