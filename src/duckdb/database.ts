@@ -4,7 +4,7 @@ import type { DuckDBInstance } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
 import { isDiskFull } from "#files/disk.ts";
 import { createWhole } from "#files/durable.ts";
-import { Checkpoints, isInvalidated } from "./checkpoints.ts";
+import { Checkpoints, isInvalidated, thresholds } from "./checkpoints.ts";
 import { Connected, ReopeningError, unusable } from "./connection.ts";
 import type { Connection } from "./connection.ts";
 
@@ -54,7 +54,8 @@ async function openInstance(options: DatabaseOptions, checkpoints: Checkpoints |
     access_mode: options.readOnly === true ? "READ_ONLY" : "AUTOMATIC",
     autoinstall_known_extensions: "false",
     autoload_known_extensions: "false",
-    ...(checkpoints === undefined ? {} : { checkpoint_threshold: checkpoints.threshold() }),
+    // In memory a checkpoint only rewrites tables. Of a file that is attached, none can fail before it is detached.
+    checkpoint_threshold: checkpoints === undefined ? thresholds.never : checkpoints.threshold(),
   });
   if (options.folders !== undefined) await confine(instance, options.folders);
   return instance;

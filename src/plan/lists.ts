@@ -22,15 +22,17 @@ export const syncArrays = [
 /** The longest element that DuckDB takes without more memory, in bytes. It reads twice as much at once, its least. */
 const usualElement = 16 * 1024 * 1024;
 
+/** A relation: what a reader of DuckDB finds in a piece, and `index`, the place in the list. */
+type Elements = (reader: string, options?: string) => string;
+
 /**
  * Reads a piece of a list. DuckDB's readers are as strict as `JSON.parse`, except for what `ListScan` refuses.
- * @param load runs a statement that reads the relation `elements` gives: what a reader of DuckDB finds, with `index`, the place in
- *   the list; `read_json_objects` finds the elements as they are written, in `json`
+ * @param load runs a statement that reads what `elements` gives; `read_json_objects` finds the elements as they are written, in `json`
  * @throws {InputError} when it is no JSON
  */
 export async function readPiece(
   { file, first, bytes }: ListPiece,
-  load: (elements: (reader: string, options?: string) => string) => Promise<void>,
+  load: (elements: Elements) => Promise<void>,
 ): Promise<void> {
   // One read holds all of it: DuckDB 1.5 takes a list for malformed where a read ends in white space before a comma.
   const longest = Math.max(bytes, usualElement);
@@ -57,25 +59,19 @@ function notJson(error: unknown, first: number): unknown {
   return new InputError(`principals: not valid JSON at principals[${first + Number(record) - 2}]: ${reason}`);
 }
 
+/** Those that `user/list` gives (B.9). Of what is carried through, only `visibility` has a column. */
+const readFields = [...ownFields.user, "visibility"];
+
 /**
- * A target's list as principals, as a query: `Attributes.relation`, `visibility` as JSON, and `index`, which counts from 0.
+ * A piece of a target's list as principals, as a query: `Attributes.relation`, `visibility` as JSON, and `index`, which counts from 0.
  * Values of other types are taken as text. What is absent or null is empty where it is required and NULL where it is optional;
  * `kind` is empty when `principalTypeEnum` is neither of its two values.
  *
  * - `is_repeated`: the element has a field of a principal twice
  * - `json`: the element as it is written, unless these columns have all of it
- * @param elements a relation `(index, json)`
+ * @param elements what `readPiece` calls `load` with
  */
-function principalsOf(elements: string): string {
-  // Those that `user/list` gives (B.9). Of what is carried through, only `visibility` has a column.
-  const read = [...ownFields.user, "visibility"];
-  const types = JSON.stringify({
-    ...Object.fromEntries(read.map((field) => [field, "VARCHAR"])),
-    groupNames: ["VARCHAR"],
-    visibility: "JSON",
-  });
-  const found = read.map((field) => `(given.${field} IS NOT NULL)::INTEGER`).join(" + ");
-  const knownKeys = `list_filter(keys, lambda key: key IN (${principalFields.map(literal).join(", ")}))`;
+function principalsOf(elements: Elements, isUsual: boolean): string {
   return `
     SELECT
       CASE WHEN is_user THEN 'user' WHEN is_group THEN 'group' ELSE '' END AS kind,
@@ -84,24 +80,47 @@ function principalsOf(elements: string): string {
       nullif(given.description, '') AS description,
       CASE WHEN is_user THEN nullif(given.mail, '') END AS mail,
       ${setOf("given.groupNames")} AS group_names,
-      visibility,
+      given.visibility::VARCHAR AS visibility,
       index,
       is_repeated,
       CASE WHEN has_all AND (is_user OR (is_group AND given.mail IS NULL)) THEN NULL ELSE json END AS json
     FROM (
       SELECT *,
         coalesce(given.principalTypeEnum = 'LOCAL_USER', false) AS is_user,
-        coalesce(given.principalTypeEnum = 'LOCAL_GROUP', false) AS is_group,
-        CASE WHEN has_all THEN false
-          ELSE coalesce(len(${knownKeys}) > len(list_distinct(${knownKeys})), false) END AS is_repeated
+        coalesce(given.principalTypeEnum = 'LOCAL_GROUP', false) AS is_group
+      FROM (${isUsual ? usualElements(elements) : anyElements(elements)}))`;
+}
+
+/** Parses each element once. */
+function usualElements(elements: Elements): string {
+  const types = readFields.map((field) => `${field}: '${typeOf(field)}'`).join(", ");
+  return `
+    SELECT index, given, true AS has_all, false AS is_repeated, NULL::JSON AS json
+    FROM ${elements("read_json", `, records = 'true', columns = {${types}}`)} given`;
+}
+
+function anyElements(elements: Elements): string {
+  const types = Object.fromEntries(
+    readFields.map((field) => [field, field === "groupNames" ? ["VARCHAR"] : typeOf(field)]),
+  );
+  const found = readFields.map((field) => `(given.${field} IS NOT NULL)::INTEGER`).join(" + ");
+  const knownKeys = `list_filter(keys, lambda key: key IN (${principalFields.map(literal).join(", ")}))`;
+  return `
+    SELECT *,
+      CASE WHEN has_all THEN false
+        ELSE coalesce(len(${knownKeys}) > len(list_distinct(${knownKeys})), false) END AS is_repeated
+    FROM (
+      SELECT index, json, keys, given,
+        -- A number goes back as it is written, so only its own text will do.
+        len(keys) = ${found} AND coalesce(starts_with(given.visibility::VARCHAR, '"'), true) AS has_all
       FROM (
-        SELECT index, json, keys, given,
-          given.visibility::VARCHAR AS visibility,
-          -- A number goes back as it is written, so only its own text will do.
-          len(keys) = ${found} AND coalesce(starts_with(given.visibility::VARCHAR, '"'), true) AS has_all
-        FROM (
-          SELECT index, json, json_keys(json) AS keys, from_json(json, '${types}') AS given
-          FROM ${elements})))`;
+        SELECT index, json, json_keys(json) AS keys, from_json(json, '${JSON.stringify(types)}') AS given
+        FROM ${elements("read_json_objects")}))`;
+}
+
+function typeOf(field: string): string {
+  if (field === "groupNames") return "VARCHAR[]";
+  return field === "visibility" ? "JSON" : "VARCHAR";
 }
 
 /**
@@ -138,7 +157,7 @@ export async function readList(connection: Connection, file: string): Promise<vo
 
 function loadPiece(connection: Connection, piece: ListPiece): Promise<void> {
   const into = piece.first === 0 ? "CREATE OR REPLACE TABLE read_principals AS" : "INSERT INTO read_principals";
-  return readPiece(piece, (elements) => connection.run(`${into} ${principalsOf(elements("read_json_objects"))}`));
+  return readPiece(piece, (elements) => connection.run(`${into} ${principalsOf(elements, piece.isUsual)}`));
 }
 
 /**

@@ -47,22 +47,24 @@ const tables = {
   quarantined: "SELECT kind, name, source, source_id, origin, reason FROM quarantined",
 } as const;
 
-/** How many principals' sources are gathered at a time: DuckDB cannot spill the lists that it is making. */
-const slice = 100_000;
-
-/** Makes `change_source`: the sources whose records make the principal of each change, or made it. */
+/**
+ * Makes `change_source`: the sources whose records make the principal of each change, or made it. DuckDB cannot spill lists that
+ * it is gathering, so the sources of a principal are bits, by their place among all sources, until all are known.
+ */
 async function createSources(connection: Connection): Promise<void> {
-  const [row] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM changes");
-  const slices = Math.max(1, Math.ceil((row?.count ?? 0) / slice));
-  await connection.run(`CREATE OR REPLACE TEMP TABLE change_source (kind VARCHAR, name VARCHAR, sources VARCHAR[])`);
-  for (let nth = 0; nth < slices; nth++)
-    await connection.run(`
-      INSERT INTO change_source
-      SELECT kind, name, list_sort(list(DISTINCT source)) FROM (
-        SELECT kind, name, source FROM assembled
-        UNION ALL SELECT kind, name, source FROM contributor
-        UNION ALL SELECT kind, name, source FROM ledger)
-      SEMI JOIN (FROM changes WHERE hash(name) % ${slices} = ${nth}) USING (kind, name) GROUP BY kind, name`);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE change_source AS
+    WITH record_of AS (
+      SELECT kind, name, source FROM assembled
+      UNION ALL SELECT kind, name, source FROM contributor
+      UNION ALL SELECT kind, name, source FROM ledger),
+    every AS MATERIALIZED (SELECT list_sort(list(DISTINCT source)) AS sources FROM record_of)
+    SELECT kind, name, list_filter(sources, lambda source, place: get_bit(bits, (place - 1)::INTEGER) = 1) AS sources
+    FROM every, (
+      SELECT kind, name,
+        bit_or(set_bit(bitstring('0', len(sources)::INTEGER), (list_position(sources, source) - 1)::INTEGER, 1)) AS bits
+      FROM record_of SEMI JOIN changes USING (kind, name), every
+      GROUP BY kind, name)`);
 }
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */

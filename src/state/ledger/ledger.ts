@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { isDetached, thresholds } from "#duckdb/checkpoints.ts";
+import { isDetached } from "#duckdb/checkpoints.ts";
 import { createDatabase, literal, lockHolder, openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { firstLineOf, InputError, UnavailableError } from "#errors.ts";
@@ -260,7 +260,7 @@ export class Ledger {
 
   async #write(work: () => Promise<void>): Promise<void> {
     if (this.#options.mode === "read") throw new Error("a dry run does not write the ledger");
-    await writing(this.#connection, work);
+    await work();
   }
 
   async #writeTransaction(work: () => Promise<void>): Promise<void> {
@@ -274,19 +274,6 @@ async function detach(connection: Connection): Promise<void> {
     await connection.run("DETACH owned");
   } catch (error) {
     if (!isDetached(error)) throw error;
-  }
-}
-
-/**
- * Runs what writes to the ledger. DuckDB would not use the file any more if it failed to move its log there in between: it does
- * so when the ledger is closed.
- */
-async function writing(connection: Connection, work: () => Promise<void>): Promise<void> {
-  await connection.run(`SET GLOBAL checkpoint_threshold = '${thresholds.never}'`);
-  try {
-    await work();
-  } finally {
-    await connection.run("RESET GLOBAL checkpoint_threshold");
   }
 }
 
@@ -321,8 +308,8 @@ export async function copyLedger(
 /** Forgets what a run of a rehearsal applied, so that it does not count against the limits of the next. */
 export async function forgetApplied(connection: Connection, options: LedgerOptions): Promise<void> {
   await attach(connection, ledgerFile(options), options);
-  await writing(connection, () =>
-    connection.run(`DELETE FROM owned.applied WHERE sync = ${literal(options.sync)} AND moment = ${options.now ?? 0}`),
+  await connection.run(
+    `DELETE FROM owned.applied WHERE sync = ${literal(options.sync)} AND moment = ${options.now ?? 0}`,
   );
   await detach(connection);
 }
