@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readPrincipals } from "#plan/lists.ts";
 import { openMemory } from "../../support/duckdb.ts";
+import { cases } from "../../support/random.ts";
 
 test("B.9 the groups of a principal are a set ordered by code point, whatever order a service returns", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-lists-"));
@@ -29,6 +30,46 @@ test("B.9 the groups of a principal are a set ordered by code point, whatever or
     const byCodePoint = (one: string, other: string): number => Buffer.compare(Buffer.from(one), Buffer.from(other));
     expect(rows.map((row) => row.group_names)).toEqual(
       lists.map((groups) => [...new Set((groups ?? []).filter((name) => name !== null))].sort(byCodePoint)),
+    );
+  } finally {
+    close();
+    await rm(folder, { recursive: true });
+  }
+});
+
+test("B.9 principals are read alike, whether all are as the service lists them or one of them has more", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-lists-"));
+  const { connection, close } = await openMemory();
+  try {
+    const text = fc.string({ unit: "binary", maxLength: 5 }).map((value) => value.toWellFormed());
+    const given = fc.oneof(text, fc.constant(null));
+    const principals = fc.array(
+      fc.record(
+        {
+          displayName: given,
+          description: given,
+          mail: given,
+          groupNames: fc.oneof(fc.array(text, { maxLength: 3 }), fc.constant(null)),
+          visibility: text,
+          created: fc.oneof(fc.integer(), given),
+          password: given,
+        },
+        { requiredKeys: [] },
+      ),
+      { minLength: 1, maxLength: 4 },
+    );
+    const read = async (list: readonly object[]) => {
+      const file = join(folder, "list.json");
+      await writeFile(file, JSON.stringify(list));
+      await readPrincipals(connection, file, "actual");
+      return connection.rows("FROM actual LEFT JOIN actual_extra USING (kind, name) ORDER BY name");
+    };
+    await fc.assert(
+      fc.asyncProperty(principals, async (all) => {
+        const list = all.map((one, index) => ({ name: `u${index}`, principalTypeEnum: "LOCAL_USER", ...one }));
+        expect(await read(list)).toEqual(await read([...list, { name: "x", principalTypeEnum: "LDAP_USER" }]));
+      }),
+      { numRuns: cases(25) },
     );
   } finally {
     close();
