@@ -36,7 +36,7 @@ test("a call of user/sync whose list cannot be read to its end is known as one t
   const upload: Arriving = {
     begun: async () => true,
     pieces: async function* () {
-      yield { file, first: 0, bytes: 2, isTyped: true };
+      yield { file, first: 0, bytes: 2, isTyped: true, isUsual: true };
     },
     received: Promise.resolve({ elements, apply: false, removeDeleted: true, defaultPassword: undefined }),
   };
