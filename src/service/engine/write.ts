@@ -54,9 +54,10 @@ async function writeRows(connection: Connection, table: Table, empty: boolean): 
   if (empty && !indexed && !referenced) {
     await replace(connection, table, target);
   } else if (empty || indexed) {
-    const key = table.primaryKey.map((name) => `kept.${identifier(name)} = accepted.${identifier(name)}`);
     await connection.run(
-      empty ? `DELETE FROM ${target}` : `DELETE FROM ${target} AS kept USING accepted WHERE ${key.join(" AND ")}`,
+      empty
+        ? `DELETE FROM ${target}`
+        : `DELETE FROM ${target} AS kept USING accepted AS loaded WHERE ${sameKey(table)}`,
     );
     await connection.run(`INSERT INTO ${target} ${await latest(connection, table)}`);
   } else {
@@ -71,6 +72,11 @@ export function upsert({ columns, primaryKey }: Table, target: string, rows: str
   const update = others.map((name) => `${name} = excluded.${name}`).join(", ");
   return `INSERT INTO ${target} (${listOf(columns)}) ${rows}
     ON CONFLICT (${primaryKey.map(identifier).join(", ")}) DO ${update === "" ? "NOTHING" : `UPDATE SET ${update}`}`;
+}
+
+/** Whether `kept` and `loaded` are rows of one key. */
+export function sameKey({ primaryKey }: Table): string {
+  return primaryKey.map((name) => `kept.${identifier(name)} = loaded.${identifier(name)}`).join(" AND ");
 }
 
 export function listOf(columns: Table["columns"]): string {

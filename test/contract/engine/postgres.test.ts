@@ -98,8 +98,8 @@ test("A.21 tables with indexes, unique columns, partitions and references are up
      CREATE TABLE IF NOT EXISTS shop.split (id INTEGER, name VARCHAR, PRIMARY KEY (id)) PARTITION BY RANGE (id);
      CREATE TABLE IF NOT EXISTS shop.split_low PARTITION OF shop.split FOR VALUES FROM (MINVALUE) TO (2);
      CREATE TABLE IF NOT EXISTS shop.split_high PARTITION OF shop.split FOR VALUES FROM (2) TO (MAXVALUE);
-     CREATE TABLE IF NOT EXISTS shop.referenced (id INTEGER PRIMARY KEY, name VARCHAR);
-     CREATE TABLE IF NOT EXISTS shop.referring (id INTEGER PRIMARY KEY REFERENCES shop.referenced (id), name VARCHAR);
+     CREATE TABLE IF NOT EXISTS shop.referenced (id INTEGER PRIMARY KEY, name VARCHAR UNIQUE);
+     CREATE TABLE IF NOT EXISTS shop.referring (id INTEGER PRIMARY KEY REFERENCES shop.referenced (id), name VARCHAR UNIQUE);
      COMMENT ON TABLE shop.split IS 'in two'`,
     "tables.sql",
   );
@@ -124,10 +124,20 @@ test("A.21 tables with indexes, unique columns, partitions and references are up
       [2, "f"],
     ]);
   }
+  await write("referring", "SELECT unnest([1, 2]) AS id, unnest(['f', 'e']) AS name", false);
+  await write("referenced", "SELECT 1 AS id, 'z' AS name", false);
+  expect([await read("referring"), await read("referenced")]).toMatchObject([
+    [
+      [1, "f"],
+      [2, "e"],
+    ],
+    [[1, "z"], {}, {}],
+  ]);
   for (const [name, row, message] of [
     ["one_name", "SELECT 9 AS id, 'e' AS name", "already exists"],
     ["one_name", "SELECT 9 AS id, 'too long' AS name", "too long for type character varying(5)"],
-    ["referring", "SELECT 9 AS id, 'e' AS name", "foreign key"],
+    ["referring", "SELECT 9 AS id, 'x' AS name", "foreign key"],
+    ["referenced", "SELECT 1 AS id, 'c' AS name", "already exists"],
     ["indexed", "SELECT 9 AS id, 'a' || chr(0) AS name", "0x00"],
   ] as const) {
     const refused = write(name, row, false);

@@ -209,6 +209,21 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
       ]);
     });
 
+    test("A.21 rows that are replaced may swap values of a unique column, in any order, but not share them", async () => {
+      const names = (): Promise<unknown> => rowsOf("SELECT * FROM named ORDER BY id");
+      await load("named", "SELECT i AS id, 'name ' || i AS name FROM range(3) r(i)", { empty: true });
+      await load("named", "SELECT unnest([0, 2, 1]) AS id, unnest(['name 1', 'name 0', 'name 2']) AS name");
+      const swapped = [
+        [0, "name 1"],
+        [1, "name 2"],
+        [2, "name 0"],
+      ];
+      expect(await names()).toEqual(swapped);
+      await expect(load("named", "SELECT 0 AS id, 'name 0' AS name")).rejects.toMatchObject({ name: "InputError" });
+      await expect(load("named", "SELECT unnest([8, 9]) AS id, 'same' AS name")).rejects.toThrow("same");
+      expect(await names()).toEqual(swapped);
+    });
+
     test("A.15 a load that fails or is stopped leaves the table as it was, emptying included", async () => {
       await load("people", "SELECT 1 AS id, 'kept' AS name", { empty: true });
       await load("checked", "SELECT 1 AS a", { empty: true });
@@ -474,6 +489,7 @@ const definition = `
   CREATE TABLE IF NOT EXISTS shop.people (id INTEGER PRIMARY KEY, name VARCHAR);
   CREATE TABLE IF NOT EXISTS shop.falcon_default_schema.plain (a INTEGER, b VARCHAR DEFAULT 'a;b(' /* ; */);
   CREATE TABLE IF NOT EXISTS shop.pairs (a INTEGER, b INTEGER, PRIMARY KEY (a, b));
+  CREATE TABLE IF NOT EXISTS shop.named (id INTEGER PRIMARY KEY, name VARCHAR UNIQUE);
   CREATE TABLE IF NOT EXISTS shop.checked (a INTEGER CHECK (a > 0));
   CREATE TABLE IF NOT EXISTS shop."Second Schema"."Orders" (
     "Customer" VARCHAR, no INTEGER, "sum ""net""" DECIMAL(10, 2), PRIMARY KEY ("Customer", no)

@@ -8,7 +8,7 @@ import { RefusedError } from "#errors.ts";
 import { inputError, isAway, isForeignAway, sqlState } from "#postgres/errors.ts";
 import { exactType, TableChangedError } from "#service/engine/engine.ts";
 import type { Column, Stage, Table, Writing } from "#service/engine/engine.ts";
-import { latest, listOf, upsert } from "#service/engine/write.ts";
+import { latest, listOf, sameKey, upsert } from "#service/engine/write.ts";
 import { copyOf } from "./copy.ts";
 import { qualified } from "./names.ts";
 import { raiseRevision } from "./revisions.ts";
@@ -80,7 +80,7 @@ async function writeOnce(
       return copy.rowCount;
     });
     if (rows !== undefined && copied !== rows) throw new Error(`${copied} rows instead of ${rows}`);
-    if (isUpsert) await transaction.run(upsert(table, target, `SELECT ${list} FROM ${staged}`));
+    if (isUpsert) await replaceRows(transaction, table, target);
     await transaction.rows("INSERT INTO rollcall.loads (load) VALUES ($1)", [load]);
     await raiseRevision(transaction, part);
     if (claim !== undefined) await markWritten(transaction, load, claim);
@@ -118,6 +118,42 @@ async function markWritten(
  * the process, and it is written without a log.
  */
 const staged = "pg_temp.rollcall_load";
+
+/**
+ * Writes the rows that were copied. PostgreSQL checks unique columns row by row, so that rows which swap their values
+ * contradict each other: then those that are replaced are deleted first, which takes longer.
+ */
+async function replaceRows(transaction: Transaction, table: Table, target: string): Promise<void> {
+  const write = upsert(table, target, `SELECT ${listOf(table.columns)} FROM ${staged}`);
+  await transaction.run("SAVEPOINT before_rows");
+  try {
+    await transaction.run(write);
+  } catch (error) {
+    if (sqlState(error) !== "23505") throw error;
+    await transaction.run("ROLLBACK TO SAVEPOINT before_rows");
+    if (!(await canDeleteFirst(transaction, target))) throw error;
+    await transaction.run(`DELETE FROM ${target} AS kept USING ${staged} AS loaded WHERE ${sameKey(table)}`);
+    await transaction.run(write);
+  }
+}
+
+/**
+ * Not where a foreign key, a trigger, a rule or a policy would have a say in it, or where there are partitions or child
+ * tables; distributed tables of Citus have a trigger.
+ */
+async function canDeleteFirst(transaction: Transaction, target: string): Promise<boolean> {
+  const found = await transaction.rows(
+    `SELECT 1 FROM pg_class c
+     WHERE c.oid = $1::regclass AND c.relkind = 'r'
+       AND NOT (c.relispartition OR c.relhassubclass OR c.relhasrules OR c.relrowsecurity)
+       AND has_table_privilege(c.oid, 'DELETE')
+       AND NOT EXISTS (
+         SELECT 1 FROM pg_trigger t LEFT JOIN pg_constraint k ON k.oid = t.tgconstraint
+         WHERE t.tgrelid = c.oid AND (k.contype = 'f' AND k.conrelid = c.oid AND k.confrelid <> c.oid) IS NOT TRUE)`,
+    [target],
+  );
+  return found.length > 0;
+}
 
 /** A column of the stage in exactly the type that `copyOf` reads: for what a load has parsed, nothing is to do. */
 function typed(column: Column): string {
