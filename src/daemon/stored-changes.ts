@@ -1,6 +1,7 @@
 import { copyFile, link } from "node:fs/promises";
 import { Workbench } from "#duckdb/workbench.ts";
 import { firstLineOf, InputError } from "#errors.ts";
+import { forbidden } from "#files/disk.ts";
 import { Plans } from "#state/plans.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Reader } from "#state/store.ts";
@@ -81,10 +82,12 @@ export class StoredChanges {
 }
 
 function unreadable(file: string, error: unknown): InputError {
-  return new InputError(
-    `the stored changes in ${file} cannot be read (${firstLineOf(error)}): restore the file from a backup, or remove it`,
+  const what = `the stored changes in ${file}`;
+  const damaged = new InputError(
+    `${what} cannot be read (${firstLineOf(error)}): restore the file from a backup, or remove it`,
     { cause: error },
   );
+  return forbidden(what, error) ?? damaged;
 }
 
 function isMissing(error: unknown): boolean {

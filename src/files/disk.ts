@@ -37,6 +37,15 @@ export function unwritable(what: string, cause: unknown): RollcallError {
   return new UnavailableError(`${what} cannot be written: ${remedies[obstacle]}, then try again`, { cause });
 }
 
+/**
+ * The error of something that is whole as far as anybody knows, and that this account may not use; undefined: another error.
+ * @param what with its path, as in `unwritable`
+ */
+export function forbidden(what: string, cause: unknown): InputError | undefined {
+  if (!["EACCES", "EPERM"].includes(codeOf(cause)) && !/Permission denied/.test(messageOf(cause))) return undefined;
+  return new InputError(`${what} cannot be used: ${reasons["EACCES"]}`, { cause });
+}
+
 /** An error as a person is to see it: where nothing says yet what cannot be written, that. */
 export function naming(what: string, error: unknown): unknown {
   return error instanceof RollcallError || obstacleOf(error) === undefined ? error : unwritable(what, error);

@@ -5,7 +5,7 @@ import { InputError, firstLineOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
 import { lockHolder, openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
-import { emptyFolder, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
+import { emptyFolder, forbidden, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { directorySchema, PostgresStore } from "#service/directory/postgres.ts";
 import { Throttle } from "#throttle.ts";
@@ -150,11 +150,12 @@ function inUse(data: string, pid: number | undefined, cause: unknown): InputErro
 }
 
 function unusable(path: string, cause: unknown): RollcallError {
-  if (obstacleOf(cause) !== undefined) return unwritable(`the service's database ${path}`, cause);
-  return new InputError(
-    `the service's database ${path} cannot be opened: it is damaged, or this account may not read and write it ` +
-      `(${firstLineOf(cause)}). Restore the folder ${dirname(path)} from a backup as a whole; where there is none, move ` +
+  const what = `the service's database ${path}`;
+  if (obstacleOf(cause) !== undefined) return unwritable(what, cause);
+  const damaged = new InputError(
+    `${what} cannot be opened: it is damaged (${firstLineOf(cause)}). Restore the folder ${dirname(path)} from a backup as a whole; where there is none, move ` +
       "it away: the service then starts empty, without its users, groups and tables",
     { cause },
   );
+  return forbidden(what, cause) ?? damaged;
 }

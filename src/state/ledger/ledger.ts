@@ -6,7 +6,7 @@ import { createDatabase, literal, lockHolder, openDatabase } from "#duckdb/datab
 import type { Connection } from "#duckdb/database.ts";
 import { firstLineOf, InputError, UnavailableError } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
-import { exists, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
+import { exists, forbidden, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { syncFolder } from "#files/durable.ts";
 import type { History } from "#plan/limits.ts";
 import { tables } from "#plan/tables.ts";
@@ -375,12 +375,14 @@ function lockedBy(pid: number | undefined, error: unknown): UnavailableError {
 }
 
 function unusable(file: string, error: unknown): RollcallError {
-  if (obstacleOf(error) !== undefined) return unwritable(`the ledger ${file}`, error);
-  return new InputError(
-    `the ledger ${file} cannot be read (${firstLineOf(error)}): restore it from a backup, or remove it. ` +
+  const what = `the ledger ${file}`;
+  if (obstacleOf(error) !== undefined) return unwritable(what, error);
+  const damaged = new InputError(
+    `${what} cannot be read (${firstLineOf(error)}): restore it from a backup, or remove it. ` +
       "Without it the syncs own only principals that they find in their sources again; delete those who have left since by hand",
     { cause: error },
   );
+  return forbidden(what, error) ?? damaged;
 }
 
 /** In bytes: a name for each sync is all that is asked for. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { InputError, UnavailableError } from "#errors.ts";
-import { naming, obstacleOf, unwritable } from "#files/disk.ts";
+import { forbidden, naming, obstacleOf, unwritable } from "#files/disk.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error(`${code}: refused, write`), { code });
 
@@ -31,6 +31,17 @@ describe("why a disk cannot be written to", () => {
       new UnavailableError("the ledger /d/l cannot be written: the disk is full; make room, then try again"),
     );
     expect(unwritable("the ledger /d/l", withCode("EACCES"))).toBeInstanceOf(InputError);
+  });
+
+  test("what this account may not use is not called damaged", () => {
+    const duckdb = new Error('IO Error: Cannot open file "/d/l": Permission denied');
+    for (const error of [withCode("EACCES"), withCode("EPERM"), duckdb])
+      expect(forbidden("the ledger /d/l", error)?.message).toBe(
+        "the ledger /d/l cannot be used: permission denied (EACCES); run as the owner of the data folder",
+      );
+    expect(forbidden("the ledger /d/l", new Error("The file exists, but it is not a valid DuckDB database"))).toBe(
+      undefined,
+    );
   });
 
   test("what says so already, or is about something else, stays as it is", () => {
