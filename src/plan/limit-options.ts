@@ -94,7 +94,9 @@ export const limits = values.section({
       "How many memberships the remaining users and groups may lose, and with `perGroup` how many members a single group.",
     ),
   emptied: share.prefault(usual.emptied).describe("How many groups may lose all their members, for whatever reason."),
-  blanked: share.prefault(usual.blanked).describe("How many mail addresses and descriptions may become empty."),
+  blanked: share
+    .prefault(usual.blanked)
+    .describe("How many values may become empty, such as mail addresses; a percentage also of each attribute."),
   shrink: share
     .prefault(usual.shrink)
     .describe("By how many users, and how many groups, a source may shrink since its last good read."),

@@ -1,6 +1,7 @@
 import { columnOf } from "#principals/attributes.ts";
 import type { Attribute, Attributes } from "#principals/attributes.ts";
 import { ownSource, ruleSource } from "#principals/tables.ts";
+import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { actions, isUpdateInSql } from "./actions.ts";
 import type { Action } from "./actions.ts";
@@ -122,7 +123,7 @@ export interface SourceSize {
 /** One limit and its verdict on a plan. */
 export interface LimitCheck {
   readonly limit: LimitName | ExpectationLimit;
-  /** What is counted: `users`, `groups`, `memberships`, `attributes`, `users of corp`; `counts` for an expectation of numbers. */
+  /** What is counted: `users`, `groups`, `memberships`, `attributes`, `values of mail`, `users of corp`; `counts` for an expectation of numbers. */
   readonly of: string;
   /** What the plan does, with `earlier`. */
   readonly value: number;
@@ -212,6 +213,11 @@ export function mayBeBlank({ required }: Attribute): boolean {
   return required !== true;
 }
 
+/** SQL: the principals of the target, with what freezes each, and whether the sync manages it. */
+const counted = `(
+        SELECT a.*, f.reason, f.reason IS NULL OR f.reason NOT IN ('protected', 'unmanaged') AS counts
+        FROM actual a LEFT JOIN frozen f USING (kind, name))`;
+
 /**
  * Measures the plan: users and groups separately; memberships and attributes of those that stay. The base is what the
  * sync manages in the target, that is everything except what is protected or unmanaged. Makes `group_loss`. Runs after
@@ -225,7 +231,8 @@ export async function measure(
   unfinished?: string,
 ): Promise<Measured> {
   const { all, state } = attributes;
-  const blankable = all.filter(mayBeBlank).map(columnOf);
+  const mayLack = all.filter(mayBeBlank);
+  const blankable = mayLack.map(columnOf);
   const isActive = state === undefined ? "true" : `coalesce(${columnOf(state)}, true)`;
   const isFinished = unfinished === undefined ? "" : ` AND (kind, name) NOT IN (${unfinished})`;
   const sum = (condition: (column: string) => string): string =>
@@ -236,10 +243,7 @@ export async function measure(
       SELECT kind, count(*) FILTER (counts) AS base, count(*) FILTER (counts AND ${isActive}) AS active, sum(len(group_names)) FILTER (counts) AS memberships,
         sum(${sum((column) => `${column} IS NOT NULL`)}) FILTER (counts) AS attributes,
         count(*) FILTER (reason IN ('renamed', 'reused')) AS held
-      FROM (
-        SELECT a.*, f.reason, f.reason IS NULL OR f.reason NOT IN ('protected', 'unmanaged') AS counts
-        FROM actual a LEFT JOIN frozen f USING (kind, name))
-      GROUP BY kind),
+      FROM ${counted} GROUP BY kind),
     changed AS (
       SELECT kind, ${actions.map((action) => `count(*) FILTER (action = '${action}'${action === "update" ? isFinished : ""}) AS "${action}"`).join(", ")},
         sum(len(before.group_names) - len(list_intersect(before.group_names, after.group_names))) FILTER (${isUpdateInSql}) AS memberships_lost,
@@ -266,6 +270,7 @@ export async function measure(
     },
     { measure: "emptied", of: "groups", amount: emptied, base: rows.find(({ kind }) => kind === "group")?.base ?? 0 },
     { measure: "blanked", of: "attributes", amount: total((row) => row.blanked), base: total((row) => row.attributes) },
+    ...(total((row) => row.blanked) === 0 ? [] : await valuesLost(connection, mayLack)),
   ];
   return {
     amounts,
@@ -277,6 +282,27 @@ export async function measure(
       .filter((row) => row.is_there)
       .map(({ kind, held, base }): HeldNames => ({ of: `${kind}s`, held, base })),
   };
+}
+
+/** How `Amount.of` begins where it is about one attribute. */
+const valuesOf = "values of ";
+
+/** The same by attribute, of those that become empty: with many of them, one may be gone from everybody and be a small part of all. */
+async function valuesLost(connection: Connection, attributes: readonly Attribute[]): Promise<Amount[]> {
+  const rows = await connection.rows<{ name: string; amount: number; base: number }>(
+    attributes
+      .map((attribute) => {
+        const column = columnOf(attribute);
+        return `
+    SELECT ${literal(attribute.name)} AS name,
+      (SELECT count(*) FROM change_pair WHERE ${isUpdateInSql} AND before.${column} IS NOT NULL AND after.${column} IS NULL)::DOUBLE AS amount,
+      (SELECT count(*) FROM ${counted} WHERE counts AND ${column} IS NOT NULL)::DOUBLE AS base`;
+      })
+      .join(" UNION ALL "),
+  );
+  return rows
+    .filter(({ amount }) => amount > 0)
+    .map(({ name, amount, base }) => ({ measure: "blanked", of: `${valuesOf}${name}`, amount, base }));
 }
 
 /** What is done with the principals of a kind. */
@@ -438,13 +464,15 @@ const losesNothing: ReadonlySet<Measure> = new Set(["updates", "creates"]);
 
 function amountChecks(limits: Limits, { amounts, groups, history }: Facts): Unjudged[] {
   return amounts.flatMap(({ measure, of, amount, base }) => {
-    const bound = limits[measure];
+    const isOfOne = of.startsWith(valuesOf);
+    // A number is that of all attributes.
+    const bound = isOfOne && limits[measure] !== undefined ? { ...limits[measure], count: undefined } : limits[measure];
     if (bound === undefined) return [];
     const before = history.applied.filter((each) => each.measure === measure && each.of === of);
     const earlier = bound.per === "day" ? before.reduce((sum, each) => sum + each.amount, 0) : 0;
     const value = amount + earlier;
     const whole = base + (takesAway.has(measure) ? earlier : 0);
-    const { most, basis } = boundOf(bound, whole, limits.floor, losesNothing.has(measure) ? Infinity : 0);
+    const { most, basis } = boundOf(bound, whole, limits.floor, isOfOne || losesNothing.has(measure) ? Infinity : 0);
     const named = measure === "emptied" && amount > 0 ? { groups: groups?.emptied.examples } : {};
     return most === undefined
       ? []
