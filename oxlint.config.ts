@@ -175,6 +175,7 @@ export default defineConfig({
     "import/no-named-as-default-member": "off",
     "import/no-unassigned-import": "off",
     "no-await-in-loop": "off",
+    "no-duplicate-imports": ["error", { allowSeparateTypeImports: true }],
     "no-shadow": "off",
     "no-underscore-dangle": "off",
     "typescript/no-floating-promises": "error",

@@ -1,5 +1,4 @@
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream";
+import { Readable, pipeline } from "node:stream";
 import { crc32, createInflateRaw } from "node:zlib";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { OpenFile } from "#files/source-file.ts";

@@ -1,7 +1,6 @@
 import type { Entry, ReadContext } from "#connector.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Server } from "./client.ts";
-import type { ServerOptions } from "./client.ts";
+import type { Server, ServerOptions } from "./client.ts";
 import { pageOf } from "./list.ts";
 import { entryIn, gone, resourceById } from "./lookup.ts";
 import type { Resource } from "./resource.ts";

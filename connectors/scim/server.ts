@@ -2,8 +2,7 @@ import type { Entry, MemberReference, ReadContext, SourceRecord } from "#connect
 import { IncompleteReadError } from "#errors.ts";
 import { jsonIn } from "#http/client.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Server } from "./client.ts";
-import type { ServerOptions } from "./client.ts";
+import type { Server, ServerOptions } from "./client.ts";
 import { Seen } from "#http/directory/seen.ts";
 import { resourcesOf } from "./list.ts";
 import type { List, Paging } from "./list.ts";

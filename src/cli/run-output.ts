@@ -1,9 +1,8 @@
-import { actions } from "#plan/change.ts";
+import { actions, changes } from "#plan/change.ts";
 import { createInterface } from "node:readline/promises";
 import { command } from "#commands.ts";
 import { errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
-import { changes } from "#plan/change.ts";
 import type { Counts, KindCounts, Plan } from "#plan/change.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import type { LeavingCounts } from "#plan/departures.ts";

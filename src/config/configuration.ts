@@ -1,7 +1,6 @@
 import type { RenamePolicy, Stages } from "#plan/departure-options.ts";
 import type { Connector, TargetConnector } from "#connector.ts";
-import type { DriftRules } from "#plan/limits.ts";
-import type { Limits } from "#plan/limits.ts";
+import type { DriftRules, Limits } from "#plan/limits.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import type { Expectation } from "#principals/expectations.ts";
 import type { TableReader } from "#principals/lookup.ts";

@@ -1,5 +1,4 @@
-import { actions as all } from "#plan/change.ts";
-import { textsOf } from "#plan/change.ts";
+import { actions as all, textsOf } from "#plan/change.ts";
 import type { Action, AttributeChange, Counts, KindCounts } from "#plan/change.ts";
 import { expectationOf } from "#plan/limits.ts";
 import type { LimitCheck } from "#plan/limits.ts";

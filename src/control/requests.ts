@@ -1,8 +1,7 @@
-import { actions } from "#plan/change.ts";
+import { actions, someDigest } from "#plan/change.ts";
 import { auditEvents } from "#state/audit/entry.ts";
 import { stateNames } from "#state/record.ts";
 import { z } from "zod";
-import { someDigest } from "#plan/change.ts";
 import { isExpectation, overridable } from "#plan/limits.ts";
 import { InputError } from "#errors.ts";
 

@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Source, Target } from "#connector.ts";
-import type { DriftRules } from "#plan/limits.ts";
+import type { DriftRules, Limits } from "#plan/limits.ts";
 import type { DepartureRules } from "#plan/departures.ts";
-import type { Limits } from "#plan/limits.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { CompiledExpectation } from "#principals/expectations.ts";

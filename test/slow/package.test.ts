@@ -4,8 +4,8 @@ import {
   cp,
   mkdir,
   mkdtemp,
-  readdir,
   readFile,
+  readdir,
   realpath,
   rm,
   stat,
@@ -268,7 +268,6 @@ describe("the package", () => {
 });
 
 const program = `
-import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { Client, Loads, requireLoaded } from "rollcall/client";
 import type { ClientOptions, Loaded } from "rollcall/client";

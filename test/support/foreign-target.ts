@@ -1,6 +1,5 @@
-import type { Behaviour } from "./scripted-server.ts";
+import type { Behaviour, ScriptedServer } from "./scripted-server.ts";
 import { answer, startScripted } from "./scripted-server.ts";
-import type { ScriptedServer } from "./scripted-server.ts";
 
 /** A principal as it stands in a list: its own text, and what of it counts. */
 interface Listed {

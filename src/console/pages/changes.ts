@@ -1,5 +1,4 @@
-import { isUpdate } from "#plan/change.ts";
-import { textsOf } from "#plan/change.ts";
+import { isUpdate, textsOf } from "#plan/change.ts";
 import type { AttributeChange, Change } from "#plan/change.ts";
 import type { Section } from "#plan/render/shared.ts";
 import type { RunRecord } from "#state/record.ts";

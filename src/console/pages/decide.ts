@@ -1,6 +1,5 @@
-import { actionsOf, countOf, usualWords } from "#plan/change.ts";
+import { actionsOf, changes, countOf, shortDigest, usualWords } from "#plan/change.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
-import { changes, shortDigest } from "#plan/change.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { capitalized, isEmpty, leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";

@@ -2,10 +2,9 @@ import { heldNamesIn, isExpectation } from "#plan/limits.ts";
 import { leavingWords, waitingWords } from "#plan/render/shared.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import type { HostedCycle } from "#service/host.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { RunRecord, Standing } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
 import { isOpen } from "#state/record.ts";
-import type { Standing } from "#state/record.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import {
   badge,

@@ -1,5 +1,4 @@
-import { isUpdate } from "#plan/change.ts";
-import { textsOf } from "#plan/change.ts";
+import { isUpdate, textsOf } from "#plan/change.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { Change } from "#plan/change.ts";
 import type { ExpectationCheck, Violation } from "#plan/expectations.ts";

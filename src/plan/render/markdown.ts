@@ -1,7 +1,5 @@
-import { actionsOf, isUpdate, usualWords } from "#plan/change.ts";
-import type { Action } from "#plan/change.ts";
-import { textsOf } from "#plan/change.ts";
-import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
+import { actionsOf, isUpdate, textsOf, usualWords } from "#plan/change.ts";
+import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
 import { excerptDifference, formatNumber, visible } from "#text.ts";
 import {
   capitalized,

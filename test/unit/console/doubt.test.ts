@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { membershipsAsCsv, quarantinedAsCsv } from "#console/pages/doubt.ts";
+import { doubt, membershipsAsCsv, quarantinedAsCsv } from "#console/pages/doubt.ts";
 import { layout } from "#console/layout.ts";
-import { doubt } from "#console/pages/doubt.ts";
 import type { SyncInDoubt } from "#console/pages/doubt.ts";
 import { isDoubt } from "#plan/note.ts";
 import { quarantineNotes, unresolvedNotes } from "#sync/planning/notes.ts";

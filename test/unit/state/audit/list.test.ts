@@ -3,9 +3,8 @@ import { expect, test } from "vitest";
 import { beginning, sealed } from "#state/audit/chain.ts";
 import type { Sealed } from "#state/audit/chain.ts";
 import type { AuditEntry, Head } from "#state/audit/entry.ts";
-import { listAudit } from "#state/audit/list.ts";
+import { listAudit, renderAudit } from "#state/audit/list.ts";
 import type { AuditFilter, ReadAudit } from "#state/audit/list.ts";
-import { renderAudit } from "#state/audit/list.ts";
 import type { Verification } from "#state/audit/verify.ts";
 
 const kim = { name: "Kim", from: "10.0.0.7" };
