@@ -16,6 +16,7 @@ const leaves: Record<string, readonly string[]> = {
   redact: [],
   roles: [],
   root: [],
+  "row-options": ["values"],
   "row-scan": [],
   throttle: [],
   times: ["commands", "text"],

@@ -222,23 +222,3 @@ export function differingKeys(before: unknown, after: unknown, path: readonly st
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
-
-/** The option for what members are. */
-export const memberKind = z.enum(["user", "group"], { error: "expected user or group" });
-
-/** The same of pairs, which may have a column for it. @param column the name of a column */
-export const kindOfMembers = (column: z.ZodString) =>
-  z
-    .union(
-      [
-        memberKind,
-        z.strictObject({
-          column: column.describe("The column that says what the member is."),
-          user: z.string().min(1).default("user").describe("Its value for a user. Default user."),
-          group: z.string().min(1).default("group").describe("Its value for a group. Default group."),
-        }),
-      ],
-      { error: "expected user, group or {column, user, group}" },
-    )
-    .optional()
-    .describe("What the members are, or the column that says so. Default: a user with such a key, or else a group.");

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
-import { addProblem, count, kindOfMembers, memberKind } from "#values.ts";
+import { rowOptions } from "#row-options.ts";
+import { addProblem, count } from "#values.ts";
 
 /** A label of the WHATWG Encoding Standard; `utf-16`: little- or big-endian, as its byte order mark says. */
 export type Encoding = string;
@@ -125,12 +126,12 @@ const dialect = {
   ...checks,
 };
 
-const column = z.string().min(1, "expected the name of a column, as in the file's header");
-const separator = z
-  .string()
-  .min(1, "expected what separates the references, such as ;")
-  .default(";")
-  .describe('What separates several references in one cell. Default ";".');
+const rows = rowOptions({
+  rows: "file",
+  column: "the name of a column, as in the file's header",
+  references: "The column that holds the references.",
+  separator: 'What separates several references in one cell. Default ";".',
+});
 
 const file = {
   file: z
@@ -148,58 +149,14 @@ const file = {
     ),
 };
 
-const memberOf = z
-  .strictObject({
-    column: column.describe("The column that holds the references."),
-    separator,
-  })
-  .optional()
-  .describe("A column that lists the groups the record is directly in, by their keys.");
-
-const entries = {
-  ...file,
-  id: column.describe("The column that identifies a record permanently, even after a rename."),
-  keys: z
-    .array(column)
-    .min(1, "expected at least one column")
-    .optional()
-    .describe("The columns that other records refer to this one by. Default: the id."),
-  columns: z
-    .record(z.string().min(1), column)
-    .optional()
-    .describe("Attribute: column. Default: every column is an attribute of its own name."),
-  optionalColumns: z
-    .array(column)
-    .optional()
-    .describe(
-      "Attributes that rules name and that the file may be without, or without any value; also the columns of memberOf and members, which may be empty. Default: a column that a rule needs must be there.",
-    ),
-  memberOf,
-};
-
-const users = z.strictObject(entries).describe("The file of users, one per row.");
+const users = z.strictObject({ ...file, ...rows.entry }).describe("The file of users, one per row.");
 
 const groups = z
-  .strictObject({
-    ...entries,
-    members: z
-      .strictObject({
-        column: column.describe("The column that holds the references."),
-        separator,
-        kind: memberKind.optional().describe("What the members are. Default: a user with such a key, or else a group."),
-      })
-      .optional()
-      .describe("A column that lists the group's direct members, by their keys."),
-  })
+  .strictObject({ ...file, ...rows.entry, members: rows.members })
   .describe("The file of groups, one per row.");
 
 const memberships = z
-  .strictObject({
-    ...file,
-    group: column.describe("The column that refers to the group, by one of its keys."),
-    member: column.describe("The column that refers to the direct member, by one of its keys."),
-    kind: kindOfMembers(column),
-  })
+  .strictObject({ ...file, ...rows.membership })
   .describe("A file of pairs: a group and a direct member, one pair per row.");
 
 /** The options beside `connector: csv`. */

@@ -2,13 +2,14 @@ import { z } from "zod";
 import {
   allowPlainHttp,
   auth,
+  authorities,
   clientCertificate,
   minimums,
   plainProblems,
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { addProblem, count, path as file, proxy, refused, text } from "#values.ts";
+import { addProblem, count, proxy, refused, text } from "#values.ts";
 import { namesOf, parsePath } from "./path.ts";
 import type { Path } from "./path.ts";
 
@@ -230,9 +231,7 @@ export const options = z
       .record(z.string().regex(/^[\w-]+$/, "expected the name of a header"), text("a value"))
       .optional()
       .describe("Headers of every request that are no secrets, such as accept."),
-    ca: file
-      .optional()
-      .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+    ca: authorities,
     certificate: clientCertificate.optional(),
     proxy: proxy.optional(),
     allowPlainHttp,

@@ -3,6 +3,7 @@ import { checks } from "#files/settle.ts";
 import {
   allowPlainHttp,
   auth,
+  authorities,
   clientCertificate,
   minimums,
   optionalAttributesLike,
@@ -10,10 +11,9 @@ import {
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { addProblem, count, proxy } from "#values.ts";
+import { addProblem, count, proxy, text } from "#values.ts";
 import { inbox } from "./inbox/options.ts";
 
-const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
 const url = serviceUrl("https://idp.example.com/scim/v2");
 
 const paging = z
@@ -122,9 +122,7 @@ export const options = z
     files: files.optional(),
     inbox: inbox.optional(),
     auth: auth.optional(),
-    ca: text("a path")
-      .optional()
-      .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+    ca: authorities,
     certificate: clientCertificate.optional(),
     proxy: proxy.optional(),
     allowPlainHttp,

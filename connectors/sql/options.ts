@@ -1,5 +1,7 @@
 import { z } from "zod";
-import { addProblem, count, kindOfMembers, memberKind, patience, refused, text } from "#values.ts";
+import { authorities } from "#http/directory/options.ts";
+import { rowOptions } from "#row-options.ts";
+import { addProblem, count, patience, refused, text } from "#values.ts";
 import { addressOf } from "./address.ts";
 import { queryProblem } from "./query.ts";
 
@@ -10,67 +12,25 @@ const query = text("a query: SELECT …")
   })
   .describe("One SELECT. Its columns are read by their names, each row is one record.");
 
-const column = text("the name of a column of the query");
+const minRows = count(0)
+  .optional()
+  .describe("Fewer rows fail the read. Default: 1, and half of those of the last good read.");
 
-const rows = {
-  query,
-  minRows: count(0)
-    .optional()
-    .describe("Fewer rows fail the read. Default: 1, and half of those of the last good read."),
-};
+const rows = rowOptions({
+  rows: "query",
+  column: "the name of a column of the query",
+  references: "The column that holds the references: a text or an array.",
+  separator: 'What separates several references in one text. Default ";". An array needs none.',
+});
 
-const separator = text("what separates the references, such as ;")
-  .default(";")
-  .describe('What separates several references in one text. Default ";". An array needs none.');
-
-const references = { column: column.describe("The column that holds the references: a text or an array."), separator };
-
-const entries = {
-  ...rows,
-  id: column.describe("The column that identifies a record permanently, even after a rename."),
-  keys: z
-    .array(column)
-    .min(1, "expected at least one column")
-    .optional()
-    .describe("The columns that other records refer to this one by. Default: the id."),
-  columns: z
-    .record(z.string().min(1), column)
-    .optional()
-    .describe("Attribute: column. Default: every column is an attribute of its own name."),
-  optionalColumns: z
-    .array(column)
-    .optional()
-    .describe(
-      "Attributes that rules name and that the query may be without, or without any value; also the columns of memberOf and members, which may be empty. Default: a column that a rule needs must be there.",
-    ),
-  memberOf: z
-    .strictObject(references)
-    .optional()
-    .describe("A column that lists the groups the record is directly in, by their keys."),
-};
-
-const users = z.strictObject(entries).describe("The query for users, one per row.");
+const users = z.strictObject({ query, minRows, ...rows.entry }).describe("The query for users, one per row.");
 
 const groups = z
-  .strictObject({
-    ...entries,
-    members: z
-      .strictObject({
-        ...references,
-        kind: memberKind.optional().describe("What the members are. Default: a user with such a key, or else a group."),
-      })
-      .optional()
-      .describe("A column that lists the group's direct members, by their keys."),
-  })
+  .strictObject({ query, minRows, ...rows.entry, members: rows.members })
   .describe("The query for groups, one per row.");
 
 const memberships = z
-  .strictObject({
-    ...rows,
-    group: column.describe("The column that refers to the group, by one of its keys."),
-    member: column.describe("The column that refers to the direct member, by one of its keys."),
-    kind: kindOfMembers(column),
-  })
+  .strictObject({ query, minRows, ...rows.membership })
   .describe("The query for pairs: a group and a direct member, one pair per row.");
 
 const timeouts = z
@@ -93,9 +53,7 @@ export const options = z.strictObject({
       "The database: postgres://user@host:5432/database?sslmode=verify-full, mysql://user@host:3306/database, or sqlite:file.db. sslmode is verify-full unless the server is on this machine; others are verify-ca, require and disable.",
     ),
   password: text("a password").optional().describe("The user's password; better ${env:NAME} or ${file:/path}."),
-  ca: text("a path")
-    .optional()
-    .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+  ca: authorities,
   rowSecurity: z
     .boolean()
     .default(false)
