@@ -10,7 +10,7 @@ import { at } from "./rows.ts";
 
 /**
  * Returns a function that makes an entry of a row.
- * @throws {InputError} at once when the header lacks a column; for a row whose id is empty
+ * @throws {InputError} at once when the header lacks a column; for a row whose id is empty, or lost digits in Excel
  */
 export function entryOf(
   kind: Kind,
@@ -35,12 +35,17 @@ export function entryOf(
     const id = key(row, layout.id);
     if (id === "")
       throw new InputError(`${origin}: column ${JSON.stringify(options.id)} is empty; every row needs an id`);
+    const keys = layout.keysOf?.(row) ?? [id];
+    if (isShortened(id) || keys.some(isShortened))
+      throw new InputError(
+        `${origin}: an id or key is a number that Excel has shortened (1.23457E+11), so its last digits are lost; format the column as text, and export it again`,
+      );
     const entry = {
       kind,
       id,
       origin,
       attributes: layout.attributesOf(row),
-      keys: layout.keysOf?.(row) ?? [id],
+      keys,
       memberOf: layout.memberOf(row),
       members: layout.members(row),
     };
@@ -219,6 +224,11 @@ function memberKindIn(options: MembershipsOptions["kind"], header: Header) {
     const expected = `${JSON.stringify(user)} or ${JSON.stringify(group)}`;
     throw new InputError(`${origin}: column ${JSON.stringify(options.column)}: expected ${expected}`);
   };
+}
+
+/** Excel writes a number of more than eleven digits so, unless its column is formatted as text. */
+function isShortened(id: string): boolean {
+  return id.includes("E+") && /^-?\d(?:[.,]\d+)?E\+\d\d$/.test(id);
 }
 
 function reference(key: string, kind: Kind | undefined): MemberReference {

@@ -52,6 +52,10 @@ test("compares ids, keys and references without outer spaces and in one Unicode 
   expect(entry).toMatchObject({ id: "7", keys: ["7", "zoë"], memberOf: ["Öl", "Öl", "a b"] });
 });
 
+test("takes ids that only resemble a number of Excel", () => {
+  for (const id of ["1E5", "12E+04", "E+11", "1.2e+11", "1.2E+11 B"]) expect(user({}, ["id"], [id]).id).toBe(id);
+});
+
 test("leaves out a key that a record does not have", () => {
   expect(user({ keys: ["login", "id"] }, ["id", "login"], ["7", " "]).keys).toEqual(["7"]);
 });
@@ -81,6 +85,16 @@ test("makes a membership of a pair, of either kind, one, or what a column says",
 
 test.each<[string, () => unknown, string]>([
   ["an empty id", () => user({}, ["id"], ["  "]), 'f.csv:17: column "id" is empty; every row needs an id'],
+  [
+    "an id that Excel has shortened",
+    () => user({}, ["id"], ["1.23457E+11"]),
+    "f.csv:17: an id or key is a number that",
+  ],
+  [
+    "a key that a German Excel has shortened",
+    () => user({ keys: ["no"] }, ["id", "no"], ["a", "1,23457E+11"]),
+    "format the column as text, and export it again",
+  ],
   ["a pair without member", () => membership({}, ["m", "g"], ["", "1"]), 'f.csv:17: column "m" is empty'],
   [
     "a kind that is none",
