@@ -4,7 +4,7 @@ import { IncompleteReadError, InputError, RefusedError } from "#errors.ts";
 import { DirectoryApi } from "#http/directory/api.ts";
 import type { Refusal } from "#http/directory/authorization.ts";
 import { assertionGrant, federatedGrant, secretGrant, TokenAuthorization } from "#http/directory/credentials.ts";
-import { fileReader } from "#http/directory/options.ts";
+import { connectionOf, fileReader } from "#http/directory/options.ts";
 import type { Page } from "#http/directory/pages.ts";
 import { isObject } from "#values.ts";
 import { attributesOf } from "./attributes.ts";
@@ -62,17 +62,13 @@ export class Graph extends DirectoryApi {
     { name, folder }: OpenContext,
     context: ReadContext,
   ) {
-    const { ca, proxy, timeouts, concurrency } = options;
     const { graph } = endpointsOf(options);
     super(
       {
         subject: `source ${name}`,
         origins: [graph],
         authorization,
-        timeouts,
-        concurrency,
-        proxy,
-        ca: ca === undefined ? undefined : fileReader(folder)("ca", ca),
+        ...connectionOf(options, folder),
         // Who waits for people is served before who reads lists.
         headers: { "x-ms-throttle-priority": "low" },
         advice: adviceOn,

@@ -5,7 +5,7 @@ import { InputError, RefusedError } from "#errors.ts";
 import { DirectoryApi } from "#http/directory/api.ts";
 import type { Refusal } from "#http/directory/authorization.ts";
 import { subjectGrant, TokenAuthorization } from "#http/directory/credentials.ts";
-import { fileReader } from "#http/directory/options.ts";
+import { connectionOf, fileReader } from "#http/directory/options.ts";
 import type { ReadFile } from "#http/directory/options.ts";
 import type { Options } from "./options.ts";
 
@@ -91,16 +91,14 @@ export class ServiceAccount {
   }
 
   #api(authorization: TokenAuthorization, context: ReadContext): DirectoryApi {
-    const { endpoints, ca, proxy, timeouts, attempts } = this.#options;
+    const { endpoints, attempts } = this.#options;
     return new DirectoryApi(
       {
         subject: `source ${this.#place.name}`,
         origins: [endpoints.directory],
         authorization,
-        timeouts,
         attempts,
-        ca: ca === undefined ? undefined : this.#read("ca", ca),
-        proxy,
+        ...connectionOf(this.#options, this.#place.folder),
         isTemporary: ({ status, body }) => (status === 403 && limits.has(reasonIn(body)) ? true : undefined),
         errorText,
         advice: (refusal) => this.#advice(refusal),

@@ -3,7 +3,7 @@ import type { Connector, OpenContext, ReadContext } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { DirectoryApi, reading } from "#http/directory/api.ts";
 import type { Authorization } from "#http/directory/authorization.ts";
-import { authorizationOf, certificateIn, fileReader } from "#http/directory/options.ts";
+import { authorizationOf, connectionOf, fileReader } from "#http/directory/options.ts";
 import { pagesOf } from "#http/directory/pages.ts";
 import { describeConnection } from "#http/trust.ts";
 import { didYouMean, pluralize } from "#text.ts";
@@ -61,20 +61,13 @@ function openApi(
   { name, folder }: OpenContext,
   context: ReadContext,
 ): DirectoryApi {
-  const { ca, certificate, proxy, allowPlainHttp, timeouts, concurrency, headers } = options;
-  const file = fileReader(folder);
   return new DirectoryApi(
     {
       subject: `source ${name}`,
       origins: originsOf(options),
-      allowPlainHttp,
       authorization,
-      timeouts,
-      concurrency,
-      ca: ca === undefined ? undefined : file("ca", ca),
-      certificate: certificate === undefined ? undefined : certificateIn(certificate, file),
-      proxy,
-      headers: { accept: "application/json, application/x-ndjson, text/csv, */*;q=0.5", ...headers },
+      ...connectionOf(options, folder),
+      headers: { accept: "application/json, application/x-ndjson, text/csv, */*;q=0.5", ...options.headers },
     },
     context,
   );

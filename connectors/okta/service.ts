@@ -5,7 +5,7 @@ import type { JsonAnswer } from "#http/directory/api.ts";
 import { assertionGrant, fixedHeaders, TokenAuthorization } from "#http/directory/credentials.ts";
 import type { Grant } from "#http/directory/credentials.ts";
 import type { Authorization, Refusal } from "#http/directory/authorization.ts";
-import { fileReader } from "#http/directory/options.ts";
+import { connectionOf, fileReader } from "#http/directory/options.ts";
 import { linkIn } from "#http/directory/pages.ts";
 import type { Page, PagedList } from "#http/directory/pages.ts";
 import { DpopAuthorization } from "./dpop.ts";
@@ -47,15 +47,13 @@ export class Organization extends DirectoryApi {
 
   /** @throws {InputError} the file of certificates cannot be read */
   constructor(options: Options, authorization: Authorization, { name, folder }: OpenContext, context: ReadContext) {
-    const { url, origins, ca, proxy, timeouts } = options;
+    const { url, origins } = options;
     super(
       {
         subject: `source ${name}`,
         origins: [...originsOf(url), ...origins],
-        ca: ca === undefined ? undefined : fileReader(folder)("ca", ca),
-        proxy,
         authorization,
-        timeouts,
+        ...connectionOf(options, folder),
         advice: (refusal) => adviceOn(refusal, options),
       },
       context,

@@ -2,7 +2,7 @@ import type { OpenContext, ReadContext } from "#connector.ts";
 import { DirectoryApi } from "#http/directory/api.ts";
 import type { Get } from "#http/directory/api.ts";
 import type { Authorization, Refusal } from "#http/directory/authorization.ts";
-import { certificateIn, fileReader } from "#http/directory/options.ts";
+import { connectionOf } from "#http/directory/options.ts";
 import type { Options } from "./options.ts";
 
 export type ServerOptions = Options & { readonly url: string };
@@ -25,19 +25,13 @@ export class Server extends DirectoryApi {
     { name, folder, isTarget = false }: OpenContext & { readonly isTarget?: boolean },
     context: ReadContext,
   ) {
-    const { url, ca, certificate, proxy, allowPlainHttp, timeouts, concurrency } = options;
-    const read = fileReader(folder);
+    const { url } = options;
     super(
       {
         subject: `${isTarget ? "target" : "source"} ${name}`,
         origins: [url],
-        allowPlainHttp,
         authorization,
-        timeouts,
-        concurrency,
-        ca: ca === undefined ? undefined : read("ca", ca),
-        certificate: certificate === undefined ? undefined : certificateIn(certificate, read),
-        proxy,
+        ...connectionOf(options, folder),
         headers: { accept: "application/scim+json, application/json" },
         advice,
       },

@@ -4,7 +4,7 @@ import { InputError } from "#errors.ts";
 import { longestCertificates, readSmallFile, unreadable } from "#files/disk.ts";
 import { addProblem, count, path, patience, text } from "#values.ts";
 import { isLoopback } from "#http/listening.ts";
-import type { ApiTimeouts } from "./api.ts";
+import type { ApiOptions, ApiTimeouts } from "./api.ts";
 import type { Authorization } from "./authorization.ts";
 import {
   assertionGrant,
@@ -215,12 +215,29 @@ export function fileReader(folder: string): ReadFile {
   };
 }
 
-/** The client certificate that the options name. @throws {InputError} */
-export function certificateIn(
-  { file, key }: z.infer<typeof clientCertificate>,
-  read: ReadFile,
-): { readonly cert: string; readonly key: string } {
-  return { cert: read("certificate.file", file), key: read("certificate.key", key) };
+/** The options for how a service is reached. */
+interface ConnectionOptions extends Pick<ApiOptions, "timeouts" | "concurrency" | "proxy" | "allowPlainHttp"> {
+  readonly ca?: string | undefined;
+  readonly certificate?: z.infer<typeof clientCertificate> | undefined;
+}
+
+/** The same with the certificates that the options name. @param folder where relative paths start. @throws {InputError} a file cannot be read */
+export function connectionOf(
+  { timeouts, concurrency, proxy, allowPlainHttp, ca, certificate }: ConnectionOptions,
+  folder: string,
+): Pick<ApiOptions, keyof ConnectionOptions> {
+  const read = fileReader(folder);
+  return {
+    timeouts,
+    concurrency,
+    proxy,
+    allowPlainHttp,
+    ca: ca === undefined ? undefined : read("ca", ca),
+    certificate: certificate && {
+      cert: read("certificate.file", certificate.file),
+      key: read("certificate.key", certificate.key),
+    },
+  };
 }
 
 /** @param readFile called for every token, never before the first */
