@@ -10,7 +10,7 @@ import type { Context } from "./context.ts";
 import type { Approval, Begun, Watcher } from "./coordinator.ts";
 import { start } from "./execute.ts";
 import { expire } from "./finish.ts";
-import { checkApprovable, checkSameTarget, overriddenBy } from "./refusals.ts";
+import { checkApprovable, checkSameTarget, overriddenBy, settingsOfRun } from "./refusals.ts";
 
 export async function approve(
   context: Context,
@@ -21,7 +21,7 @@ export async function approve(
   await expire(context);
   const found = findRun(context, id);
   checkApprovable(found, { digest, overrides, selection });
-  const settings = context.settingsOf(found.sync);
+  const settings = settingsOfRun(context, found, "approved");
   checkSameTarget(found, settings.target, "approved");
   const approvers = approversOf(found, settings.approvers);
   const run = { ...found, approvers };

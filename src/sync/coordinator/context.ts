@@ -46,7 +46,7 @@ export interface CoordinatorOptions {
 /** What all steps of the coordinator share. */
 export interface Context extends Pick<
   CoordinatorOptions,
-  "memory" | "interruption" | "store" | "open" | "after" | "applying"
+  "memory" | "interruption" | "store" | "syncs" | "open" | "after" | "applying"
 > {
   readonly plans: Plans;
   /** Tells the subscribers. */

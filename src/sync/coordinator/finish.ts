@@ -109,11 +109,12 @@ export async function removeUnneededPlans({ store, plans }: Pick<FinishContext, 
   });
 }
 
-/** Whether `other` is an earlier run of the sync that waits with the same plan. */
+/** Whether `other` is an earlier run of the sync that waits with the same plan for the same target. */
 function isTwin(run: RunRecord, other: RunRecord): boolean {
   return (
     other.id < run.id &&
     other.sync === run.sync &&
+    other.target === run.target &&
     isAboutTheSame(other, run) &&
     other.digest === run.digest &&
     other.state === run.state &&

@@ -6,6 +6,7 @@ import { concernsWhole, isPart } from "#plan/selection.ts";
 import { quote } from "#text.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
+import type { Context, SyncSettings } from "./context.ts";
 import type { Approval } from "./coordinator.ts";
 
 const openRuns = `waiting runs: \`${command("runs", "--state", "pending")}\`, held ones: \`${command("runs", "--state", "held")}\``;
@@ -90,8 +91,32 @@ export function checkApprovable(run: RunRecord, { digest, overrides = [], select
  */
 export function checkSameTarget(run: RunRecord, target: string, what: "approved" | "undone"): void {
   if (run.target === target) return;
+  const next =
+    what === "approved"
+      ? `plan again: \`${command("apply", run.sync)}\``
+      : `to undo it, give ${run.sync} the target ${run.target} again`;
   throw new InputError(
-    `the run ${run.id} cannot be ${what}: it was for the target ${run.target}, and ${run.sync} has another one now (${target})`,
+    `the run ${run.id} cannot be ${what}: it was for the target ${run.target}, and ${run.sync} has another one now (${target}); ${next}`,
+  );
+}
+
+/**
+ * The settings of a run's sync.
+ * @throws {InputError} when the configuration no longer has it
+ */
+export function settingsOfRun(
+  { syncs, settingsOf }: Pick<Context, "syncs" | "settingsOf">,
+  { id, sync }: RunRecord,
+  what: "approved" | "undone",
+): SyncSettings {
+  const names = Object.keys(syncs());
+  if (names.includes(sync)) return settingsOf(sync);
+  const next =
+    what === "approved"
+      ? `put it back, or reject the run: \`${command("reject", id)}\``
+      : "to undo the run, put the sync back";
+  throw new InputError(
+    `the run ${id} cannot be ${what}: the configuration no longer has the sync ${sync} (it has ${names.join(", ") || "none"}); ${next}`,
   );
 }
 

@@ -6,7 +6,7 @@ import type { Context } from "./context.ts";
 import type { Begun, Watcher } from "./coordinator.ts";
 import { start } from "./execute.ts";
 import { expire } from "./finish.ts";
-import { checkSameTarget, checkUndoable, hasApplied } from "./refusals.ts";
+import { checkSameTarget, checkUndoable, hasApplied, settingsOfRun } from "./refusals.ts";
 
 export async function undo(
   context: Context,
@@ -15,12 +15,12 @@ export async function undo(
   watcher?: Watcher,
 ): Promise<Begun> {
   await expire(context);
-  const { store, plans, settingsOf } = context;
+  const { store, plans } = context;
   const undone = findRun(context, id);
   const { sync } = undone;
   const later = store.journal.runs.filter((other) => other.sync === sync && other.id >= id && hasApplied(other));
   checkUndoable(undone, later);
-  const settings = settingsOf(sync);
+  const settings = settingsOfRun(context, undone, "undone");
   for (const each of later) checkSameTarget(each, settings.target, "undone");
   const run = newRun(context, sync, { cause: "undo", by, undoes: id, decisions: [] });
   const planner = planUndo(plans, later);

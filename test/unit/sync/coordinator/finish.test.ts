@@ -89,6 +89,12 @@ describe("the same plan found again", () => {
     expect(context.store.journal.find("1")?.error).toBeUndefined();
   });
 
+  test("takes the place of one for a target that the sync no longer has", async () => {
+    await run(waiting("1"));
+    expect((await run(waiting("2", { target: "elsewhere" }))).state).toBe("pending");
+    expect(states()).toEqual({ 1: "superseded", 2: "pending" });
+  });
+
   test("is another one when it is held where it was pending, of another sync, no longer stored, or an undo", async () => {
     const others = [
       waiting("1", { sync: "other" }),

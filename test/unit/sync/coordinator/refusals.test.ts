@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { HeldError, UnavailableError } from "#errors.ts";
 import { endedByError } from "#sync/coordinator/finish.ts";
 import type { RunRecord } from "#state/record.ts";
-import { checkSameTarget, checkApprovable, checkUndoable } from "#sync/coordinator/refusals.ts";
+import type { SyncSettings } from "#sync/coordinator/context.ts";
+import { checkSameTarget, checkApprovable, checkUndoable, settingsOfRun } from "#sync/coordinator/refusals.ts";
 import { endedRun, trippedLimit } from "../../../support/runs.ts";
 
 const digest = "d".repeat(64);
@@ -58,7 +59,19 @@ describe("who can approve what", () => {
     checkSameTarget(pending, "analytics", "approved");
     expect(() => {
       checkSameTarget(pending, "elsewhere", "approved");
-    }).toThrow("it was for the target analytics, and staff has another one now (elsewhere)");
+    }).toThrow(
+      "it was for the target analytics, and staff has another one now (elsewhere); plan again: `rollcall apply staff`",
+    );
+  });
+
+  test("nor of a sync that the configuration no longer has", () => {
+    const settings = { target: "analytics" } as SyncSettings;
+    const context = (name: string) => ({ syncs: () => ({ [name]: settings }), settingsOf: () => settings });
+    expect(settingsOfRun(context("staff"), pending, "approved")).toBe(settings);
+    expect(() => settingsOfRun(context("people"), pending, "approved")).toThrow(
+      "the run r cannot be approved: the configuration no longer has the sync staff (it has people); put it back, or reject the run: `rollcall reject r`",
+    );
+    expect(() => settingsOfRun(context("people"), pending, "undone")).toThrow(/to undo the run, put the sync back$/);
   });
 });
 
