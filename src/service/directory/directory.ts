@@ -7,8 +7,7 @@ import type { Connection, Database, Parameter } from "#duckdb/database.ts";
 import { emptyFolder } from "#files/disk.ts";
 import { createQueue } from "#queue.ts";
 import type { Progress } from "#service/progress.ts";
-import { jsonArray } from "#plan/lists.ts";
-import { computeAnswer, listAnswer } from "./list.ts";
+import { ListAnswer } from "./list.ts";
 import { hashPassword, verifyPassword } from "#passwords.ts";
 import { loadList } from "./check.ts";
 import type { SyncUpload } from "./receive.ts";
@@ -45,6 +44,7 @@ export class Directory {
   readonly #options: DirectoryOptions;
   /** The folder of answers on their way out. */
   readonly #answers: string;
+  readonly #list: ListAnswer;
   // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too: one of each
   // at a time.
   readonly #listQueue = createQueue();
@@ -69,6 +69,7 @@ export class Directory {
     this.store = options.store;
     this.#options = options;
     this.#answers = answers;
+    this.#list = new ListAnswer(answers);
     this.generatedPassword = generatedPassword;
   }
 
@@ -77,17 +78,12 @@ export class Directory {
    * each other.
    */
   list(signal: AbortSignal): Promise<Readable> {
-    const work = async (connection: Connection): Promise<Readable> => {
-      // Sorting a million principals with two threads takes twice the memory, and as long.
-      await connection.run("SET threads = 1");
-      await this.store.read(connection);
-      signal.throwIfAborted();
-      return computeAnswer(this.#answers, connection, listAnswer, jsonArray);
+    const answer = async (): Promise<Readable> => {
+      const state = await this.store.state();
+      const computed = (connection: Connection) => this.#computeList(connection, state, signal);
+      return (await this.#list.find(state)) ?? this.#withConnection(signal, computed);
     };
-    const what = "a call of user/list";
-    return this.#calls(() =>
-      this.#listQueue(() => this.#withConnection(signal, (connection) => this.#watch(what, connection, work)), signal),
-    );
+    return this.#calls(() => this.#listQueue(answer, signal));
   }
 
   /**
@@ -132,6 +128,7 @@ export class Directory {
 
   async close(): Promise<void> {
     await this.#calls.idle();
+    await this.#list.forget();
     await this.store.close();
   }
 
@@ -152,9 +149,20 @@ export class Directory {
     const once = (): Promise<Readable> =>
       this.#watch(what, connection, async (watched) => {
         await useThreads(watched);
+        if (received.apply) await this.#list.forget();
         return sync(watched, { ...received, caller }, context);
       });
     return this.#syncQueue(() => (received.apply ? this.store.inTurn(once, signal) : once()), signal);
+  }
+
+  #computeList(connection: Connection, state: string, signal: AbortSignal): Promise<Readable> {
+    return this.#watch("a call of user/list", connection, async (watched) => {
+      // Sorting a million principals with two threads takes twice the memory, and as long.
+      await watched.run("SET threads = 1");
+      await this.store.read(watched);
+      signal.throwIfAborted();
+      return this.#list.compute(watched, state);
+    });
   }
 
   /** Runs `work`, whose every statement is a step for `progress`. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { syncArrays } from "#plan/lists.ts";
+import { jsonArray, syncArrays } from "#plan/lists.ts";
 import { principalTypes } from "#wire/administration.ts";
 
 /**
@@ -21,22 +21,64 @@ const chunk = 128 * 1024;
  * when this returns; the space is freed when the stream is closed.
  * @param folder for the file
  * @param query gives one column of text
- * @param form how COPY writes its rows
  */
-export async function computeAnswer(
-  folder: string,
-  connection: Connection,
-  query: string,
-  form = lines,
-): Promise<Readable> {
+export async function computeAnswer(folder: string, connection: Connection, query: string): Promise<Readable> {
   const path = join(folder, randomUUID());
   try {
-    await connection.run(`COPY (${query}) TO ${literal(path)} ${form}`);
+    await connection.run(`COPY (${query}) TO ${literal(path)} ${lines}`);
     await connection.returnMemory();
-    const file = await open(path, "r");
-    return file.createReadStream({ highWaterMark: chunk });
+    return await openAnswer(path);
   } finally {
     await rm(path, { force: true });
+  }
+}
+
+async function openAnswer(path: string): Promise<Readable> {
+  const file = await open(path, "r");
+  return file.createReadStream({ highWaterMark: chunk });
+}
+
+/** The answer of `user/list` (B.9), a JSON array. It is computed once for each state of the directory, however many ask. */
+export class ListAnswer {
+  readonly #folder: string;
+  /** The last one, and the state that it shows. */
+  #last: { readonly state: string; readonly path: string } | undefined;
+
+  /** @param folder for its file */
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** The answer for a state. Undefined: it is not there. */
+  async find(state: string): Promise<Readable | undefined> {
+    return this.#last?.state === state ? openAnswer(this.#last.path).catch(() => undefined) : undefined;
+  }
+
+  /**
+   * Computes it anew.
+   * @param connection with `actual_users` and `actual_groups`
+   * @param state of before these were read
+   */
+  async compute(connection: Connection, state: string): Promise<Readable> {
+    await this.forget();
+    const path = join(this.#folder, randomUUID());
+    try {
+      await connection.run(`COPY (${listAnswer}) TO ${literal(path)} ${jsonArray}`);
+      await connection.returnMemory();
+      const answer = await openAnswer(path);
+      this.#last = { state, path };
+      return answer;
+    } catch (error) {
+      await rm(path, { force: true });
+      throw error;
+    }
+  }
+
+  /** Frees the space that it takes. */
+  async forget(): Promise<void> {
+    const last = this.#last;
+    this.#last = undefined;
+    if (last !== undefined) await rm(last.path, { force: true });
   }
 }
 
@@ -57,10 +99,10 @@ function element(type: string, hasMail: boolean): string {
 }
 
 /**
- * The answer of `user/list` (B.9), as a query of elements over `actual_users` and `actual_groups`: users first, then groups,
+ * `user/list`, as a query of elements over `actual_users` and `actual_groups`: users first, then groups,
  * each by name. Rows are sorted before they are JSON: that takes half the memory.
  */
-export const listAnswer = `
+const listAnswer = `
   (SELECT ${element(principalTypes.user, true)} FROM (SELECT ${listed("mail, ")} FROM actual_users ORDER BY name))
   UNION ALL
   (SELECT ${element(principalTypes.group, false)} FROM (SELECT ${listed("")} FROM actual_groups ORDER BY name))`;

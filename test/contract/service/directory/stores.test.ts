@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -136,6 +136,31 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     const another = await openAnother("another password");
     expect(await another.store.state()).toBe(states.at(-1));
     await another.close();
+  });
+
+  test("B.9 the list of one state is computed once, and again when it has gone from the disk or the state has", async () => {
+    const answers = join(folder, "answers");
+    const files = async () => readdir(answers);
+    const empty = await listed();
+    const [file, ...others] = await files();
+    expect(others).toEqual([]);
+    const [one, other] = await Promise.all([directory.list(never), directory.list(never)]);
+    one.destroy();
+    expect(await json(other)).toEqual(empty);
+    expect(await listed()).toEqual(empty);
+    expect(await files()).toEqual([file]);
+    await rm(join(answers, file as string));
+    expect(await listed()).toEqual(empty);
+    expect(await files()).not.toContain(file);
+
+    // Whoever reads the old one gets it whole.
+    const slow = await directory.list(never);
+    await sync([user("ada")]);
+    expect(await files()).toEqual([]);
+    expect((await listed()).map(({ name }) => name)).toContain("ada");
+    expect(await json(slow)).toEqual(empty);
+    await directory.close();
+    expect(await files()).toEqual([]);
   });
 
   test("0.7 a later start changes the administrator's password and nothing else", async () => {

@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
-import { jsonArray } from "#plan/lists.ts";
-import { listAnswer, computeAnswer } from "#service/directory/list.ts";
+import { ListAnswer } from "#service/directory/list.ts";
 
 test("B.9 a list that is larger than the memory is sorted on disk: users first, then groups, each by name", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-list-"));
@@ -30,7 +29,7 @@ test("B.9 a list that is larger than the memory is sorted on disk: users first, 
     CREATE TABLE actual_groups AS ${principals("g", 1000)};
     CHECKPOINT`);
 
-  const list = (await json(await computeAnswer(folder, connection, listAnswer, jsonArray))) as {
+  const list = (await json(await new ListAnswer(folder).compute(connection, "1"))) as {
     readonly name: string;
   }[];
   const names = list.map(({ name }) => name);
