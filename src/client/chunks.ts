@@ -1,10 +1,11 @@
+import { isUtf8 } from "node:buffer";
 import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { InputError, messageOf, RollcallError } from "#errors.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { FileData } from "./form.ts";
-import { blockSize, createCuts, createLook, endingInReturns } from "./cuts.ts";
+import { blockSize, createCuts, createLook, endingInReturns, refuseSeparatorLine } from "./cuts.ts";
 import type { Cuts, CutsOf } from "./cuts.ts";
 
 /** Rows. */
@@ -35,8 +36,8 @@ type Look = (name: string, block: Buffer, isWhole: boolean) => void;
 
 /**
  * The chunks that sources are sent in, in the order of their rows. Each holds whole rows (A.7); every source has at least
- * one. They throw `InputError` where a source cannot be read, where its lines end in `\r` alone, and where nothing but
- * headers would replace the rows of a table.
+ * one. They throw `InputError` where a source cannot be read, where its first line is for spreadsheets, where its lines end
+ * in `\r` alone, where nothing but headers would replace the rows of a table, and where a header without rows is no text.
  */
 export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOptions): AsyncGenerator<FileData> {
   const cutsOf = createCuts(options.parameters);
@@ -46,6 +47,12 @@ export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOp
   const look: Look = (name, block, isWhole) => {
     const found = lookAt(block, isWhole);
     if (found.endInReturns) throw endingInReturns(name);
+    refuseSeparatorLine(name, block);
+    if (!found.hasRows && (!isUtf8(block) || block.includes(0)))
+      throw new InputError(
+        `${name}: its only line would be taken for the header, but is not text in UTF-8; ` +
+          "convert it, for instance: iconv -f latin1 -t utf-8",
+      );
     isEmpty &&= block.length === 0;
     hasRows ||= found.hasRows;
   };

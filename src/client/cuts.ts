@@ -110,6 +110,20 @@ export function endingInReturns(name: string): InputError {
   );
 }
 
+/**
+ * A first line like `sep=;`, which tells spreadsheets the separator, would be loaded as a row or taken for the header.
+ * @throws {InputError} when a source begins with one
+ */
+export function refuseSeparatorLine(name: string, start: Buffer): void {
+  const text = start.toString("utf8", 0, 64);
+  const line = /^(?:\uFEFF)?(?<line>("?)sep=[^\r\n]\2)\r?\n/iu.exec(text)?.groups?.["line"];
+  if (line !== undefined)
+    throw new InputError(
+      `${name} begins with a line for spreadsheets (${line}), which would be loaded as a row or taken for the header; ` +
+        "remove it, for instance: tail -n +2",
+    );
+}
+
 /** What the beginning of a source says of its rows. */
 export interface RowsOfSource {
   /** Its lines seem to end in a carriage return alone, which ends no row (A.7): as rows, or before the header ends. */

@@ -12,10 +12,19 @@ const saveAsCsv = 'open it and save the sheet as "CSV UTF-8", then load that fil
 /** First bytes in Latin-1, perhaps a text behind them, and what begins so. No table in UTF-8 does. */
 const beginnings: readonly (readonly [bytes: string, content: Content, holds?: RegExp])[] = [
   ["PK\x03\x04", { is: "an Excel workbook (.xlsx)", advice: saveAsCsv }, /\[Content_Types\]\.xml|xl\/|docProps\//],
-  ["PK\x03\x04", { is: "an OpenDocument spreadsheet (.ods)", advice: saveAsCsv }, /opendocument\.spreadsheet/],
+  [
+    "PK\x03\x04",
+    { is: "an OpenDocument spreadsheet (.ods)", advice: saveAsCsv },
+    /opendocument\.spreadsheet|content\.xml/,
+  ],
   ["PK\x03\x04", { is: "a zip archive", advice: "unzip it, then load the files in it" }],
   ["PK\x05\x06", { is: "a zip archive", advice: "unzip it, then load the files in it" }],
   ["\xd0\xcf\x11\xe0", { is: "an Excel workbook (.xls), or another Office document", advice: saveAsCsv }],
+  // Without the envelope of other Office documents, as programs write it that are not Excel.
+  ["\x09", { is: "an Excel workbook (.xls)", advice: saveAsCsv }, /^\t\S\S\0/],
+  ["\x03", { is: "a dBase table (.dbf)", advice: saveAsCsv }, /^\p{Cc}[^]\p{Cc}\p{Cc}/u],
+  ["{\\rtf", { is: "a document (RTF)", advice: "ask for the table as CSV" }],
+  ["", { is: "a tar archive", advice: "unpack it, for instance: tar -x" }, /^[^]{257}ustar/],
   ["%PDF", { is: "a PDF document", advice: "ask for the table as CSV" }],
   ["\x1f\x8b", { is: "packed with gzip", advice: "unpack it, for instance: gunzip -c" }],
   ["\x28\xb5\x2f\xfd", { is: "packed with zstd", advice: "unpack it, for instance: zstd -dc" }],

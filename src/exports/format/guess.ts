@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { isUtf8 } from "node:buffer";
-import { endingInReturns } from "#client/cuts.ts";
+import { endingInReturns, refuseSeparatorLine } from "#client/cuts.ts";
 import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
@@ -40,7 +40,7 @@ const examples = 3;
  * Guesses the format of a file from its beginning. Dates, booleans and nulls are guessed for the types of the table's
  * columns; where the table is unknown, for what DuckDB takes the columns for.
  * @param sample the first bytes, unpacked; `isWhole`: there are no others
- * @throws {InputError} when they are not UTF-8, or no rows
+ * @throws {InputError} when they are not UTF-8, or no rows, or their first line is for spreadsheets
  */
 export async function guessFormat(
   workbench: Workbench,
@@ -57,6 +57,7 @@ export async function guessFormat(
     throw new InputError(`${name} is not UTF-8; convert it, for instance: iconv -f ${encoding} -t utf-8`);
   }
   const { field_separator: separator, enclosing_character: enclosing } = given;
+  refuseSeparatorLine(name, whole);
   const path = workbench.file("sample.csv");
   await writeFile(path, whole, { mode: 0o600 });
   const sniffed = await sniff(workbench.connection, path, separator, enclosing);

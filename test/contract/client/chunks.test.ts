@@ -119,7 +119,7 @@ const parametersOf = (format: object, empty = false): LoadParameters =>
   loadParameters.parse({ target: { database: "d", table: "t" }, format, load_options: { empty_target: empty } });
 
 /** The chunks of texts: each once as a file, once as a stream. */
-async function bothWays(texts: readonly string[], parameters: LoadParameters): Promise<void> {
+async function bothWays(texts: readonly (string | Buffer)[], parameters: LoadParameters): Promise<void> {
   const streams = texts.map((text) => ({ name: "rows.csv", stream: () => Readable.from([Buffer.from(text)]) }));
   const files = texts.map((_, index) => ({ name: "rows.csv", path: join(folder, `way${index}`) }));
   for (const [index, text] of texts.entries()) await writeFile(join(folder, `way${index}`), text);
@@ -243,4 +243,35 @@ test("what is sent of a file is the file, however slowly it is read", async () =
     await http.close();
     server.close();
   }
+});
+
+test.each<[string, object, boolean]>([
+  // EBCDIC: its lines end in no byte that ends a line here.
+  ["\x89\x84\x6b\x95\x81\x94\x85\x25\xf1\x6b\x81\x25", header, true],
+  ["a tape\0\0", header, true],
+  ["Gr\xf6\xdfe,name\r\n", header, true],
+  ["Gr\xf6\xdfe,name\r\n1,a\r\n", header, false],
+  ["Gr\xc3\xb6\xc3\x9fe,name\r\n", header, false],
+  ["a tape\0\0", {}, false],
+])(
+  "a header without rows that is no text is refused, because it may be all the rows: %j",
+  async (bytes, format, isBad) => {
+    const result = bothWays([Buffer.from(bytes, "latin1")], parametersOf(format));
+    if (isBad)
+      await expect(result).rejects.toThrow("rows.csv: its only line would be taken for the header, but is not text");
+    else await expect(result).resolves.toBeUndefined();
+  },
+);
+
+test.each([
+  ["sep=;\r\nid;name\r\n", true],
+  ['\uFEFF"SEP=,"\nid,name\n', true],
+  ["sep=;;\nid;name\n", false],
+  ["sep=\nid\n", false],
+  ["id,name\nsep=,\n", false],
+])("a first line for spreadsheets is not loaded as a row: %j", async (text, isBad) => {
+  const result = bothWays([text], parametersOf({}));
+  if (isBad)
+    await expect(result).rejects.toThrow(/^rows.csv begins with a line for spreadsheets \("?sep=.*tail -n \+2$/i);
+  else await expect(result).resolves.toBeUndefined();
 });

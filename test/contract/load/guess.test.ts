@@ -134,6 +134,12 @@ describe("a null that is a text, too", () => {
 });
 
 describe("a header", () => {
+  test("is not told from a line for spreadsheets, which is refused", async () => {
+    await expect(guess("login VARCHAR, team VARCHAR", "sep=,\r\nlogin,team\r\nada,x\r\n")).rejects.toThrow(
+      "rows.csv begins with a line for spreadsheets (sep=,), which would be loaded as a row",
+    );
+  });
+
   test.each<[string | undefined, string, boolean | "doubt"]>([
     ["login VARCHAR, team VARCHAR", "Login,Team\nada,x\n", true],
     ["login VARCHAR, team VARCHAR", "Benutzer,Abteilung\nada,x\n", "doubt"],

@@ -142,6 +142,7 @@ describe("load", () => {
       [Buffer.from("PK\x03\x04[Content_Types].xml xl/", "latin1"), "rows.csv is an Excel workbook (.xlsx), not CSV"],
       ["<!doctype html>\n<html>", "rows.csv is a web page (HTML), not CSV"],
       ['[{"id": 1}]', "rows.csv is JSON, not CSV"],
+      ["sep=,\nid,name,since\n1,a,0\n", "rows.csv begins with a line for spreadsheets (sep=,), which would be loaded"],
     ] as const) {
       await write("rows.csv", content);
       const refused = await load("rows.csv", "--has-header-row", "--empty-target");
