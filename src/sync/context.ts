@@ -133,7 +133,8 @@ export async function openRun(sync: Sync, options: RunOptions, workbench: Workbe
   };
   const mayEnd = apply && isOrdinary(options);
   try {
-    const unchanged = await Unchanged.open(sync, { folder, kept: ledger.kept, now, signal, mayEnd, stores: apply });
+    const { kept, others } = ledger;
+    const unchanged = await Unchanged.open(sync, { folder, kept, others, now, signal, mayEnd, stores: apply });
     return { sync, options, workbench, connection, watching, ledger, unchanged, now, warnings, warn };
   } catch (error) {
     await ledger.close().catch(() => undefined);

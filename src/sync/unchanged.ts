@@ -23,6 +23,8 @@ type Versions = Readonly<Record<string, string>>;
 interface LastRun {
   /** Of everything that the sync is configured to do, its rules and their tables included. */
   readonly digest: string;
+  /** Of what the other syncs to the target own. Absent: there are none. */
+  readonly others?: string | undefined;
   /** The version of each source before it was read. Absent: one has none, or must be read by every run. */
   readonly versions?: Versions | undefined;
   /** Of what was read. Absent: nothing was, as the sources reported no changes. */
@@ -76,6 +78,8 @@ export interface UnchangedOptions {
   readonly signal: AbortSignal;
   /** What the ledger keeps of the last run, see `fingerprint`. */
   readonly kept?: string | undefined;
+  /** A digest of what the other syncs to the target own: whom their sources lose, this sync may take over. */
+  readonly others?: string | undefined;
   /** Whether the run is an ordinary one, which may end because nothing has changed: it applies, for everybody, what nobody was shown. */
   readonly mayEnd: boolean;
   /** False: stores nothing for the next run. */
@@ -113,7 +117,8 @@ export class Unchanged {
     this.#versions = versions;
     this.#trust = trustOf(sync, options);
     const last = this.#trust.mayEnd ? parse(options.kept) : undefined;
-    this.#last = last?.digest === digestOf(sync) && this.#isWithin(last.plannedAt, day) ? last : undefined;
+    const isSame = last?.digest === digestOf(sync) && last.others === options.others;
+    this.#last = isSame && this.#isWithin(last.plannedAt, day) ? last : undefined;
   }
 
   /** Whether the run may end after reading: the target is listed after that. */
@@ -245,6 +250,7 @@ export class Unchanged {
     const { digest, counts } = planned.plan;
     return JSON.stringify({
       digest: digestOf(this.#sync),
+      others: this.#options.others,
       versions: this.#trust.unplanned > 0 ? this.#versions : undefined,
       read: this.#read,
       tag,

@@ -1,6 +1,7 @@
 import { appendFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
+import csv from "#connectors/csv/index.ts";
 import { exists } from "#files/disk.ts";
 import { compileRules } from "#principals/compile.ts";
 import { hasReadAll } from "#state/record.ts";
@@ -10,6 +11,7 @@ import { byHand, coordinated, directoryOf } from "../e2e/sync/coordinated.ts";
 import type { Coordinated } from "../e2e/sync/coordinated.ts";
 import { useStaff } from "../e2e/sync/staff.ts";
 import { noteLines } from "#plan/note.ts";
+import type { Note } from "#plan/note.ts";
 
 // A run with nothing new in its sources and its target reads neither; one that reads the same again plans nothing.
 const staff = useStaff();
@@ -241,4 +243,47 @@ test("what is in doubt and read again is still there, and whoever warns now is h
   const stored = ({ id }: RunRecord): Promise<boolean> =>
     exists(join(folder(), "daemon", "runs", id, "quarantined.parquet"));
   expect([await stored(read), await stored(looked), hasReadAll(looked)]).toEqual([true, false, false]);
+});
+
+test("whom another sync's sources have lost is taken over by the next run, though nothing else is new", async () => {
+  const { syncOf, runIt } = staff;
+  const { protection, departures } = syncOf();
+  const own = (): Sync =>
+    syncOf(
+      {},
+      {
+        ...fresh,
+        protection: { ...protection, others: ["partners"] },
+        departures: { ...departures, after: 30 * 86_400_000 },
+      },
+    );
+  const options = csv.options.parse({ users: { file: "partners.csv", id: "login" } });
+  const partners = (): Sync =>
+    syncOf(
+      {},
+      {
+        ...fresh,
+        name: "partners",
+        sources: [{ name: "partners", source: csv.open(options, { name: "partners", folder: folder() }) }],
+        protection: { ...protection, others: ["staff"] },
+      },
+    );
+  const lines = async (): Promise<string> => {
+    let notes: readonly Note[] = [];
+    await runIt(partners(), true, {
+      report: async (report) => {
+        ({ notes } = report);
+      },
+    });
+    return noteLines(notes).join("\n");
+  };
+  await writeFile(join(folder(), "partners.csv"), "login\nada\n");
+  await lines();
+  await lines();
+  expect(await lines()).toMatch(/another sync owns the user[^]*the sources were not read again/);
+  await people("grace");
+  await runIt(own());
+  expect(await lines()).not.toMatch(/another sync owns|not read again/);
+  await lines();
+  expect(await lines()).toContain("the sources were not read again");
 });

@@ -65,6 +65,7 @@ export class Ledger {
   #history = noHistory;
   #settled: string | undefined;
   #kept: string | undefined;
+  #others: string | undefined;
   #sharedAt = 0;
 
   /**
@@ -118,6 +119,11 @@ export class Ledger {
   /** What the last settled run kept for the next one, as it was given to `settle`. */
   get kept(): string | undefined {
     return this.#kept;
+  }
+
+  /** A digest of what the other syncs to the target own. Absent: there are none. */
+  get others(): string | undefined {
+    return this.#others;
   }
 
   /** Adds, before anything is applied, what the run is about to own. */
@@ -236,6 +242,10 @@ export class Ledger {
       await connection.run(`
         INSERT INTO owned_by_others SELECT DISTINCT kind, name FROM owned.principal ${lost}
         WHERE sync IN (${others.map(literal).join(", ")})`);
+      const [found] = await connection.rows<{ digest: string }>(
+        "SELECT count(*) || ' ' || coalesce(bit_xor(hash(kind, name)), 0) AS digest FROM owned_by_others",
+      );
+      this.#others = found?.digest;
     }
     if (await hasTable(connection, "by_hand"))
       await connection.run(`INSERT INTO by_hand SELECT kind, name, grp FROM owned.by_hand WHERE sync = ${this.#sync}`);
