@@ -15,8 +15,8 @@ export class FileWriter {
     this.#file = file;
   }
 
-  static async open(path: string, flags: "w" | "wx", mode = 0o600): Promise<FileWriter> {
-    return new FileWriter(await open(path, flags, mode));
+  static async open(path: string, flags: "w" | "wx"): Promise<FileWriter> {
+    return new FileWriter(await open(path, flags, 0o600));
   }
 
   async write(bytes: Uint8Array): Promise<void> {

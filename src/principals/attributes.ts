@@ -120,8 +120,8 @@ export class Attributes {
   }
 
   /** SQL: all attributes by name, as texts in a struct. */
-  values(from = ""): string {
-    return structOf(this.all.map((each) => [each, textOf(each, from)] as const));
+  values(): string {
+    return structOf(this.all.map((each) => [each, textOf(each)] as const));
   }
 
   /** The columns of every relation of principals, in this order. */

@@ -89,9 +89,9 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
  */
 const ownFunctions: Readonly<Record<string, (...values: never[]) => unknown>> = {
   "Int(int): int": (value: bigint) => value,
-  "Int(uint): int": (value: unknown) => wholeNumber("int", String(value), int64),
-  "Int(double): int": (value: number) => wholeNumber("int", Number.isFinite(value) ? Math.trunc(value) : "", int64),
-  "Int(string): int": (value: string) => wholeNumber("int", value, int64),
+  "Int(uint): int": (value: unknown) => wholeNumber(String(value)),
+  "Int(double): int": (value: number) => wholeNumber(Number.isFinite(value) ? Math.trunc(value) : ""),
+  "Int(string): int": (value: string) => wholeNumber(value),
   "Digits(dyn): dyn": (value: unknown) => numberText("uint", value, /^\d{1,20}$/),
   "Decimal(dyn): dyn": (value: unknown) => numberText("double", value, /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i),
   "Timestamp(int): google.protobuf.Timestamp": (value: bigint) => new Date(Number(value) * 1000),
@@ -110,12 +110,10 @@ const ownFunctions: Readonly<Record<string, (...values: never[]) => unknown>> = 
 /** The code of the error that `size(entry.x)` fails with for several values. */
 export const sizeOfValues = "size_of_values";
 
-const int64 = [-(2n ** 63n), 2n ** 63n - 1n] as const;
-
-function wholeNumber(name: string, value: string | number, [least, most]: readonly [bigint, bigint]): bigint {
+function wholeNumber(value: string | number): bigint {
   const number = /^[+-]?\d{1,20}$/.test(String(value)) ? BigInt(value) : undefined;
-  if (number !== undefined && number >= least && number <= most) return number;
-  throw new EvaluationError(`${name}() needs a whole number, not ${describeValue(value)}`);
+  if (number !== undefined && number === BigInt.asIntN(64, number)) return number;
+  throw new EvaluationError(`int() needs a whole number, not ${describeValue(value)}`);
 }
 
 /** A text that is a number of that form; other values as they are. */

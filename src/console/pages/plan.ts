@@ -92,22 +92,18 @@ function said(run: RunRecord, now: number | undefined): Html {
   return html`${verdict(run, now)} ${approvals(run, now)} ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)}`;
 }
 
-/**
- * What a plan comes to: the verdict first, then numbers, limits, expectations and causes.
- * @param changesOf the address of the changes that a cause explains, where they have one
- */
-export function summary(run: RunRecord, now: number | undefined, changesOf?: (cause: Cause) => string): Html {
+/** What a plan comes to: the verdict first, then numbers, limits, expectations and causes. */
+export function summary(run: RunRecord, now: number | undefined): Html {
   const { counts } = run;
-  return html`${said(run, now)} ${counts !== undefined && !isEmpty(counts) && totals(counts)}
-  ${judgement(run, changesOf)}`;
+  return html`${said(run, now)} ${counts !== undefined && !isEmpty(counts) && totals(counts)} ${judgement(run)}`;
 }
 
 /** What of a record judges its plan. */
 type Judged = Pick<RunRecord, "limits" | "expectations" | "causes"> & Partial<Pick<RunRecord, "counts">>;
 
 /** How a plan stands to limits and expectations, and why its changes are there. */
-export function judgement(run: Judged, changesOf?: (cause: Cause) => string): Html {
-  return html`${limits(run)} ${expectations(run)} ${causes(run, changesOf)}`;
+export function judgement(run: Judged): Html {
+  return html`${limits(run)} ${expectations(run)} ${causes(run)}`;
 }
 
 const notStored = empty(

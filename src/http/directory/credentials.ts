@@ -15,8 +15,8 @@ export function fixedHeaders(
   return { headers: () => Promise.resolve(headers), renew: () => false, secrets: () => secrets, who };
 }
 
-export function bearer(token: string, who = "the holder of a token"): Authorization {
-  return fixedHeaders({ authorization: `Bearer ${token}` }, [token], who);
+export function bearer(token: string): Authorization {
+  return fixedHeaders({ authorization: `Bearer ${token}` }, [token], "the holder of a token");
 }
 
 /** Shorter passwords are none: some services take an API key as the user's name, with any password. */

@@ -125,14 +125,14 @@ async function again<Item>(api: DirectoryApi, page: Page<Item>, get: () => Promi
   return second;
 }
 
-/** The target of the first link of a relation in the `Link` headers (RFC 8288), as written. */
-export function linkIn(headers: Answer["headers"], relation = "next"): string | undefined {
+/** The target of the first link to the next page in the `Link` headers (RFC 8288), as written. */
+export function linkIn(headers: Answer["headers"]): string | undefined {
   const text = [headers["link"] ?? []].flat().join(", ");
   for (const [, target = "", parameters = ""] of text.matchAll(
     /<([^>]*)>((?:\s*;\s*[^\s;,=]+(?:=(?:"[^"]*"|[^\s;,"]*))?)*)/g,
   )) {
     const [, quoted, plain] = /;\s*rel=(?:"([^"]*)"|([^\s;,"]*))/i.exec(parameters) ?? [];
-    if ((quoted ?? plain ?? "").toLowerCase().split(/\s+/).includes(relation)) return target;
+    if ((quoted ?? plain ?? "").toLowerCase().split(/\s+/).includes("next")) return target;
   }
   return undefined;
 }
