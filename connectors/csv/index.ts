@@ -88,19 +88,16 @@ export async function* read(
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const { signal } = context;
+  await using sets = new AsyncDisposableStack();
   const opened: { part: Part; set: OpenFiles }[] = [];
-  try {
-    signal.throwIfAborted();
-    for (const part of partsOf(options, context)) {
-      opened.push({ part, set: await OpenFiles.open(part.names, open, part.checks, signal) });
-    }
-    for (const { part, set } of opened) yield* readPart(part, set.files, context);
-    for (const { set } of opened) await set.assertUnchanged();
-    for (const { part } of opened) part.named?.end();
-    signal.throwIfAborted();
-  } finally {
-    await Promise.all(opened.map(({ set }) => set[Symbol.asyncDispose]()));
+  signal.throwIfAborted();
+  for (const part of partsOf(options, context)) {
+    opened.push({ part, set: sets.use(await OpenFiles.open(part.names, open, part.checks, signal)) });
   }
+  for (const { part, set } of opened) yield* readPart(part, set.files, context);
+  for (const { set } of opened) await set.assertUnchanged();
+  for (const { part } of opened) part.named?.end();
+  signal.throwIfAborted();
 }
 
 function partsOf(options: Options, context: ReadContext): readonly Part[] {

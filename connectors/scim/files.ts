@@ -42,30 +42,27 @@ export async function* readFiles(
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const { signal } = context;
+  await using sets = new AsyncDisposableStack();
   const opened: { content: Content; set: OpenFiles }[] = [];
   const entryOptions = entryOptionsOf(options, context);
   const others = new Map<string, number>();
-  try {
-    signal.throwIfAborted();
-    for (const { content, names, checks } of partsOf(options.files))
-      opened.push({ content, set: await OpenFiles.open(names, open, checks, signal) });
-    for (const { content, set } of opened) {
-      for (const file of set.files) {
-        try {
-          yield* recordsOf(file, content, entryOptions, { signal, others });
-        } catch (error) {
-          signal.throwIfAborted();
-          // A file that changed may look malformed; then report the change.
-          await file.assertUnchanged();
-          throw error;
-        }
+  signal.throwIfAborted();
+  for (const { content, names, checks } of partsOf(options.files))
+    opened.push({ content, set: sets.use(await OpenFiles.open(names, open, checks, signal)) });
+  for (const { content, set } of opened) {
+    for (const file of set.files) {
+      try {
+        yield* recordsOf(file, content, entryOptions, { signal, others });
+      } catch (error) {
+        signal.throwIfAborted();
+        // A file that changed may look malformed; then report the change.
+        await file.assertUnchanged();
+        throw error;
       }
     }
-    for (const { set } of opened) await set.assertUnchanged();
-    signal.throwIfAborted();
-  } finally {
-    await Promise.all(opened.map(({ set }) => set[Symbol.asyncDispose]()));
   }
+  for (const { set } of opened) await set.assertUnchanged();
+  signal.throwIfAborted();
   for (const [type, count] of others)
     context.warn(`${count} resources of the type ${type} are neither users nor groups`);
 }

@@ -73,7 +73,7 @@ async function* fileChunks(
   look: Look,
   { fileChunk, signal }: ChunkOptions,
 ): AsyncGenerator<FileData> {
-  const file = await open(path).catch((error: unknown) => {
+  await using file = await open(path).catch((error: unknown) => {
     throw unreadable(name, error);
   });
   try {
@@ -105,8 +105,6 @@ async function* fileChunks(
     yield range(name, path, begin, size);
   } catch (error) {
     throw error instanceof RollcallError || signal.aborted ? error : unreadable(name, error);
-  } finally {
-    await file.close();
   }
 }
 

@@ -43,8 +43,8 @@ export class FileWriter {
     await this.#file.sync();
   }
 
-  /** What was not flushed is lost. */
-  close(): Promise<void> {
+  /** Closes the file. What was not flushed is lost. */
+  [Symbol.asyncDispose](): Promise<void> {
     return this.#file.close();
   }
 }

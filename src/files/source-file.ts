@@ -244,21 +244,18 @@ export async function digestOf(
   signal: AbortSignal,
 ): Promise<string> {
   const hash = createHash("sha256");
+  await using sets = new AsyncDisposableStack();
   const opened: OpenFiles[] = [];
-  try {
-    for (const { names, checks } of some) opened.push(await OpenFiles.open(names, where, checks, signal));
-    for (const { files } of opened) {
-      hash.update(`${files.length}\n`);
-      for (const file of files) {
-        const own = createHash("sha256");
-        for await (const bytes of file.bytes(signal)) own.update(bytes);
-        hash.update(`${JSON.stringify(file.name)} ${own.digest("hex")}\n`);
-      }
+  for (const { names, checks } of some) opened.push(sets.use(await OpenFiles.open(names, where, checks, signal)));
+  for (const { files } of opened) {
+    hash.update(`${files.length}\n`);
+    for (const file of files) {
+      const own = createHash("sha256");
+      for await (const bytes of file.bytes(signal)) own.update(bytes);
+      hash.update(`${JSON.stringify(file.name)} ${own.digest("hex")}\n`);
     }
-    for (const set of opened) await set.assertUnchanged();
-  } finally {
-    await Promise.all(opened.map((set) => set[Symbol.asyncDispose]()));
   }
+  for (const set of opened) await set.assertUnchanged();
   return hash.digest("hex");
 }
 

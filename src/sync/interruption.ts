@@ -67,7 +67,7 @@ export async function inWorkbench<Result>(
   options: { readonly files: Pick<StateFiles, "folder">; readonly memory: number; readonly interruption: Interruption },
   work: (workbench: Workbench, watching: Watch) => Promise<Result>,
 ): Promise<Result> {
-  const workbench = await Workbench.open({ folder: join(options.files.folder, "work"), memory: options.memory });
+  await using workbench = await Workbench.open({ folder: join(options.files.folder, "work"), memory: options.memory });
   const watching = new Watch(workbench.connection, options.interruption);
   try {
     return await work(workbench, watching);
@@ -75,6 +75,5 @@ export async function inWorkbench<Result>(
     throw watching.explain(error);
   } finally {
     watching.end();
-    await workbench.close();
   }
 }

@@ -121,23 +121,19 @@ export class Arriving {
     addAbortSignal(signal, body);
     const stop = new AbortController();
     try {
-      const file = await FileWriter.open(this.path, "wx");
+      await using file = await FileWriter.open(this.path, "wx");
       const growing = new Growing();
-      try {
-        for await (const piece of body as AsyncIterable<Buffer>) {
-          await this.#room(piece.length);
-          this.size += piece.length;
-          await file.write(piece);
-          giveBack(piece);
-          growing.grow(file.written);
-          if (file.written >= lookedAtFrom) this.look ??= this.#look(growing, AbortSignal.any([signal, stop.signal]));
-        }
-        await file.flush();
-        growing.end();
-        await file.sync();
-      } finally {
-        await file.close();
+      for await (const piece of body as AsyncIterable<Buffer>) {
+        await this.#room(piece.length);
+        this.size += piece.length;
+        await file.write(piece);
+        giveBack(piece);
+        growing.grow(file.written);
+        if (file.written >= lookedAtFrom) this.look ??= this.#look(growing, AbortSignal.any([signal, stop.signal]));
       }
+      await file.flush();
+      growing.end();
+      await file.sync();
       signal.throwIfAborted();
     } catch (error) {
       stop.abort();

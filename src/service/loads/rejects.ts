@@ -25,7 +25,7 @@ export async function writeRejects(
   signal: AbortSignal,
 ): Promise<void> {
   const batches = rejected[Symbol.asyncIterator]();
-  const target = await FileWriter.open(path, "w");
+  await using target = await FileWriter.open(path, "w");
   let batch: readonly number[] = [];
   let at = 0;
   let isOver = false;
@@ -62,7 +62,6 @@ export async function writeRejects(
     }
     await target.flush();
   } finally {
-    await target.close();
     await batches.return?.();
   }
 }
@@ -78,28 +77,24 @@ interface Rows {
 /** The ranges of the rows that end in each block. */
 async function* rowsOf(section: Section, format: LoadFormat, width: number, signal: AbortSignal): AsyncGenerator<Rows> {
   const ranges = new RowRanges(syntaxOf(format), width > 1);
-  const file = await open(section.path);
-  try {
-    let block: Buffer = Buffer.alloc(0);
-    let start = 0;
-    const read: Read = async (from, to) => {
-      if (from >= start && to <= start + block.length) return block.subarray(from - start, to - start);
-      const bytes = Buffer.allocUnsafe(to - from);
-      const { bytesRead } = await file.read(bytes, 0, bytes.length, section.from + from);
-      return bytes.subarray(0, bytesRead);
-    };
-    for await (const bytes of blocks(section.path, section.from, signal)) {
-      start += block.length;
-      block = bytes;
-      ranges.scan(bytes);
-      yield { rows: ranges.rows, read };
-      ranges.rows = [];
-    }
-    ranges.end();
+  await using file = await open(section.path);
+  let block: Buffer = Buffer.alloc(0);
+  let start = 0;
+  const read: Read = async (from, to) => {
+    if (from >= start && to <= start + block.length) return block.subarray(from - start, to - start);
+    const bytes = Buffer.allocUnsafe(to - from);
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, section.from + from);
+    return bytes.subarray(0, bytesRead);
+  };
+  for await (const bytes of blocks(section.path, section.from, signal)) {
+    start += block.length;
+    block = bytes;
+    ranges.scan(bytes);
     yield { rows: ranges.rows, read };
-  } finally {
-    await file.close();
+    ranges.rows = [];
   }
+  ranges.end();
+  yield { rows: ranges.rows, read };
 }
 
 async function copy(from: number, to: number, read: Read, target: FileWriter): Promise<void> {

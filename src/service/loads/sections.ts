@@ -36,24 +36,20 @@ export async function* blocks(
   signal?: AbortSignal,
   reach?: (size: number) => Promise<void>,
 ): AsyncGenerator<Buffer> {
-  const file = await open(path);
-  try {
-    const buffer = Buffer.allocUnsafe(blockSize);
-    let at = from;
-    for (let mayGrow = reach !== undefined; ;) {
-      signal?.throwIfAborted();
-      const { bytesRead } = await file.read(buffer, 0, blockSize, at);
-      if (bytesRead > 0) {
-        at += bytesRead;
-        mayGrow = reach !== undefined;
-        yield buffer.subarray(0, bytesRead);
-      } else if (mayGrow) {
-        await reach?.(at + stride);
-        mayGrow = false;
-      } else return;
-    }
-  } finally {
-    await file.close();
+  await using file = await open(path);
+  const buffer = Buffer.allocUnsafe(blockSize);
+  let at = from;
+  for (let mayGrow = reach !== undefined; ;) {
+    signal?.throwIfAborted();
+    const { bytesRead } = await file.read(buffer, 0, blockSize, at);
+    if (bytesRead > 0) {
+      at += bytesRead;
+      mayGrow = reach !== undefined;
+      yield buffer.subarray(0, bytesRead);
+    } else if (mayGrow) {
+      await reach?.(at + stride);
+      mayGrow = false;
+    } else return;
   }
 }
 
@@ -140,13 +136,9 @@ function endOfLine(bytes: Buffer): number {
 }
 
 async function read(path: string, from: number, length: number): Promise<Buffer> {
-  const file = await open(path);
-  try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, from);
-    return buffer.subarray(0, bytesRead);
-  } finally {
-    await file.close();
-  }
+  await using file = await open(path);
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, from);
+  return buffer.subarray(0, bytesRead);
 }
 
 /** Where the first row is in a file; its first line, when an enclosing character in it has no second one. */

@@ -268,14 +268,10 @@ function fileNameOf(name: string): string {
 
 /** Whole lines, as many as fit; a longer first line is cut. */
 async function beginningOf(path: string): Promise<{ readonly sample: Buffer; readonly isWhole: boolean }> {
-  const file = await open(path);
-  try {
-    const { size } = await file.stat();
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(size, sampleSize)), 0, undefined, 0);
-    const bytes = buffer.subarray(0, bytesRead);
-    if (bytesRead === size) return { sample: bytes, isWhole: true };
-    return { sample: bytes.subarray(0, bytes.lastIndexOf("\n") + 1 || undefined), isWhole: false };
-  } finally {
-    await file.close();
-  }
+  await using file = await open(path);
+  const { size } = await file.stat();
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(size, sampleSize)), 0, undefined, 0);
+  const bytes = buffer.subarray(0, bytesRead);
+  if (bytesRead === size) return { sample: bytes, isWhole: true };
+  return { sample: bytes.subarray(0, bytes.lastIndexOf("\n") + 1 || undefined), isWhole: false };
 }

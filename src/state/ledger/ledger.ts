@@ -352,7 +352,8 @@ export async function readingLedger<Result>(
   } catch (error) {
     throw unusable(file, error);
   } finally {
-    await connection.run("DETACH owned");
+    // Where the work has failed, that error is the one to tell.
+    await connection.run("DETACH owned").catch(() => undefined);
   }
 }
 

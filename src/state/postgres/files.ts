@@ -145,13 +145,9 @@ async function sendFile(
   { here, there }: Sides,
 ): Promise<boolean> {
   const changed = here.flatMap((hash, part) => (hash === there[part] ? [] : [part]));
-  const handle = await openIfThere(join(folder, path));
+  await using handle = await openIfThere(join(folder, path));
   if (handle === undefined) return false;
-  try {
-    await insertParts(transaction, path, changed, (part) => readPart(handle, part));
-  } finally {
-    await handle.close();
-  }
+  await insertParts(transaction, path, changed, (part) => readPart(handle, part));
   await transaction.rows("DELETE FROM rollcall.files WHERE path = $1 AND part >= $2", [path, here.length]);
   return true;
 }
@@ -184,8 +180,8 @@ async function fetchFile(
   const target = join(folder, path);
   const beside = `${target}.${randomUUID()}.new`;
   await makeFolder(dirname(target), "the daemon's folder");
-  const source = here.length === 0 ? undefined : await openIfThere(target);
-  const handle = await open(beside, "wx", 0o600);
+  await using source = here.length === 0 ? undefined : await openIfThere(target);
+  await using handle = await open(beside, "wx", 0o600);
   try {
     for (let at = 0; at < there.length; at += batch) {
       const parts = there.slice(at, at + batch).map((_, index) => at + index);
@@ -212,9 +208,6 @@ async function fetchFile(
   } catch (error) {
     await rm(beside, { force: true });
     throw error;
-  } finally {
-    await handle.close();
-    await source?.close();
   }
   await syncFolder(dirname(target));
 }

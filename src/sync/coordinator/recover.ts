@@ -134,7 +134,7 @@ async function outcomeOf(
 ): Promise<Outcome> {
   // Changes count from the moment the list was sent.
   const sentAt = run.sentAt === undefined ? now() : Date.parse(run.sentAt);
-  const workbench = await Workbench.open({ folder: join(files.folder, "work"), memory });
+  await using workbench = await Workbench.open({ folder: join(files.folder, "work"), memory });
   const { connection } = workbench;
   try {
     const ledger = await Ledger.open(connection, {
@@ -170,8 +170,6 @@ async function outcomeOf(
     }
   } catch (error) {
     throw naming(`the folder ${files.folder}`, error);
-  } finally {
-    await workbench.close();
   }
 }
 

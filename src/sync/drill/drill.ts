@@ -60,15 +60,9 @@ export interface Drill {
  * @throws what `run` throws, where not even today's plan can be made
  */
 export async function drill(sync: Sync, options: DrillOptions): Promise<Drill> {
-  const workbench = await Workbench.open({ folder: join(options.files.folder, "work"), memory: options.memory });
-  let spool: Spool | undefined;
-  try {
-    spool = await Spool.open(workbench);
-    return await rehearse({ sync, options, workbench, spool });
-  } finally {
-    spool?.close();
-    await workbench.close();
-  }
+  await using workbench = await Workbench.open({ folder: join(options.files.folder, "work"), memory: options.memory });
+  using spool = await Spool.open(workbench);
+  return await rehearse({ sync, options, workbench, spool });
 }
 
 interface Rehearsal {

@@ -98,7 +98,7 @@ export class Spool {
     return bodies(this.#lookups, `source = ${literal(source)} AND (kind, id) IN (VALUES ${ids})`);
   }
 
-  close(): void {
+  [Symbol.dispose](): void {
     this.connection.close();
     this.#lookups.close();
     this.#database.close();

@@ -78,17 +78,16 @@ export async function explainTwice(
   wanted: string,
   { begin, ...options }: ExplainOptions & Steps,
 ): Promise<ExplainedTwice> {
-  const workbench = await Workbench.open({ folder: join(options.state.files.folder, "work"), memory: options.memory });
-  try {
-    const [first, second] = readOnce(before, after, workbench, leavesOut(before));
-    const one = async (side: Side, sync: Sync): Promise<Explanation> => {
-      begin(side);
-      return explain(sync, wanted, options);
-    };
-    return { before: await one("before", first), after: await one("after", second) };
-  } finally {
-    await workbench.close();
-  }
+  await using workbench = await Workbench.open({
+    folder: join(options.state.files.folder, "work"),
+    memory: options.memory,
+  });
+  const [first, second] = readOnce(before, after, workbench, leavesOut(before));
+  const one = async (side: Side, sync: Sync): Promise<Explanation> => {
+    begin(side);
+    return explain(sync, wanted, options);
+  };
+  return { before: await one("before", first), after: await one("after", second) };
 }
 
 /**
