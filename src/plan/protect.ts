@@ -267,7 +267,7 @@ function desiredValue(attribute: Attribute, attributes: Attributes): string {
   // A required one that the target lacks is given even so.
   if (required === true)
     return `CASE WHEN ${onlyAtCreation === true ? "true" : isKept} THEN coalesce(nullif(a.${column}, ''), s.${column}) ELSE s.${column} END AS ${column}`;
-  const wanted = wantedValue(attribute, attribute === attributes.state);
+  const wanted = wantedValue(attribute, attributes);
   const folded = (value: string): string =>
     type === "texts" ? `list_sort(list_transform(${value}, lambda each: lower(each)))` : `lower(${value}::VARCHAR)`;
   const isSame =
@@ -285,11 +285,22 @@ function suspending({ state }: Attributes): string {
   return `, CASE WHEN (c.kind, c.name) IN (SELECT (kind, name) FROM suspended) THEN false ELSE c.${column} END AS ${column}`;
 }
 
-/** SQL of what the sources want of an attribute of the assembled principal `s`. An undo has the previous value of each. */
-function wantedValue(attribute: Attribute, isState: boolean): string {
+/**
+ * SQL of what the sources want of an attribute of the assembled principal `s`, which is `a` in the target. An undo has the previous value
+ * of each.
+ */
+function wantedValue(attribute: Attribute, attributes: Attributes): string {
   const own = `s.${columnOf(attribute)}`;
-  const { isName } = attribute;
-  if (isState) return `CASE s.kind WHEN 'user' THEN coalesce(${own}, true) END`;
+  const { name, isName } = attribute;
+  const other = attributes.all.find((each) => each.primaryOf === name || each.name === attribute.primaryOf);
+  if (other !== undefined) {
+    const beside = columnOf(other);
+    const areGiven = `(s.kept & ${attributes.bitOf(name) | attributes.bitOf(other.name)}) = 0`;
+    return attribute.primaryOf === undefined
+      ? `CASE WHEN ${areGiven} AND coalesce(len(${own}), 0) = 0 AND s.${beside} IS NOT NULL THEN [s.${beside}] ELSE ${own} END`
+      : `CASE WHEN ${areGiven} AND ${own} IS NULL THEN CASE WHEN list_contains(s.${beside}, a.${columnOf(attribute)}) THEN a.${columnOf(attribute)} ELSE s.${beside}[1] END ELSE ${own} END`;
+  }
+  if (attribute === attributes.state) return `CASE s.kind WHEN 'user' THEN coalesce(${own}, true) END`;
   return isName === undefined ? own : `coalesce(${own}, CASE s.kind WHEN '${isName}' THEN s.name END)`;
 }
 

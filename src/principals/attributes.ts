@@ -19,6 +19,8 @@ export interface Attribute {
    * knows them by an id, so that a new name is an ordinary change.
    */
   readonly isName?: Kind | undefined;
+  /** It is one of the texts of this attribute: where rules give both, neither is empty beside the other. */
+  readonly primaryOf?: string | undefined;
   /** People know a principal by it, and look for it. */
   readonly identifies?: true | undefined;
   /** The attribute of an entry that it often is, for messages: `cn`. Absent: one of the same name. */

@@ -50,7 +50,7 @@ const standard: readonly Field[] = [
   ...["nickName", "profileUrl", "title", "userType", "preferredLanguage", "locale", "timezone"].map((name) =>
     at(ofUsers(name)),
   ),
-  at(ofUsers("mail", { identifies: true, ignoresCase: true }), { attribute: "emails" }, "primary"),
+  at(ofUsers("mail", { identifies: true, ignoresCase: true, primaryOf: "emails" }), { attribute: "emails" }, "primary"),
   at(ofUsers("emails", { type: "texts", usual: "mail" }), { attribute: "emails" }, "list"),
   at(ofUsers("phoneNumbers", { type: "texts", usual: "telephoneNumber" }), { attribute: "phoneNumbers" }, "list"),
   ...["employeeNumber", "costCenter", "organization", "division", "department"].map((name) =>

@@ -210,6 +210,53 @@ test("a name follows the rule for names, in any case; a user is active unless a 
   );
 });
 
+test("of a list and the primary one of its values, neither is empty beside the other where rules give both", async () => {
+  const declared = new Attributes(
+    [
+      { name: "mail", type: "text", kind: "user", ignoresCase: true, primaryOf: "emails" },
+      { name: "emails", type: "texts", kind: "user" },
+    ],
+    { leavesOthers: true },
+  );
+  const [mail, emails] = [{ mail: "entry.mail" }, { emails: "entry.emails" }];
+  const planned = async (
+    given: Record<string, string>,
+    values: Record<string, AttributeValue>,
+    target: object = {},
+  ) => {
+    const by = compileRules(
+      { users: { name: "entry.id", ...given } },
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      declared,
+    );
+    const there: Principal = { kind: "user", name: "ada", groupNames: [], ...target };
+    const plan = await planOf([entry("user", "ada", values)], [there], by, by.declared);
+    const changes = await Array.fromAsync(plan.changes());
+    return changes
+      .flatMap((each) => (each.action === "update" ? each.attributes : []))
+      .map(({ attribute, to }) => [attribute, to]);
+  };
+  const both = { ...mail, ...emails };
+  expect(await planned(both, { emails: ["b@x", "a@x"] })).toEqual([
+    ["mail", "a@x"],
+    ["emails", ["a@x", "b@x"]],
+  ]);
+  expect(await planned(both, { emails: ["b@x", "a@x"] }, { mail: "b@x", emails: ["a@x", "b@x"] })).toEqual([]);
+  expect(await planned(both, { mail: "c@x" }, { mail: "a@x", emails: ["a@x"] })).toEqual([
+    ["mail", "c@x"],
+    ["emails", ["c@x"]],
+  ]);
+  expect(await planned(both, {}, { mail: "a@x", emails: ["a@x"] })).toEqual([
+    ["mail", undefined],
+    ["emails", undefined],
+  ]);
+  expect(await planned(emails, { emails: ["a@x"] })).toEqual([["emails", ["a@x"]]]);
+  expect(await planned(mail, { mail: "a@x" })).toEqual([["mail", "a@x"]]);
+});
+
 test("limits count what becomes empty, and leave it", async () => {
   await planOf([entry("user", "ada", { state: "on" })], [ada]);
   const limits = { sources: {}, floor: 0, action: "apply-the-rest", blanked: { count: 0, per: "run" } } as const;
