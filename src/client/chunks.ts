@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import type { BigIntStats } from "node:fs";
 import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import type { Readable } from "node:stream";
@@ -77,7 +78,9 @@ async function* fileChunks(
     throw unreadable(name, error);
   });
   try {
-    const { size } = await file.stat();
+    const found = await file.stat({ bigint: true });
+    const size = Number(found.size);
+    const range = (from: number, to: number): FileData => rangeOf({ name, path, found }, from, to);
     const buffer = Buffer.allocUnsafeSlow(Math.min(blockSize, Math.max(size, 1)));
     const read = async (at: number): Promise<Buffer> => {
       signal.throwIfAborted();
@@ -95,27 +98,33 @@ async function* fileChunks(
         for (;;) {
           const end = cuts.find(block, start, begin + fileChunk - at);
           if (end === -1) break;
-          yield range(name, path, begin, at + end);
+          yield range(begin, at + end);
           begin = at + end;
           start = end;
         }
         at += block.length;
       }
     }
-    yield range(name, path, begin, size);
+    yield range(begin, size);
   } catch (error) {
     throw error instanceof RollcallError || signal.aborted ? error : unreadable(name, error);
   }
 }
 
+/** A file, and what it was when it was cut into ranges: in another one, they begin and end within rows. */
+interface CutFile extends FileSource {
+  readonly found: BigIntStats;
+}
+
 /** Bytes of a file from `begin` to `end`. */
-function range(name: string, path: string, begin: number, end: number): FileData {
+function rangeOf({ name, path, found }: CutFile, begin: number, end: number): FileData {
   return {
     length: end - begin,
     bytes: async function* bytes() {
       await using file = await open(path).catch((error: unknown) => {
         throw unreadable(name, error);
       });
+      await assertSame(file, name, found);
       // In turn: one is sent while the next is read. New ones would cost a garbage collection for every 64 MiB.
       const size = Math.min(blockSize, end - begin);
       let [block, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)];
@@ -124,14 +133,26 @@ function range(name: string, path: string, begin: number, end: number): FileData
         // Only for a whole block does whoever sends it wait before the next.
         while (length < size && at < end) {
           const read = await readAt(file, name, block.subarray(length), at, end);
-          if (read === 0) throw new InputError(`${name} has become shorter while it was being loaded`);
+          if (read === 0) throw changed(name);
           length += read;
           at += read;
         }
+        // Before the last bytes: with them, the chunk has arrived.
+        if (at === end) await assertSame(file, name, found);
         yield block.subarray(0, length);
       }
     },
   };
+}
+
+/** @throws {InputError} the file at a path is another one, or somebody has written to it */
+async function assertSame(file: FileHandle, name: string, found: BigIntStats): Promise<void> {
+  const { dev, ino, size, mtimeNs } = await file.stat({ bigint: true });
+  if (dev !== found.dev || ino !== found.ino || size !== found.size || mtimeNs !== found.mtimeNs) throw changed(name);
+}
+
+function changed(name: string): InputError {
+  return new InputError(`${name} changed while it was being loaded; load it again when nothing writes to it`);
 }
 
 async function readAt(file: FileHandle, name: string, buffer: Buffer, at: number, end: number): Promise<number> {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdtemp, readFile, rename, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -212,6 +212,35 @@ test("a stream whose row does not end is not held in memory: it goes on as one c
   for await (const bytes of first.value!.bytes()) length += bytes.length;
   expect(length).toBe(64 * 2 ** 20 + 20);
   expect(await next).toMatchObject({ done: true });
+});
+
+test.each<[string, (path: string) => Promise<unknown>]>([
+  ["grows", (path) => appendFile(path, "3,c\n")],
+  ["becomes shorter", (path) => truncate(path, 5)],
+  ["is written again", (path) => utimes(path, 1, 1)],
+  [
+    "is replaced by a larger one",
+    async (path) => {
+      await writeFile(`${path}.new`, "1,ada lovelace\n2,b\n3,c\n");
+      await rename(`${path}.new`, path);
+    },
+  ],
+])("a file that %s is not loaded up to where the earlier one ended", async (_, change) => {
+  const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
+  const path = join(folder, "changing.csv");
+  await writeFile(path, "1,a\n2,b\n");
+  const chunks = chunksOf([{ name: "changing.csv", path }], {
+    parameters,
+    fileChunk: 9,
+    streamChunk: 9,
+    signal: never,
+  });
+  const { value } = await chunks.next();
+  await chunks.return(undefined);
+  // A chunk is read again when it has to be sent again.
+  expect(Buffer.concat(await Array.fromAsync(value!.bytes())).toString()).toBe("1,a\n2,b\n");
+  await change(path);
+  await expect(Array.fromAsync(value!.bytes())).rejects.toThrow("changing.csv changed while it was being loaded");
 });
 
 test("what is sent of a file is the file, however slowly it is read", async () => {
