@@ -18,6 +18,14 @@ import type { Operation } from "./requests.ts";
 
 type Change<Action extends ObjectChange["action"]> = Extract<ObjectChange, { action: Action }>;
 
+/** What a PUT changes. A server that does not show whether users are active may activate those of whom it does not say that either. */
+function replacing(
+  { attributes, whole: { active } }: Change<"update">,
+  before: Resource,
+): Change<"update">["attributes"] {
+  return typeof active !== "boolean" || member(before, "active") !== undefined ? attributes : { active, ...attributes };
+}
+
 /** Writes changes to a server, one request each where the server takes it in one. */
 export class Writer {
   readonly #reading: Reading;
@@ -79,7 +87,10 @@ export class Writer {
     const before = await this.#beforeOf(change, signal);
     const request = { path, headers: this.#condition(change.version), signal };
     const answered = this.#replaces()
-      ? await this.#send({ ...request, method: "PUT", body: asSent(mapping.changed(kind, attributes, before)) }, change)
+      ? await this.#send(
+          { ...request, method: "PUT", body: asSent(mapping.changed(kind, replacing(change, before), before)) },
+          change,
+        )
       : await this.#send(
           {
             ...request,

@@ -116,6 +116,15 @@ it("replaces whole objects where the server has no PATCH, and keeps what it does
   expect(application.requests.some(({ method }) => method === "PATCH")).toBe(false);
 });
 
+it("replaces nobody without saying that they are suspended, where the server does not show it", async () => {
+  await start({ patches: false, forgetsActive: true });
+  const ada = (await create("ada", { active: true }))!;
+  await update(target, { ...ada, version: undefined }, { active: false });
+  const suspended = { ...ada, version: undefined, attributes: { ...ada.attributes, active: false } };
+  await update(target, suspended, { title: "Boss" });
+  expect(application.users.get(ada.id)).toMatchObject({ title: "Boss", active: false });
+});
+
 it("one member who is gone does not keep the others out of a group", async () => {
   await start();
   const ids = [];
