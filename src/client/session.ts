@@ -106,21 +106,19 @@ function givenSession(
     caller: username,
     login: async () => undefined,
     send: async (operation, use, signal) => {
-      const used = value;
-      const withSession = (): Operation => ({
-        ...operation,
-        cookie: `${sessionCookie}=${value}`,
-        advice: { 401: ended, ...operation.advice },
-      });
-      try {
-        return await send(context, withSession(), use, signal);
-      } catch (error) {
-        if (!isUnauthorized(error) || renew === undefined) throw error;
-        value = await renew();
-        if (value === used) throw error;
+      // It may be restarted again before the answer.
+      for (;;) {
+        const used = value;
+        const advice = { 401: ended, ...operation.advice };
+        try {
+          return await send(context, { ...operation, cookie: `${sessionCookie}=${used}`, advice }, use, signal);
+        } catch (error) {
+          if (!isUnauthorized(error) || renew === undefined) throw error;
+          value = await renew();
+          if (value === used) throw error;
+        }
+        context.log(`target ${context.name}: ${operation.title}: the service was restarted; continuing`);
       }
-      context.log(`target ${context.name}: ${operation.title}: the service was restarted; continuing`);
-      return send(context, withSession(), use, signal);
     },
     logout: async () => undefined,
   };

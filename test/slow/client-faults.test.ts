@@ -228,23 +228,24 @@ test("specification 2.3: a node on another host or port is followed only when it
   expect(await allowed.load({ into, sources: [file] }, signals())).toMatchObject({ code: "OK", written: 10 });
 });
 
-test("a session that its service has forgotten is asked for anew from who gave it", async () => {
+test("a session that its service has forgotten is asked for anew from who gave it, each time that it is restarted", async () => {
+  const forgotten = answer(401, "Unable to verify user. Please login again.");
   const scripted = await startScripted({
-    "public/loads": [answer(401, "Unable to verify user. Please login again."), answer(403, "", {})],
+    "public/loads": [forgotten, forgotten, answer(403, "", {}), forgotten],
   });
   ends.push(() => scripted.close());
-  let asked = 0;
-  const renew = async (): Promise<string> => {
-    asked += 1;
-    return "second";
-  };
+  const sessions = ["second", "third", "third"];
+  const renew = async (): Promise<string> => sessions.shift() ?? "";
   const loads = open(scripted.url, { credentials: { session: "first", renew } });
   const error = await failure(loads.load({ into, sources: [] }, signals()));
   expect(error.message).toBe(
     "target analytics: start of the load was refused (403): the account lacks the privilege for data loads",
   );
-  expect(scripted.arrived.map(({ headers }) => headers.cookie)).toEqual(["JSESSIONID=first", "JSESSIONID=second"]);
-  expect(asked).toBe(1);
+  const cookies = ["first", "second", "third"].map((value) => `JSESSIONID=${value}`);
+  expect(scripted.arrived.map(({ headers }) => headers.cookie)).toEqual(cookies);
+  // The service that it was just got from does not take it: asking again would not end.
+  expect((await failure(loads.load({ into, sources: [] }, signals()))).message).toContain("was refused (401)");
+  expect(scripted.arrived).toHaveLength(4);
 });
 
 test("0.8 429 and 503 are waited for; a 507 is not, and says what the service says", async () => {

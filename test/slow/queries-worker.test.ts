@@ -137,6 +137,19 @@ test("a load begins again when a query ends the process, and is written once", a
   expect(await readFile(join(folder, "loads", "many", "bad_records"), "utf8")).toBe("x,wrong\n");
 });
 
+test("a load during which the process ends again and again, as where memory is short, says so", async () => {
+  const rows = Array.from({ length: 1_000_000 }, (_, i) => `-${i},row ${i}\n`).join("");
+  const killing = setInterval(() => {
+    for (const pid of processes()) process.kill(pid, "SIGKILL");
+  }, 300);
+  const loading = worker.load(await job("lost", rows), never);
+  await expect(loading.finally(() => clearInterval(killing))).rejects.toMatchObject({
+    name: "UnavailableError",
+    message: expect.stringMatching(/the process of the databases ended: SIGKILL\. Nothing of the load.*lack of memory/),
+  });
+  expect(await ask("SELECT count(*) FROM loaded WHERE a < 0")).toEqual([[0]]);
+});
+
 const own = { sql: "CREATE DATABASE IF NOT EXISTS own", origin: "t.sql" };
 
 test("the process ends when it has nothing to do, and gives the databases' files free; the next task starts it", async () => {

@@ -84,6 +84,15 @@ export function outOfMemory(cause: unknown): UnavailableError {
   );
 }
 
+/** The process of the databases ended again and again while a load was under way: most often the system lacked memory. */
+export function databasesEnded(cause: Error): UnavailableError {
+  return new UnavailableError(
+    `Each time that it was begun, ${cause.message}. Nothing of the load is in the table. If the system ended it for lack ` +
+      "of memory, load the rows in several smaller loads, or have service.memory lowered in the configuration of the service.",
+    { cause },
+  );
+}
+
 function diskFull(cause?: unknown): CapacityError {
   return new CapacityError("disk", "There is not enough free disk space for the data. Nothing of it was kept.", {
     cause,

@@ -9,7 +9,7 @@ import { createKeyedQueue, createQueue } from "#queue.ts";
 import { queriesOf, tookTooLong } from "#service/engine/engine.ts";
 import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import { isOutOfMemory } from "#duckdb/database.ts";
-import { outOfMemory } from "#service/loads/capacity.ts";
+import { databasesEnded, outOfMemory } from "#service/loads/capacity.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
 import type { Look, LookJob } from "#service/loads/direct/look.ts";
@@ -162,7 +162,9 @@ export class Worker {
     try {
       return await this.#changing(this.#repeated({ kind: "load", job }, signal));
     } catch (error) {
-      throw error instanceof LostError && error.reason === "memory" ? outOfMemory(error) : error;
+      if (!(error instanceof LostError)) throw error;
+      if (error.reason === "memory") throw outOfMemory(error);
+      throw error.reason === "crash" ? databasesEnded(error) : error;
     }
   }
 
