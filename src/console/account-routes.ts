@@ -1,8 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { generatePassword } from "#control/accounts.ts";
+import type { Accounts } from "#control/accounts.ts";
 import { Refusal } from "#control/answers.ts";
 import { digestOf } from "#control/proof.ts";
 import { InputError } from "#errors.ts";
+import type { Account } from "#state/access.ts";
+import type { Actor } from "#state/record.ts";
 import { roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
 import { checkMayManage } from "./accounts.ts";
@@ -123,26 +126,7 @@ function addAllPage(scope: FastifyInstance, { accounts: all, connections }: AppO
         throw new InputError("you cannot take your own role or account away; another administrator can");
       const account = await accounts.find(id);
       if (account === undefined) throw new InputError("the account was removed meanwhile");
-      switch (what) {
-        case "role":
-          await accounts.change(id, { role: roleIn(form) }, by);
-          return {};
-        case "disable":
-        case "enable":
-          await accounts.change(id, { disabled: what === "disable" }, by);
-          return {};
-        case "password": {
-          const password = generatePassword();
-          await accounts.change(id, { password }, by);
-          return { password: { of: account.name, is: password } };
-        }
-        case "remove":
-          await accounts.remove(id, by);
-          return {};
-        case null:
-        default:
-          throw new InputError("expected role, disable, enable, password or remove");
-      }
+      return changeAccount(accounts, account, form, by);
     }),
   );
   scope.post(
@@ -152,6 +136,31 @@ function addAllPage(scope: FastifyInstance, { accounts: all, connections }: AppO
       return {};
     }),
   );
+}
+
+/** @throws {InputError} the form asks for something else */
+async function changeAccount(accounts: Accounts, account: Account, form: URLSearchParams, by: Actor): Promise<Done> {
+  const what = form.get("what");
+  switch (what) {
+    case "role":
+      await accounts.change(account.id, { role: roleIn(form) }, by);
+      return {};
+    case "disable":
+    case "enable":
+      await accounts.change(account.id, { disabled: what === "disable" }, by);
+      return {};
+    case "password": {
+      const password = generatePassword();
+      await accounts.change(account.id, { password }, by);
+      return { password: { of: account.name, is: password } };
+    }
+    case "remove":
+      await accounts.remove(account.id, by);
+      return {};
+    case null:
+    default:
+      throw new InputError("expected role, disable, enable, password or remove");
+  }
 }
 
 async function orProblem(reply: FastifyReply, work: () => Promise<Done>): Promise<Done> {

@@ -36,6 +36,12 @@ export interface ListQuery extends Selection {
   readonly cursor?: string | undefined;
 }
 
+/** How a resource is changed and answered. */
+interface EditOptions extends Selection {
+  /** Of `If-Match`; absent: whatever is there. */
+  readonly version?: string | undefined;
+}
+
 /** A resource as it is answered. */
 export interface Answer {
   readonly resource: Resource;
@@ -92,38 +98,35 @@ export class Requests {
     });
   }
 
-  /** @param version of `If-Match`; absent: whatever it is */
-  replace(
-    kind: InboxKind,
-    id: string,
-    body: unknown,
-    push: Push,
-    { version, ...selection }: Selection & { readonly version?: string | undefined },
-  ): Promise<Answer> {
-    return this.#change(push, async (inbox) => {
-      const before = await found(inbox, kind, id, version);
+  replace(kind: InboxKind, id: string, body: unknown, push: Push, options: EditOptions): Promise<Answer> {
+    return this.#edit(kind, id, push, options, async (inbox, before) => {
       const { resource, members = [] } = readResource(kind, body, before.document);
       await inbox.replace(before, resource);
       if (kind === "group") await inbox.setMembers(id, members.map(memberOf));
-      return this.#answer(inbox, await found(inbox, kind, id), selection);
     });
   }
 
-  patch(
-    kind: InboxKind,
-    id: string,
-    body: unknown,
-    push: Push,
-    { version, ...selection }: Selection & { readonly version?: string | undefined },
-  ): Promise<Answer> {
-    return this.#change(push, async (inbox) => {
-      const before = await found(inbox, kind, id, version);
+  patch(kind: InboxKind, id: string, body: unknown, push: Push, options: EditOptions): Promise<Answer> {
+    return this.#edit(kind, id, push, options, async (inbox, before) => {
       const { resource, members } = patch(body, { ...before.document, id });
       if (kind === "user" && members.length > 0) throw invalid("invalidPath", "a user has no members");
       refuseMany(members);
       const { id: _, ...document } = checked(kind, resource);
       await inbox.replace(before, document);
       for (const change of members) await changeMembers(inbox, id, change);
+    });
+  }
+
+  /** Changes what is there, and answers with what it has become. */
+  #edit(
+    kind: InboxKind,
+    id: string,
+    push: Push,
+    { version, ...selection }: EditOptions,
+    edit: (inbox: InboxWriter, before: StoredResource) => Promise<void>,
+  ): Promise<Answer> {
+    return this.#change(push, async (inbox) => {
+      await edit(inbox, await found(inbox, kind, id, version));
       return this.#answer(inbox, await found(inbox, kind, id), selection);
     });
   }

@@ -138,40 +138,19 @@ export async function makeDesired(
   sync: Sync,
   workbench: Workbench,
   options: DesiredOptions,
-  reading?: Reading,
+  given?: Reading,
 ): Promise<Desired> {
   const { connection } = workbench;
   const { progress, overrides = [], now = Date.now() } = options;
-  const { staged, known, counts, listing: begun } = reading ?? (await read(sync, workbench, options));
-  const listing = begun ?? listBeside(sync, workbench, options);
-  const listed = async (): Promise<void> => {
-    progress?.("list");
-    await listing.done;
-  };
-  // Names that are taken in the target are not given.
-  const givesNames = Object.keys(sync.rules.namings).length > 0;
-  let assembly: Assembly;
-  try {
-    if (givesNames) await listed();
-    assembly =
-      staged === undefined
-        ? known.assembly
-        : await assembleRecords(
-            connection,
-            sync.sources.map(({ name, source: { uniqueIds } }) => ({ name, uniqueIds })),
-            sync.rules,
-            staged,
-            {
-              ...stageOptions(sync.expectations, options),
-              known: givesNames ? knownNames : undefined,
-              ignoresCase: sync.protection.ignoresCase,
-            },
-          );
-  } catch (error) {
-    await listing.stop();
-    throw error;
-  }
-  if (!givesNames) await listed();
+  const reading = given ?? (await read(sync, workbench, options));
+  const { known, counts } = reading;
+  const assembly = await assembleWhileListing(
+    sync,
+    connection,
+    reading,
+    reading.listing ?? listBeside(sync, workbench, options),
+    options,
+  );
   await useThreads(connection);
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
@@ -216,6 +195,44 @@ export async function makeDesired(
     pushed,
     remote,
   };
+}
+
+/** Makes principals of what was read. Ends when the target is listed too. */
+async function assembleWhileListing(
+  sync: Sync,
+  connection: Connection,
+  { staged, known }: Reading,
+  listing: Listing,
+  options: ReadOptions,
+): Promise<Assembly> {
+  const listed = async (): Promise<void> => {
+    options.progress?.("list");
+    await listing.done;
+  };
+  // Names that are taken in the target are not given.
+  const givesNames = Object.keys(sync.rules.namings).length > 0;
+  try {
+    if (givesNames) await listed();
+    const assembly =
+      staged === undefined
+        ? known.assembly
+        : await assembleRecords(
+            connection,
+            sync.sources.map(({ name, source: { uniqueIds } }) => ({ name, uniqueIds })),
+            sync.rules,
+            staged,
+            {
+              ...stageOptions(sync.expectations, options),
+              known: givesNames ? knownNames : undefined,
+              ignoresCase: sync.protection.ignoresCase,
+            },
+          );
+    if (!givesNames) await listed();
+    return assembly;
+  } catch (error) {
+    await listing.stop();
+    throw error;
+  }
 }
 
 /** SQL of `(kind, name)`: what the sources have, with the groups of the rules. */
