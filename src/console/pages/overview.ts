@@ -26,7 +26,8 @@ import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 import { cycleList } from "#console/pages/loads.ts";
-import { changesByDay, leaversByDay, totalsByDay } from "#console/pages/trends.ts";
+import { changesByDay, daysKnown, growthOf, leaversByDay } from "#console/pages/trends.ts";
+import type { Growth } from "#console/pages/trends.ts";
 
 export interface OverviewPage {
   /** In epoch milliseconds. */
@@ -71,24 +72,22 @@ export function overview(page: OverviewPage): Html {
     </div>`;
 }
 
-/** How many there are of everything, and how that went over the last month. */
+/** How many there are of everything, and how that went over the last month, or as much of it as runs are known. */
 function totals({ now, syncs, runs }: OverviewPage): Html {
-  const trend = totalsByDay(runs, now);
+  const { users, groups } = growthOf(runs, now);
+  const known = daysKnown(runs, now);
   const changed = changesByDay(runs, now);
   const month = changed.reduce((sum, count) => sum + count, 0);
-  const since = (kind: "users" | "groups"): Html => {
-    const [first = 0, last = 0] = [trend[kind].find((count) => count > 0), trend[kind].at(-1)];
-    const grown = last - first;
-    return html`<small class="quiet"
-      >${grown === 0 ? "as many as" : `${grown > 0 ? "+" : "−"}${formatNumber(Math.abs(grown))} since`} 30 days
-      ago</small
-    >`;
+  const period = known === 1 ? "today" : `in ${known} days`;
+  const grown = ({ was, is }: Growth): Html => {
+    const same = `as many as ${known === 1 ? "yesterday" : `${known} days ago`}`;
+    const by = `${is > was ? "+" : "−"}${formatNumber(Math.abs(is - was))} ${period}`;
+    return runs.length === 0 ? html`` : html`<small class="quiet">${is === was ? same : by}</small>`;
   };
   return html`<dl class="totals-strip">
-    ${figure("Users", trend.users.at(-1) ?? 0, since("users"))}
-    ${figure("Groups", trend.groups.at(-1) ?? 0, since("groups"))}
+    ${figure("Users", users.is, grown(users))} ${figure("Groups", groups.is, grown(groups))}
     ${figure("Syncs", syncs.length, html`<small class="chips">${syncStates(syncs)}</small>`)}
-    ${figure("Changes in 30 days", month, bars(changed, `${pluralize(month, "change")} in 30 days, at most ${formatNumber(Math.max(...changed))} a day`))}
+    ${figure(`Changes ${period}`, month, bars(changed, `${pluralize(month, "change")} ${period}, at most ${formatNumber(Math.max(...changed))} a day`))}
   </dl>`;
 }
 

@@ -29,38 +29,36 @@ export function changesByDay(runs: readonly RunRecord[], now: number): number[] 
   return days(now).map((day) => totals.get(day) ?? 0);
 }
 
-/**
- * How many users and groups all targets had at the end of each of the last days, as far as runs know.
- * @param runs newest first. @param now in epoch milliseconds
- */
-export function totalsByDay(
-  runs: readonly RunRecord[],
-  now: number,
-): { readonly users: readonly number[]; readonly groups: readonly number[] } {
-  const all = days(now);
-  const known = Map.groupBy(
-    runs.filter(({ counts }) => counts !== undefined),
-    ({ target }) => target,
-  );
-  const latest = [...known.values()].map((ofTarget) => latestByDay(ofTarget, all));
-  const totals = (kind: "users" | "groups"): number[] =>
-    all.map((_, at) =>
-      latest.reduce((sum, each) => {
-        const run = each[at];
-        return sum + (run?.counts?.[kind][run.state === "applied" ? "after" : "before"] ?? 0);
-      }, 0),
-    );
-  return { users: totals("users"), groups: totals("groups") };
+/** How many users or groups all targets have as far as runs know, and had when the last month or the oldest run began. */
+export interface Growth {
+  readonly was: number;
+  readonly is: number;
 }
 
-/** The last run at the end of each day. @param runs newest first. @param all the oldest day first */
-function latestByDay(runs: readonly RunRecord[], all: readonly string[]): (RunRecord | undefined)[] {
-  let at = 0;
-  const latest = all.toReversed().map((day) => {
-    while ((runs[at]?.startedAt.slice(0, 10) ?? "") > day) at++;
-    return runs[at];
-  });
-  return latest.toReversed();
+/** @param runs newest first. @param now in epoch milliseconds */
+export function growthOf(runs: readonly RunRecord[], now: number): Readonly<Record<"users" | "groups", Growth>> {
+  const [first = ""] = days(now);
+  const known = runs.flatMap(({ counts, ...run }) => (counts === undefined ? [] : [{ ...run, counts }]));
+  const targets = [...Map.groupBy(known, ({ target }) => target).values()];
+  const of = (kind: "users" | "groups"): Growth => {
+    const left = (run: (typeof known)[number]): number =>
+      run.counts[kind][run.state === "applied" ? "after" : "before"];
+    let [was, is] = [0, 0];
+    for (const all of targets) {
+      const [newest, oldest] = [all[0], all.at(-1)];
+      const before = all.find(({ startedAt }) => startedAt.slice(0, 10) <= first);
+      was += before === undefined ? (oldest?.counts[kind].before ?? 0) : left(before);
+      is += newest === undefined ? 0 : left(newest);
+    }
+    return { was, is };
+  };
+  return { users: of("users"), groups: of("groups") };
+}
+
+/** Of how many of the last days runs are known, today included. @param runs newest first. @param now in epoch milliseconds */
+export function daysKnown(runs: readonly RunRecord[], now: number): number {
+  const oldest = runs.at(-1)?.startedAt.slice(0, 10) ?? dayOf(now);
+  return Math.max(1, days(now).filter((day) => day >= oldest).length);
 }
 
 /**

@@ -3,7 +3,7 @@ import { html } from "#console/html.ts";
 import { layout } from "#console/layout.ts";
 import { message } from "#console/pages/message.ts";
 import { overview } from "#console/pages/overview.ts";
-import { changesByDay, totalsByDay } from "#console/pages/trends.ts";
+import { changesByDay, daysKnown, growthOf } from "#console/pages/trends.ts";
 import { run } from "#console/pages/run.ts";
 import { runs } from "#console/pages/runs.ts";
 import type { ListedToken } from "#control/sessions.ts";
@@ -237,8 +237,14 @@ test("changes are added up by day, for a month until today; so is how many users
   expect(changed).toHaveLength(30);
   expect(changed.slice(-3)).toEqual([5, 0, 10]);
   const { after, before } = counts.users;
-  // A plan that waits has changed nothing.
-  expect(totalsByDay(records, now).users.slice(-3)).toEqual([after, before, after]);
+  expect(growthOf(records, now).users).toEqual({ was: after, is: after });
+  expect(daysKnown(records, now)).toBe(30);
+  // Of a younger history, what there was before its first run. A plan that waits has changed nothing.
+  expect(growthOf(records.slice(0, 2), now).users).toEqual({ was: before, is: after });
+  expect(growthOf(records.slice(2, 4), now).users).toEqual({ was: before, is: before });
+  expect(daysKnown(records.slice(0, 4), now)).toBe(3);
+  expect(growthOf([], now).users).toEqual({ was: 0, is: 0 });
+  expect(daysKnown([], now)).toBe(1);
 });
 
 test("a run shows its stages with what it waited for, and what is under way with how far it got", () => {
