@@ -1,6 +1,7 @@
 import { inBatches } from "#completeness.ts";
 import type { Connector, OpenContext, ReadContext, Rehearsed, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
+import { foreignContent, tellingBytes } from "#files/content.ts";
 import type { Checks } from "#files/settle.ts";
 import type { OpenFile } from "#files/source-file.ts";
 import { digestOf, OpenFiles } from "#files/source-file.ts";
@@ -145,10 +146,20 @@ async function* readPart(
       context.signal.throwIfAborted();
       // A file that changed may look malformed; then report the change.
       await file.assertUnchanged();
-      throw error;
+      throw error instanceof InputError ? ((await notText(file)) ?? error) : error;
     }
   }
 }
+
+/** What is wrong with a file that is no text at all, or text of another kind, such as a sign-in page that was saved instead. */
+async function notText(file: OpenFile): Promise<InputError | undefined> {
+  const content = foreignContent(await file.head(tellingBytes));
+  if (content === undefined || readable.test(content.is)) return undefined;
+  return new InputError(`${file.name} is ${content.is}, not CSV; ${content.advice}`);
+}
+
+/** Of what is foreign to UTF-8, what is read here. */
+const readable = /Excel|gzip|UTF-16/;
 
 /** @param headed is called with the header before the first record */
 async function* recordsOf(

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from "node:fs";
+import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readSync } from "node:fs";
 import { mkdir, rm, stat } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
@@ -182,8 +182,17 @@ const readReasons: Readonly<Record<string, string>> = {
 
 /** Where a file that does not exist was looked for, and what was probably meant: `(looked in /etc/rollcall); there is people.csv`. */
 export function lookedIn(path: string): string {
+  if (isLink(path)) return `(looked in ${dirname(path)}, where it is a link to a file that is not there)`;
   const meant = fileLike(path);
   return `(looked in ${dirname(path)})${meant === undefined ? "" : `; there is ${meant}`}`;
+}
+
+function isLink(path: string): boolean {
+  try {
+    return lstatSync(path).isSymbolicLink();
+  } catch {
+    return false;
+  }
 }
 
 /** The name of the file beside a missing one that was probably meant. */
@@ -195,6 +204,7 @@ export function fileLike(path: string): string | undefined {
   } catch {
     return undefined;
   }
+  if (names.includes(name)) return undefined;
   const alike = names.filter((each) => extension !== "" && extname(each) === extension);
   const meant = nearest(name, names) ?? (alike.length === 1 ? alike[0] : undefined);
   return meant === undefined ? undefined : formatName(meant);

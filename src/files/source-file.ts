@@ -157,6 +157,7 @@ function isSame(before: BigIntStats, now: BigIntStats): boolean {
 
 const reasons: Readonly<Record<string, string>> = {
   ENOTDIR: "does not exist: part of its path is a file, not a folder",
+  ELOOP: "does not exist: it is a link that leads back to itself",
   EACCES: "cannot be read: permission denied; allow the account that runs this program to read it",
   EPERM: "cannot be read: permission denied; allow the account that runs this program to read it",
 };

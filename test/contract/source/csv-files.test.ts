@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -98,6 +98,35 @@ test("refuses what is not a file, without waiting for it", async () => {
     expect(failure).toBeInstanceOf(IncompleteReadError);
     expect(failure).toMatchObject({ message: `${file} is not a file` });
   }
+});
+
+test("says what a file is that is no CSV, and where a link leads", async () => {
+  const failure = async (): Promise<string> => {
+    const error: unknown = await read({ users }).catch((thrown: unknown) => thrown);
+    return error instanceof Error ? error.message : "";
+  };
+  for (const [content, is] of [
+    [
+      "<!doctype html><html><body>Sign in</body></html>\n",
+      "a web page (HTML), not CSV; look at it: it may be a sign-in",
+    ],
+    ['[{"id": "1"}]\n', "JSON, not CSV; write its table as CSV"],
+    [Buffer.from("\xff\xfe\0\0i\0\0\0d\0\0\0", "latin1"), "UTF-32 text, not CSV; convert it, for instance: iconv"],
+    ["%PDF-1.7\n", "a PDF document, not CSV; ask for the table as CSV"],
+  ] as const) {
+    await write("users.csv", content);
+    expect(await failure()).toContain(`users.csv is ${is}`);
+  }
+  await write("users.csv", Buffer.from("id\n1\n", "utf16le"));
+  expect(await failure()).toMatch(/this looks like UTF-16: set encoding/);
+  await rm(join(folder, "users.csv"));
+  await symlink("gone.csv", join(folder, "users.csv"));
+  expect(await failure()).toMatch(
+    /^users\.csv does not exist \(looked in \S+, where it is a link to a file that is not/,
+  );
+  await rm(join(folder, "users.csv"));
+  await symlink("users.csv", join(folder, "users.csv"));
+  expect(await failure()).toBe("users.csv does not exist: it is a link that leads back to itself");
 });
 
 test("names the file as it is configured", async () => {
