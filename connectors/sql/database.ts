@@ -68,7 +68,7 @@ export class Database {
   async *rows(part: string, query: string): AsyncGenerator<Rows> {
     const expected = await this.count(part, query);
     let received = 0;
-    for await (const rows of this.#pages(part, wrapped("*", query))) {
+    for await (const rows of this.#pages(part, this.#wrapped("*", query))) {
       received += rows.rows.length;
       yield rows;
     }
@@ -87,7 +87,7 @@ export class Database {
    */
   async assertUnique(part: string, query: string, id: string): Promise<void> {
     const { shown, by } = this.#dialect.grouping(id);
-    const twice = `${wrapped(`${shown}, count(*)`, query)} GROUP BY ${by} HAVING count(*) > 1 LIMIT 1`;
+    const twice = `${this.#wrapped(`${shown}, count(*)`, query)} GROUP BY ${by} HAVING count(*) > 1 LIMIT 1`;
     for await (const { rows } of this.#pages(part, twice)) {
       const [found] = rows;
       if (found === undefined) continue;
@@ -99,7 +99,7 @@ export class Database {
 
   async count(part: string, query: string): Promise<number> {
     let count: unknown;
-    for await (const { rows } of this.#pages(part, wrapped("count(*)", query))) count = rows[0]?.[0] ?? count;
+    for await (const { rows } of this.#pages(part, this.#wrapped("count(*)", query))) count = rows[0]?.[0] ?? count;
     return Number(count);
   }
 
@@ -115,6 +115,10 @@ export class Database {
   /** Ends the connection. A statement that is still running is stopped. */
   async [Symbol.asyncDispose](): Promise<void> {
     await (this.#isWaiting ? this.#session.stop() : this.#session.close());
+  }
+
+  #wrapped(select: string, query: string): string {
+    return wrapped(select, query, this.#options.url.dialect === "mysql" ? "mysql" : "standard");
   }
 
   async *#pages(part: string, sql: string): AsyncGenerator<Rows> {
@@ -202,10 +206,11 @@ const errors = {
   refused: RefusedError,
   unavailable: UnavailableError,
   incomplete: IncompleteReadError,
+  torn: IncompleteReadError,
 };
 
 function meant({ kind, message }: Meaning, title: string, cause: unknown): RollcallError {
-  return new errors[kind](`${title}: ${message}`, { cause });
+  return new errors[kind](`${title}: ${message}`, { cause, torn: kind === "torn" });
 }
 
 /** What answers is something else. */

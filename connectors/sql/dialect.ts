@@ -31,9 +31,12 @@ export interface Dialect {
   explain(error: unknown): Meaning | undefined;
 }
 
-/** What an error means for the read: the query is wrong, the account may not, the database cannot do it now, it left out data. */
+/**
+ * What an error means for the read: the query is wrong, the account may not, the database cannot do it now, it left out data,
+ * or it no longer has the tables of the moment (`torn`: reading once more helps).
+ */
 export interface Meaning {
-  readonly kind: "input" | "refused" | "unavailable" | "incomplete";
+  readonly kind: "input" | "refused" | "unavailable" | "incomplete" | "torn";
   /** Without values of rows and without secrets. */
   readonly message: string;
 }

@@ -26,10 +26,11 @@ class CutOffError extends Error {}
 const meanings: readonly (readonly [RegExp, Meaning["kind"]])[] = [
   [/ACCESS_?DENIED|BAD_DB_ERROR|HOST_(?:NOT_PRIVILEGED|IS_BLOCKED)|NOT_SUPPORTED_AUTH|MUST_CHANGE_PASSWORD/, "refused"],
   [
-    /TIMEOUT|ETIMEDOUT|INTERRUPTED|DEADLOCK|SHUTDOWN|KILLED|CON_COUNT|TOO_MANY_|_NET_|DISK_FULL|RESOURCES|^PROTOCOL_/,
+    /TIMEOUT|ETIMEDOUT|INTERRUPTED|DEADLOCK|SHUTDOWN|KILLED|CON_COUNT|TOO_MANY_|_NET_|(?:DISK|FILE)_FULL|RESOURCES|OUTOFMEMORY|USER_LIMIT|^PROTOCOL_/,
     "unavailable",
   ],
   [/CRASHED|NOT_KEYFILE/, "incomplete"],
+  [/TABLE_DEF_CHANGED/, "torn"],
 ];
 
 function explain(error: unknown): Meaning | undefined {

@@ -16,10 +16,25 @@ export const postgres: Dialect = {
 /** By PostgreSQL's codes (SQLSTATE). */
 const meanings: readonly (readonly [RegExp, Meaning["kind"]])[] = [
   [/^(?:28|42501|3D000)/, "refused"],
-  [/^(?:08|53|58|57|55P03|40|25006|XX)/, "unavailable"],
+  // 08P01: the query has a parameter ($1). 25P…: the server's limits of transactions.
+  [/^(?:08(?!P01)|53|58|57|55P03|40|25006|25P0[34]|XX)/, "unavailable"],
 ];
 
+/** A table was replaced or written anew after the transaction began, which does not see what is in it now. */
+class ReplacedTableError extends Error {}
+
+/**
+ * Tables of this transaction's statements that are not what they were when it began: it sees `pg_class` as it was, and the
+ * functions as it is. TRUNCATE, most ALTER TABLE and a new table under an old name look empty to it (PostgreSQL, 13.6).
+ */
+const replacedTables = `SELECT l.relation::regclass FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation
+  WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.database <> 0
+    AND (pg_identify_object('pg_catalog.pg_class'::regclass, l.relation, 0)).type = 'table'
+    AND (c.oid IS NULL OR c.relfilenode <> pg_relation_filenode(c.oid) AND c.relfilenode <> 0
+      OR quote_ident(c.relname) <> (pg_identify_object('pg_catalog.pg_class'::regclass, c.oid, 0)).name) LIMIT 1`;
+
 function explain(error: unknown): Meaning | undefined {
+  if (error instanceof ReplacedTableError) return { kind: "torn", message: error.message };
   if (error instanceof DatabaseError) {
     const { code = "", hint } = error;
     // Errors of data (class 22) quote the value that could not be converted.
@@ -80,6 +95,8 @@ class PostgresSession implements Session {
     await this.#client.connect();
     await this.#query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
     const settings = {
+      // The next rows are fetched when the last ones are stored.
+      idle_in_transaction_session_timeout: "0",
       statement_timeout: String(options.timeouts.statement),
       row_security: options.rowSecurity ? "on" : "off",
       TimeZone: "UTC",
@@ -105,6 +122,11 @@ class PostgresSession implements Session {
       if (rows.length < size) break;
     }
     await this.#query("CLOSE rollcall");
+    const [replaced] = (await this.#query(replacedTables)).rows;
+    if (replaced === undefined) return;
+    throw new ReplacedTableError(
+      `the table ${replaced[0]} was replaced or emptied (TRUNCATE, ALTER TABLE) during the read, which cannot see all its rows`,
+    );
   }
 
   async describe(): Promise<readonly string[]> {
@@ -156,10 +178,11 @@ class PostgresSession implements Session {
     }
   }
 
-  /** The types that extensions and users make have no fixed numbers: arrays of them are found by their category. */
+  /** The types that extensions and users make have no fixed numbers: arrays of them are found by their elements. */
   async #readersOf(fields: readonly FieldDef[]): Promise<readonly ((text: string) => Cell)[]> {
     const oids = [...new Set(fields.map(({ dataTypeID }) => dataTypeID))];
-    const sql = `SELECT oid, typelem FROM pg_catalog.pg_type WHERE typcategory = 'A' AND oid IN (${oids.join(", ")})`;
+    const sql = `SELECT typarray, CASE typbasetype WHEN 0 THEN oid ELSE typbasetype END
+      FROM pg_catalog.pg_type WHERE typdelim = ',' AND typarray IN (${oids.join(", ")})`;
     const found = oids.length === 0 ? [] : (await this.#query(sql)).rows;
     const elements = new Map(found.map(([oid, element]) => [Number(oid), Number(element)]));
     return fields.map(({ dataTypeID }) => {

@@ -153,6 +153,31 @@ describe.skipIf(reason !== undefined)("MariaDB", () => {
     await gate.close();
   });
 
+  test("a table that is emptied during the read tears it", async () => {
+    const { options, run } = await make();
+    await run("CREATE TABLE t AS SELECT seq AS id FROM seq_1_to_9");
+    const gate = await startGate(`http://127.0.0.1:${server.port}`);
+    const url = options.url.replace(/:\d+/, `:${new URL(gate.url).port}`);
+    const reached = gate.stopAt(/SELECT count/);
+    const reading = read({ ...options, url, users: { query: "SELECT id FROM t", id: "id" } });
+    await reached;
+    await run("TRUNCATE t", "INSERT INTO t SELECT seq AS id FROM seq_1_to_9");
+    gate.release();
+    await expect(reading).rejects.toMatchObject({
+      torn: true,
+      message: expect.stringMatching(/, users: Table definition has changed/),
+    });
+    await gate.close();
+  });
+
+  test("takes its own comments and escapes, and a comment behind the end", async () => {
+    const { options } = await make();
+    const query = "SELECT 5--3 AS id, 'it\\'s; x' AS x # all; of them\n; -- that's all";
+    expect(await read({ ...options, users: { query, id: "id" } })).toMatchObject([
+      { id: "8", attributes: { x: "it's; x" } },
+    ]);
+  });
+
   test("what the server would cut off without a word fails, or is not cut off", async () => {
     const { options, run } = await make();
     await run(

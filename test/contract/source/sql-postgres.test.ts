@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { IncompleteReadError, RefusedError, UnavailableError } from "#errors.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
@@ -170,6 +171,7 @@ test.each([
     "SELECT n AS id, concat('a \"secret\" ', n)::int FROM generate_series(1, 3) n",
     /, users: invalid input syntax for type integer: "…"$/,
   ],
+  ["a parameter", "SELECT $1 AS id", /users: bind message supplies 0 parameters.*requires 1/],
   ["two columns with one name", "SELECT 1 AS id, 2 AS id", /, users: the query has two columns "id"; rename one/],
   [
     "a column that is not there",
@@ -190,13 +192,13 @@ test.each([
 
 test("values have the forms that the README states", async () => {
   const { options, run } = await make();
-  await run("CREATE TYPE colour AS ENUM ('red', 'blue')");
+  await run("CREATE TYPE colour AS ENUM ('red', 'blue')", "CREATE DOMAIN flag AS boolean");
   const query = `SELECT 7::bigint AS id, 9007199254740993 AS large, 1.50::numeric(9, 2) AS dec, 0.1::float8 AS flt, 'NaN'::float8 AS nan, '-Infinity'::numeric AS endless,
     true AS yes, '2026-11-26'::date AS day, '2026-11-26 08:30:00.120'::timestamp AS local,
     '2026-11-26 08:30+02'::timestamptz AS moment, 'infinity'::timestamptz AS never, '08:30'::time AS clock,
     ARRAY['a', NULL, '', 'b"c']::text[] AS list, ARRAY[1, 2] AS numbers, ARRAY['red']::colour[] AS colours, ARRAY[[1], [2]] AS table,
     '{"a": [1]}'::jsonb AS json, '\\x01FF'::bytea AS bytes, 'ab'::char(5) AS padded, ARRAY['ab', 'c']::char(5)[] AS paddeds,
-    ARRAY[true, false] AS flags, ARRAY['2026-11-26 08:30+02']::timestamptz[] AS moments, '' AS blank, NULL AS nothing,
+    ARRAY[true, false] AS flags, ARRAY[true]::flag[] AS own_flags, '1 2'::int2vector AS vector, ARRAY['(1,2),(3,4)']::box[] AS boxes, ARRAY['2026-11-26 08:30+02']::timestamptz[] AS moments, '' AS blank, NULL AS nothing,
     ARRAY[]::text[] AS none, 'a3bb189e-8bf9-3888-9912-ace4e6543002'::uuid AS uuid, '1 day'::interval AS span`;
   const [user] = await read({ ...options, users: { query, id: "id" } });
   expect(user).toMatchObject({
@@ -227,6 +229,9 @@ test("values have the forms that the README states", async () => {
     padded: "ab",
     paddeds: ["ab", "c"],
     flags: ["true", "false"],
+    own_flags: ["true"],
+    vector: "1 2",
+    boxes: "{(3,4),(1,2)}",
     moments: ["2026-11-26T06:30:00Z"],
     uuid: "a3bb189e-8bf9-3888-9912-ace4e6543002",
     span: "1 day",
@@ -245,6 +250,51 @@ test("rows that are deleted between the count and the rows do not matter", async
   gate.release();
   expect(await reading).toHaveLength(2_000);
   await gate.close();
+});
+
+test.each([
+  ["emptied and filled again", "TRUNCATE t; INSERT INTO t SELECT n FROM generate_series(1, 9) n"],
+  ["written anew", "ALTER TABLE t ALTER COLUMN id TYPE bigint"],
+  ["replaced by a new one", "DROP TABLE t; CREATE TABLE t AS SELECT n AS id FROM generate_series(1, 9) n"],
+  [
+    "replaced by one that was there, and filled since",
+    "INSERT INTO next SELECT * FROM t; DROP TABLE t; ALTER TABLE next RENAME TO t",
+  ],
+])("a table that is %s during the read tears it", async (_, change) => {
+  const { options, run } = await make();
+  await run(
+    "CREATE TABLE t AS SELECT n AS id FROM generate_series(1, 9) n",
+    "CREATE TABLE next (id int)",
+    "CREATE TABLE same AS TABLE t",
+    "CREATE MATERIALIZED VIEW kept AS TABLE same",
+  );
+  const query = "SELECT id FROM t UNION ALL SELECT id + 10 FROM same UNION ALL SELECT id + 20 FROM kept";
+  const meanwhile = async (statements: string) => {
+    const gate = await startGate(`http://127.0.0.1:${server.port}`);
+    onTestFinished(() => gate.close());
+    const url = options.url.replace(/:\d+/, `:${new URL(gate.url).port}`);
+    const reached = gate.stopAt(/DECLARE rollcall .*count/s);
+    const reading = read({ ...options, url, users: { query, id: "id" } });
+    await reached;
+    await run(`BEGIN; ${statements}; COMMIT`);
+    gate.release();
+    return reading;
+  };
+  const harmless = "CREATE INDEX ON same (id); REFRESH MATERIALIZED VIEW kept; DELETE FROM same WHERE id > 5";
+  expect(await meanwhile(harmless)).toHaveLength(27);
+  await expect(meanwhile(change)).rejects.toThrow(/, users: the table t was replaced or emptied/);
+  await expect(meanwhile("TRUNCATE t")).rejects.toMatchObject({ torn: true });
+});
+
+test("whoever stores rows slowly keeps the transaction longer than the server lets others idle", async () => {
+  const { options, run } = await make();
+  await run(
+    "CREATE TABLE t AS SELECT n AS id FROM generate_series(1, 3000) n",
+    "ALTER ROLE rollcall SET idle_in_transaction_session_timeout = '20ms'",
+  );
+  onTestFinished(() => run("ALTER ROLE rollcall RESET idle_in_transaction_session_timeout"));
+  const records = await read({ ...options, users: { query: "SELECT id FROM t", id: "id" } }, {}, () => delay(60));
+  expect(records).toHaveLength(3_000);
 });
 
 test("rows that a policy hides on purpose are left out, and half of them are too few the next time", async () => {

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { options } from "#connectors/sql/options.ts";
 import type { Options } from "#connectors/sql/options.ts";
+import { wrapped } from "#connectors/sql/query.ts";
 
 const users = { query: "SELECT 1 AS id", id: "id" };
 
@@ -68,6 +69,9 @@ test.each([
   "(SELECT 1 AS id) UNION (SELECT 2)",
   "SELECT 'a; b', \"limit 1\", `x;y`, $$; LIMIT 3$$, 'it''s; LIMIT 1' FROM t",
   "SELECT * FROM (SELECT * FROM people LIMIT 100) AS chosen",
+  "SELECT * FROM people; -- all; of them\n/* by Anna */ ;\n",
+  "SELECT E'it\\'s; LIMIT 1' AS a, split_part(login, '\\', 2) AS b FROM people",
+  "SELECT 'it\\'s; LIMIT 1' AS a FROM people # all; of them",
   "SELECT p.limit AS limit FROM people p LIMIT ALL",
   "SELECT (SELECT mail FROM mails m WHERE m.p = p.id LIMIT 1) AS mail, utc_offset FROM people p",
 ])("takes the query %s", (query) => {
@@ -77,12 +81,22 @@ test.each([
 test.each([
   ["DELETE FROM people", /^users\.query: expected a query that begins with SELECT or WITH$/],
   ["SELECT 1; SELECT 2", /^users\.query: expected one statement/],
+  ["SELECT 'it''s' FROM t; DELETE FROM t; -- x", /^users\.query: expected one statement/],
+  ["SELECT split_part(login, '\\', 2) AS id FROM people LIMIT 10; -- few", /^users\.query: LIMIT/],
   ["SELECT * FROM people ORDER BY n LIMIT 1000", /^users\.query: LIMIT, OFFSET and FETCH leave records out/],
   ["SELECT * FROM people LIMIT (1000)", /^users\.query: LIMIT/],
   ["SELECT * FROM people FETCH FIRST 10 ROWS ONLY", /^users\.query: LIMIT/],
   ["SELECT * FROM people WHERE x IN (SELECT y FROM z)\noffset 10", /^users\.query: LIMIT/],
 ])("refuses the query %s", (query, message) => {
   expect(problems({ users: { query, id: "id" } })).toEqual([expect.stringMatching(message)]);
+});
+
+test.each([
+  ["SELECT 'a; -- b' AS id", "SELECT 'a; -- b' AS id"],
+  ["SELECT 1 AS id ; -- all", "SELECT 1 AS id"],
+  ["SELECT 1 AS id -- all;", "SELECT 1 AS id -- all;"],
+])("asks for the rows of %s", (query, inner) => {
+  expect(wrapped("*", query, "standard")).toBe(`SELECT * FROM (\n${inner}\n) AS rollcall_query`);
 });
 
 test("connectors/sql/README.md shows options that are valid", async () => {
