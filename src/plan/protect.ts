@@ -155,6 +155,19 @@ export async function usersOfOthers(connection: Connection, { others = [] }: Pro
   return others.length === 0 ? nothing : findSome(connection, `SELECT name, origin FROM ${ofOthers}`, "name");
 }
 
+/** A sync that the configuration no longer has, and how many principals of the target it owned that are nobody's now. */
+export interface OwnedBefore {
+  readonly sync: string;
+  readonly count: number;
+}
+
+/** Whom syncs that were renamed or removed have left behind, by sync. Runs after `freeze`. */
+export function ownedBefore(connection: Connection): Promise<readonly OwnedBefore[]> {
+  return connection.rows<OwnedBefore>(`
+    SELECT sync, count(*)::INTEGER AS count FROM owned_before SEMI JOIN (FROM frozen WHERE reason = 'unmanaged') f USING (kind, name)
+    ANTI JOIN owned_by_others USING (kind, name) GROUP BY sync ORDER BY sync`);
+}
+
 /**
  * Makes `desired` of `assembled`, and of what must not be touched from `actual`, so that the plan shown, the list sent
  * and the service's own preview are one thing.

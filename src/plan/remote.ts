@@ -315,7 +315,8 @@ export async function matchCase(connection: Connection, table: "actual" | "arriv
 
 /** Gives principals other names in `table`, with the memberships in them, and in what the ledger knows. @param renamed `(kind, was, becomes)` */
 export async function rekey(connection: Connection, table: "actual" | "arrived", renamed: string): Promise<void> {
-  const owned = table === "actual" ? ["ledger", "owned_by_others", "leaving_since", "by_hand", "remote_known"] : [];
+  const owned =
+    table === "actual" ? ["ledger", "owned_by_others", "owned_before", "leaving_since", "by_hand", "remote_known"] : [];
   await connection.run(`
     ${[table, "remote_name", ...owned].map((each) => `UPDATE ${each} t SET name = r.becomes FROM ${renamed} r WHERE r.kind = t.kind AND r.was = t.name;`).join("\n    ")}
     UPDATE ${table} SET group_names = m.names FROM (

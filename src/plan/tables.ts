@@ -18,6 +18,8 @@ export const tables = {
 
   /** What the other syncs of the configuration own in the target. Made by `Ledger.open`, read by `freeze`. */
   owned_by_others: identity,
+  /** What syncs that the configuration no longer has own in the target. Made by `Ledger.open`, read by `ownedBefore`. */
+  owned_before: `${identity}, sync VARCHAR`,
   /** Memberships that the last applied run left, and that the sync has not given. Made by `Ledger.open`, read by `findByHand`. */
   by_hand: `${identity}, grp VARCHAR`,
   /** How many members each group has lost in the last 24 hours. Made by `Ledger.open`, read by `measure`. */

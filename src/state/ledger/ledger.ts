@@ -69,7 +69,7 @@ export class Ledger {
   #sharedAt = 0;
 
   /**
-   * Opens the ledger and makes the tables `ledger`, `owned_by_others` (without whom those syncs' sources have lost), `by_hand`, `leaving_since`, `lost_recently`, and those of `knownTables`, of the workbench from it.
+   * Opens the ledger and makes the tables `ledger`, `owned_by_others` (without whom those syncs' sources have lost), `owned_before`, `by_hand`, `leaving_since`, `lost_recently`, and those of `knownTables`, of the workbench from it.
    * `claim` and `settle` read what planning made.
    * @throws {UnavailableError} when another process is applying to the same target
    * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
@@ -80,6 +80,7 @@ export class Ledger {
     await connection.run(`
       CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
       CREATE OR REPLACE TEMP TABLE owned_by_others (${tables.owned_by_others});
+      CREATE OR REPLACE TEMP TABLE owned_before (${tables.owned_before});
       CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
       CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand});
       CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently});
@@ -237,6 +238,9 @@ export class Ledger {
     await connection.run(
       `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${this.#sync}`,
     );
+    await connection.run(`
+      INSERT INTO owned_before SELECT DISTINCT kind, name, sync FROM owned.principal
+      WHERE sync NOT IN (${[sync, ...others].map(literal).join(", ")})`);
     if (others.length > 0) {
       const lost = (await hasTable(connection, "leaving")) ? "ANTI JOIN owned.leaving USING (sync, kind, name)" : "";
       await connection.run(`

@@ -5,8 +5,8 @@ import type { DepartureRules, Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import type { ReadContext } from "#connector.ts";
 import { forgetPending, heldOtherwise, isStateHidden, matchCase } from "#plan/remote.ts";
-import { combine, freeze, usersOfOthers } from "#plan/protect.ts";
-import type { Frozen, OfAnother } from "#plan/protect.ts";
+import { combine, freeze, ownedBefore, usersOfOthers } from "#plan/protect.ts";
+import type { Frozen, OfAnother, OwnedBefore } from "#plan/protect.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
 import type { ByHandFound } from "#plan/by-hand.ts";
 import { nothing } from "#plan/found.ts";
@@ -77,6 +77,8 @@ export interface Desired {
   readonly foreign: Foreign;
   /** Users of the sources that another sync owns. */
   readonly ofOthers: Found<OfAnother>;
+  /** Whom syncs that the configuration no longer has own in the target. */
+  readonly ownedBefore: readonly OwnedBefore[];
   readonly departures: Departures;
   /** Groups whose members a server seems to have cut. */
   readonly cutLists: readonly CutLists[];
@@ -186,6 +188,7 @@ export async function makeDesired(
     frozen,
     foreign,
     ofOthers,
+    ownedBefore: frozen.unmanaged === 0 ? [] : await ownedBefore(connection),
     departures: inPlace === undefined ? departures : { ...departures, inPlace },
     cutLists: await withoutChance(connection, assembly.cutLists ?? []),
     notOwned,

@@ -40,6 +40,7 @@ export function notesOf({
   departures,
   foreign,
   ofOthers,
+  ownedBefore,
   cutLists,
   unchangedSince,
   sync = "",
@@ -76,6 +77,9 @@ export function notesOf({
     ...noteIf(
       frozen.unmanaged,
       `${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`,
+      ownedBefore.map(({ sync, count }) => ({
+        text: `${formatNumber(count)} of them: owned by ${sync}, a sync that the configuration no longer has. If it was renamed, call it ${sync} again: nobody deletes or suspends these otherwise`,
+      })),
     ),
     ...ofOthersNotes(ofOthers),
     ...foreignNotes(foreign),
@@ -100,8 +104,8 @@ function ofOthersNotes(found: Desired["ofOthers"]): Note[] {
 }
 
 /** A note where there is something to count. */
-function noteIf(count: number, text: string): Note[] {
-  return count > 0 ? [{ text }] : [];
+function noteIf(count: number, text: string, details: readonly NoteDetail[] = []): Note[] {
+  return count > 0 ? [details.length === 0 ? { text } : { text, details }] : [];
 }
 
 /** What the target cannot hold, or holds otherwise. */

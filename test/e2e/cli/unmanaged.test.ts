@@ -93,3 +93,14 @@ test("who may be in a source is not listed, and a source that cannot be read lis
     stderr: expect.stringContaining("people.csv"),
   });
 });
+
+test("a plan says whom a sync owned that was renamed, and what to do", async () => {
+  expect((await command("apply")).code).toBe(0);
+  await configure((yaml) => yaml.replace("  staff:", "  people:"));
+  await write("people.csv", people.replace(/^1,.*\n/m, ""));
+  expect((await command("plan")).stdout).toContain(
+    "\n  1 of them: owned by staff, a sync that the configuration no longer has. If it was renamed, call it staff again",
+  );
+  await configure((yaml) => yaml.replace("  people:", "  staff:"));
+  expect((await command("plan")).stdout).toMatch(/1 deleted[^]*− ada /);
+});

@@ -95,6 +95,7 @@ test("every relation of the pipeline has its declared columns", async () => {
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE ledger (${ledger}); CREATE OR REPLACE TEMP TABLE leaving_since (${leavingSince});
     CREATE OR REPLACE TEMP TABLE owned_by_others (${tables.owned_by_others});
+    CREATE OR REPLACE TEMP TABLE owned_before (${tables.owned_before});
     CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently}); CREATE OR REPLACE TABLE actual_foreign (${tables.actual_foreign});
     INSERT INTO ledger VALUES ('user', 'eve', 'hr', 'ada'), ('user', 'zoe', 'hr', 'zoe'), ('group', 'made', '(rules)', 'made');
     CREATE OR REPLACE TABLE actual (${actual}); CREATE OR REPLACE TABLE arrived (${arrived});
