@@ -73,7 +73,7 @@ export function countValues(
   };
 }
 
-/** Of so many records, one would have an attribute that rules read: it may be spelled wrong, or hidden from the account. */
+/** Among so many records, at least one should have an attribute that rules read: it may be misspelled, or hidden from the account. */
 export function warnOfUnknown(
   values: ValueCounts,
   { subject, kind, count }: { readonly subject: string; readonly kind: Entry["kind"]; readonly count: number },

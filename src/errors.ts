@@ -111,7 +111,7 @@ export interface ErrorDocument {
   readonly message: string;
   readonly problems: readonly string[];
   readonly advice: string;
-  /** Of a held run: the command that applies its plan anyway. Absent in records of older versions. */
+  /** The command that applies a held plan anyway. Absent in records of older versions. */
   readonly next?: string | undefined;
 }
 

@@ -215,7 +215,7 @@ export interface RowRange {
 
 /** Where rows are. */
 export class RowRanges extends RowScanner {
-  /** Those that have ended. Whoever reads them may take them away. */
+  /** Complete rows. The reader may take them away. */
   rows: RowRange[] = [];
   #fields = 1;
   #kinds = 0;

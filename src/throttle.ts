@@ -21,7 +21,7 @@ export type End = (outcome: "succeeded" | "failed" | "undecided") => Promise<voi
 /** Failures from one address, whatever the names, and of one name, whatever the addresses, before they are refused. */
 const limits = { address: 50, name: 100 } as const;
 
-/** Of each kind: about 10 MB in memory. */
+/** Entries of each kind: about 10 MB in memory. */
 export const usualCapacity = 20_000;
 
 /** What failures are counted by: a pair of a name and an address, an address, or a name. */
@@ -78,7 +78,7 @@ export class Throttle {
       { key: `name ${digest(name)}`, most: limits.name },
     ];
     for (;;) {
-      // Whoever has logged in from there before is not kept out by what strangers try, there or elsewhere.
+      // Strangers' attempts, there or elsewhere, don't lock out a user who has logged in from that address before.
       const deciding = (await isKnown(name, address)) ? [pair] : all;
       const now = this.#options.now();
       const wait = Math.max(...deciding.map(({ key }) => this.#counts.refusedUntil(key, now))) - now;

@@ -60,7 +60,7 @@ export class NamedAttributes {
     return found;
   }
 
-  /** Of a file's columns, those that rules read; all, where that is not known. */
+  /** The columns of a file that rules read; all, where that is not known. */
   readOf(header: Header): readonly Column[] {
     if (this.#context.attributes === undefined) return header.columns;
     return header.columns.filter(({ name }) => this.#named.some((one) => header.same(one, name)));

@@ -118,7 +118,7 @@ function hint(name: string, fields: readonly string[], names: readonly string[])
   return "is the header line missing, or does the column have another name?";
 }
 
-/** Of names that look the same, what is different; undefined: none looks the same. */
+/** How a name differs from one that looks the same; undefined: none looks the same. */
 export function resembling(name: string, names: readonly string[]): string | undefined {
   const own = plain(name);
   const cased = names.find((candidate) => candidate.toLowerCase() === own.toLowerCase());

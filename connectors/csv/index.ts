@@ -66,7 +66,7 @@ interface Part {
   readonly minRows: number | undefined;
   /** The columns that the options name. */
   readonly columns: readonly string[];
-  /** Of these, those with ids, keys and references. */
+  /** The ones among them with ids, keys and references. */
   readonly ids: readonly string[];
   /** The attributes that rules name; absent for memberships. */
   readonly named?: NamedAttributes | undefined;
@@ -347,7 +347,7 @@ function withPreamble(error: unknown, following: readonly Row[], part: Part): un
 
 const byteOrderMark = "\u{FEFF}";
 
-/** Of the first row of another file. */
+/** The error for the first row of another file. */
 function joinedFiles({ line, fields }: Row, file: string): InputError {
   const what = fields[0]?.startsWith(byteOrderMark) ? "starts with a byte order mark" : "is the header again";
   return new InputError(

@@ -81,7 +81,7 @@ const longestLines = 256 * 1024;
 /** What the lines of a file are made of. */
 interface LineLayout {
   readonly header: Header;
-  /** Of the header: when it comes again, that is not beyond doubt. */
+  /** The row of the header: a repeated one may be the start of another file. */
   readonly row: Row;
   readonly delimiter: string;
   readonly file: string;
@@ -192,7 +192,7 @@ export function namedColumns(options: UsersOptions | GroupsOptions | Memberships
   return [...idColumns(options), ...kinds, ...others];
 }
 
-/** Of these, those with ids, keys and references. */
+/** The ones among them with ids, keys and references. */
 export function idColumns(options: UsersOptions | GroupsOptions | MembershipsOptions): readonly string[] {
   if ("member" in options) return [options.group, options.member];
   const members = "members" in options ? options.members : undefined;

@@ -24,7 +24,7 @@ export function assertColumns(fields: readonly string[], place: string): void {
 export interface Row {
   readonly line: number;
   readonly fields: readonly string[];
-  /** Of a sheet: what its cells are, besides their text. */
+  /** For a sheet: what its cells are, besides their text. */
   readonly notes?: readonly CellNote[] | undefined;
 }
 

@@ -12,9 +12,9 @@ export interface SheetColumns {
   /** The row of the header. */
   readonly line: number;
   readonly width: number;
-  /** Those that somebody reads. */
+  /** Columns that are read. */
   readonly used: ReadonlySet<number>;
-  /** Those that hold ids, keys or references, by their name. */
+  /** Columns with ids, keys or references, and their names. */
   readonly ids: ReadonlyMap<number, string>;
 }
 

@@ -6,7 +6,7 @@ import { eventual } from "./graph.ts";
 import type { Graph } from "./graph.ts";
 
 /**
- * Those of the records that are there, and in scope, each requested by its id.
+ * Finds the records that are there and in scope, requesting each by its id.
  * @throws what `DirectoryApi.get` throws: unknown is not absent
  */
 export async function* findRecords(

@@ -69,7 +69,7 @@ export class Graph extends DirectoryApi {
         origins: [graph],
         authorization,
         ...connectionOf(options, folder),
-        // Who waits for people is served before who reads lists.
+        // Requests that people wait for go before ours, which read lists.
         headers: { "x-ms-throttle-priority": "low" },
         advice: adviceOn,
       },

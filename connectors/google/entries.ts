@@ -104,7 +104,7 @@ function flatten(name: string, value: unknown, into: Map<string, AttributeValue>
   } else if (isText(value) || typeof value === "number" || typeof value === "boolean") into.set(name, value);
 }
 
-/** Of several with one type, the first counts. */
+/** When several have one type, the first counts. */
 function flattenList(name: string, values: readonly unknown[], into: Map<string, AttributeValue>): void {
   const objects = values.filter((item): item is Resource => typeof item === "object" && item !== null);
   const texts = values.map((item) => (typeof item === "object" && item !== null ? mainOf(item as Resource) : item));

@@ -248,7 +248,7 @@ function countOf({ directMembersCount: count }: Resource): number | undefined {
       : undefined;
 }
 
-/** Who is outside the customer may have an address alone. */
+/** Members from outside the customer may have only an address. */
 function memberKey({ id, email }: Resource): string | undefined {
   return [id, email].find((key): key is string => typeof key === "string" && key !== "");
 }

@@ -13,7 +13,7 @@ import { parsePath, valueAt } from "./path.ts";
 const gone = new Set([404, 410]);
 
 /**
- * Those of the records that the service has, and that are in scope, each asked for by its id.
+ * Finds the records that the service has and that are in scope, asking for each by its id.
  * @throws what `DirectoryApi.get` throws; a refusal other than "there is none", too: unknown is not absent
  */
 export async function* find(

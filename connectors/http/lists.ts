@@ -26,7 +26,7 @@ export interface Declared {
   readonly list: ListOptions;
   /** The setting for the fewest there must be, where it is not written. */
   readonly unset?: string | undefined;
-  /** Of a list that belongs to a record: that record. */
+  /** The record that the list belongs to. */
   readonly parent?: { readonly item: Item; readonly id: string } | undefined;
 }
 

@@ -28,7 +28,7 @@ export interface AttributeUse {
   readonly names: readonly string[];
   readonly roles: readonly Role[];
   readonly form: Form;
-  /** Of several attributes that can be the id, the lowest rank wins. */
+  /** Among attributes that can be the id, the lowest rank wins. */
   readonly rank: number;
   /** The number of the first value, where the server sends a range, and of the next range's; no `next` in the last. */
   readonly range?: { readonly from: number; readonly next?: number | undefined } | undefined;
@@ -137,7 +137,7 @@ function rolesOf(
   return roles;
 }
 
-/** Of groups whose members are a search: `groupOfURLs`, and eDirectory's `dynamicGroup`. */
+/** Attributes of groups whose members are a search: `groupOfURLs`, and eDirectory's `dynamicGroup`. */
 const memberSearches = ["memberURL", "memberQueryURL"];
 
 /** The name in lower case, its options sorted. */

@@ -80,7 +80,7 @@ function protectionOf({ connection, url, options }: Session): string {
 
 const whoAmIName = "1.3.6.1.4.1.4203.1.11.3";
 
-/** Who the server says we are (RFC 4532); where it does not say, the configured login. */
+/** The identity that the server reports for us (RFC 4532); if it reports none, the configured login. */
 async function whoAmI({ connection, options }: Session): Promise<string> {
   const { code, value } = await connection.request(new ExtendedRequest({ messageId: 0, oid: whoAmIName }));
   if (code !== codes.success) return loginName(options.bind);

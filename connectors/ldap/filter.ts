@@ -81,7 +81,7 @@ export interface Item {
   readonly type: string;
   /** None for a presence, the parts around the asterisks of substrings, else one. */
   readonly values: readonly Buffer[];
-  /** Of an extensible match: its matching rule, and whether the DN counts as well. */
+  /** For an extensible match: its matching rule, and whether the DN counts as well. */
   readonly rule?: string | undefined;
   readonly dn?: boolean | undefined;
 }

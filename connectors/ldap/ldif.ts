@@ -99,7 +99,7 @@ function element(tag: number, content: readonly Buffer[]): Buffer {
   return Buffer.concat([head.subarray(0, writeHead(head, 0, tag, length)), ...content]);
 }
 
-/** Of an element, in bytes. */
+/** The longest head of an element, in bytes. */
 const longestHead = 6;
 
 /** Writes the tag and the length of an element. @returns the offset of its content */
@@ -133,7 +133,7 @@ export class LdifReader {
   /** The parts of a line that may go on in the next one, and where it starts. */
   #parts: Buffer[] = [];
   #start = 1;
-  /** Those that were written so far: an entry has the same few as the one before. */
+  /** Attribute descriptions seen so far: entries share a few. */
   readonly #descriptions = new Map<string, Description>();
   /** What the lines since the last empty one belong to. */
   #open: LdifEntry | "aside" | undefined;

@@ -130,13 +130,13 @@ function messageLength(bytes: Buffer, at: number): number | undefined {
 /** LDAPResult (RFC 4511, 4.1.9). */
 export interface Result {
   readonly code: number;
-  /** Of a name that does not exist, the part that does. */
+  /** The existing part of a name that does not exist. */
   readonly matchedDn: string;
   /** The server's diagnostic message. */
   readonly message: string;
   /** URLs of other servers, when `code` is 10. */
   readonly referrals: readonly string[];
-  /** Of an extended operation. */
+  /** The name of an extended operation. */
   readonly name?: string | undefined;
   readonly value?: Buffer | undefined;
   /** The cookie of a page (RFC 2696), empty after the last; undefined when the server did not page. */

@@ -71,7 +71,7 @@ function wantedOf({ attributes }: ReadContext, kind: "users" | "groups"): Readon
   return attributes === undefined ? undefined : new Set(attributes[kind]);
 }
 
-/** Those of the records that exist and are in scope, each asked for by its id. */
+/** Finds the records that exist and are in scope, asking for each by its id. */
 async function* find(
   organization: Organization,
   records: readonly RecordId[],

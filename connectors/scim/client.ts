@@ -7,7 +7,7 @@ import type { Options } from "./options.ts";
 
 export type ServerOptions = Options & { readonly url: string };
 
-/** Of the options, what reaching the server needs. */
+/** The options needed to reach the server. */
 export type Address = Pick<ServerOptions, "url" | "ca" | "certificate" | "proxy" | "allowPlainHttp" | "timeouts"> & {
   /** How many requests run at a time. Default: 4. */
   readonly concurrency?: number | undefined;

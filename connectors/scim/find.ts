@@ -11,7 +11,7 @@ import { entryOptionsOf } from "./server.ts";
 const unsupported = new Set([405, 501]);
 
 /**
- * Those of the records that the server has, and that are in scope, each requested by its id.
+ * Finds the records that the server has and that are in scope, requesting each by its id.
  * @throws what `resourceById` throws; a refusal other than "there is none", too: unknown is not absent
  */
 export async function* find(

@@ -58,7 +58,7 @@ export class Pushing {
       () => writer.close(),
       (error: unknown) => writer.abort(error),
     );
-    // Who stops reading is not told of it.
+    // A reader that stopped early need not hear of the failure.
     done.catch(() => undefined);
     yield* readable;
     await done;

@@ -158,7 +158,7 @@ const lists = new Set([
   "roles",
   "x509Certificates",
 ]);
-/** Of these, the ones where a text alone is such an object's value: nobody asks for the primary role. */
+/** The lists where a lone text is the value of such an object: nobody asks for the primary role. */
 const withPrimary = new Set(["emails", "phoneNumbers", "ims", "photos"]);
 
 /** What the standard has as texts. Some servers send a number where all its characters are digits. */
@@ -276,7 +276,7 @@ function flattenValues(name: string, values: readonly unknown[], into: Map<strin
   }
 }
 
-/** Of several values with one type, the first counts. */
+/** When several values have one type, the first counts. */
 function flattenValue(name: string, item: Resource, into: Map<string, AttributeValue>): void {
   const own = new Map<string, AttributeValue>();
   for (const [key, value] of Object.entries(item)) {

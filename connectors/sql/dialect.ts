@@ -44,10 +44,10 @@ export interface Meaning {
 /** Where a session is opened. */
 export interface Place {
   readonly options: Options;
-  /** Of a server: where it is, with the password. */
+  /** For a server: where it is, with the password. */
   readonly server?: ServerAddress | undefined;
   readonly tls: ConnectionOptions | undefined;
-  /** Of a file: its absolute path. */
+  /** For a file: its absolute path. */
   readonly file?: string | undefined;
 }
 

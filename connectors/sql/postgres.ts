@@ -224,7 +224,7 @@ const readers: Readonly<Record<number, (text: string) => Cell>> = {
   1700: numberOf,
 };
 
-/** That of `text[]`. */
+/** Parses the text form of `text[]`. */
 const parseArray = (types.getTypeParser as (oid: number) => (text: string) => unknown[])(1009);
 
 /** Types whose elements are not as PostgreSQL writes them. A number in a list is a text, with the digits that it has. */

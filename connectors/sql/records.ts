@@ -166,7 +166,7 @@ function reference(key: string, kind: Kind | undefined): MemberReference {
   return kind === undefined ? { key } : { kind, key };
 }
 
-/** Of a number with too many digits to be compared, its text; undefined: the cell is no text. */
+/** The cell as text, numbers included; undefined: it is a list, or bytes that are not UTF-8. */
 function textIn(cell: Cell): string | undefined {
   if (cell === null) return "";
   if (Array.isArray(cell)) return undefined;

@@ -60,7 +60,7 @@ export interface ApplyOptions {
   readonly limit?: number | undefined;
   /** Do not ask at a terminal. */
   readonly yes: boolean;
-  /** Of the plan that was shown: it is applied, or nothing is. */
+  /** The digest of the plan that was shown: that plan is applied, or nothing. */
   readonly digest?: string | undefined;
   /** Limits to ignore for that plan. */
   readonly overrides?: readonly Overridable[] | undefined;

@@ -141,7 +141,7 @@ function inOrder(args: readonly string[]): string[] {
   const [name, ...rest] = args.slice(at);
   if (name === undefined) return [];
   if (name === "help" && rest[0] !== undefined && !rest[0].startsWith("-"))
-    // Of a name that nobody knows, Commander says which one was meant.
+    // Commander suggests the command that an unknown name may mean.
     return commandNames.includes(rest[0]) || rest[0] === "completion" ? [...rest, "--help"] : rest;
   // Only some commands have others below them, which have the options.
   const own = name === "account" ? /^[a-z]+$/ : /^(?:verify|test|copy|token)$/;

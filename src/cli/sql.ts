@@ -72,7 +72,7 @@ async function writeTable(output: Output, { columnNames, rows, totalRowCount }: 
   const { terminal, width } = output;
   const shown = terminal ? rows.slice(0, mostAtTerminal) : rows;
   const columns = [...columnNames.keys()];
-  // Of columns for which there is no room, the last ones go.
+  // Where there is no room for all columns, the last ones go.
   const layout = layOut(columnNames, shown, {
     room: terminal ? width : undefined,
     flexible: columns,

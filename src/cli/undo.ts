@@ -47,7 +47,7 @@ export async function undo(
     const planned = await withCoordinator(context, async (coordinator) => {
       const begun = await coordinator.undo(run.id, { by }, watcher);
       const ended = await begun.ended;
-      // Who asks for the undo may be one who must not approve it.
+      // The person who asks for the undo may not be allowed to approve it.
       if (ended.state === "pending" && context.output.interactive && objectionTo(ended, by) === undefined) return ended;
       return showRun(context, coordinator, document, { begun, isShown: () => isShown });
     });

@@ -383,7 +383,7 @@ function expressions(document: ConfigurationDocument, base: Path, attributes: At
   };
 }
 
-/** Those of the keys of a mapping that hold a text. */
+/** The keys of a mapping whose values are text. */
 function texts(document: ConfigurationDocument, base: Path, keys: readonly string[]): Record<string, string> {
   const found = keys.flatMap((key) => {
     const path = [...base, key];

@@ -95,7 +95,7 @@ export interface SourceConfiguration {
 export interface SyncConfiguration {
   /** Names of sources; the first one wins. */
   readonly from: readonly string[];
-  /** Those of them whose failed read does not fail the run. */
+  /** Sources whose failed read does not fail the run. */
   readonly optional: readonly string[];
   /** The name of a target. */
   readonly to: string;

@@ -28,7 +28,7 @@ const expectedGroups = 'expected a group, a list of them, { claim, values }, or 
 const group = values.text("the name of a group");
 const groups = z.union([group, z.array(group).min(1, { error: expectedGroups })], { error: expectedGroups });
 
-/** Who has a role: members of groups, or people of whom the provider says something else. */
+/** Who has a role: members of groups, or people with a certain claim. */
 const whoHas = z
   .union(
     [

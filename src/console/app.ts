@@ -87,7 +87,7 @@ async function openApp(app: FastifyInstance, options: AppOptions): Promise<void>
     contentSecurityPolicy: { useDefaults: false, directives: policy },
     // With `no-referrer` browsers would not say in `Origin` where a form comes from.
     referrerPolicy: { policy: "same-origin" },
-    // Whoever serves TLS decides that for the whole host.
+    // The TLS server in front decides that for the whole host.
     strictTransportSecurity: false,
   });
   parseForms(app);

@@ -54,7 +54,7 @@ function keptAndBroken(checks: readonly ExpectationCheck[] = []): string | undef
   return parts.flatMap(([many, word]) => (many === 0 ? [] : [`${many} ${word}`])).join(", ");
 }
 
-/** Those that are broken, whether that holds the plan or not. */
+/** Broken expectations, whether or not they hold the plan. */
 export function brokenExpectations(checks: readonly ExpectationCheck[] = []): readonly ExpectationCheck[] {
   return checks.filter(({ state }) => state === "broken" || state === "tripped");
 }

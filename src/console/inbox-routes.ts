@@ -148,7 +148,7 @@ class InboxPages {
       : this.#options.connections.targets().map(({ name }) => name);
   }
 
-  /** Whoever signed in with an account of one target sees what goes there. */
+  /** An account of one target sees what goes to that target. */
   #isSeenBy({ target }: Visitor, source: InboxStatus["source"]): boolean {
     return target === undefined || this.#targetsOf(source).includes(target);
   }

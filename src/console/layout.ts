@@ -10,7 +10,7 @@ import { may } from "#roles.ts";
 
 /** What surrounds a page. */
 export interface Frame {
-  /** Of the window; the page has its own heading. */
+  /** The window's title; the page has its own heading. */
   readonly title: string;
   readonly version: string;
   readonly visitor?: Visitor | undefined;
@@ -205,7 +205,7 @@ export function placesOf(
     .map(({ name, href, label }) => ({ icon: name, href, label }));
 }
 
-/** Who may not look at the syncs has their loads; who may only look cannot try rules. */
+/** Accounts that may not see the syncs get their own loads; viewers cannot try rules. */
 function isFor({ role, mayLoad }: Visitor, section: Frame["section"]): boolean {
   if (section === "loads") return mayLoad === true;
   if (section === "accounts") return may(role, "manage accounts");

@@ -39,7 +39,7 @@ const mostAtOnce = 200_000;
 /** The most visualizations that are asked for at once. */
 const mostTogether = 24;
 
-/** Who asks, until they leave. */
+/** A signed-in account that asks, until its connection closes. */
 interface Asking {
   readonly account: string;
   readonly signal: AbortSignal;

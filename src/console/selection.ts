@@ -191,7 +191,7 @@ async function othersThan(
   return found.subjects;
 }
 
-/** Those of them that the plan changes: a name without its kind may stand for a user or a group. */
+/** The names that the plan changes: one without its kind may stand for a user or a group. */
 async function planned(
   read: ReadExcerpts,
   run: RunRecord,

@@ -30,7 +30,7 @@ export function checkMay(who: { readonly name: string; readonly role?: Role | un
 export interface Proofs {
   /** The daemon's own, for whoever can read its data folder. */
   readonly token: string;
-  /** Those of people. */
+  /** Roles of people. */
   readonly sessions: Pick<Sessions, "findToken">;
 }
 

@@ -226,7 +226,7 @@ export class Accounts {
       if (before?.disabled)
         throw new InputError(`${name} is disabled in Rollcall; an administrator can enable them again`);
       if (before !== undefined && before.name === name && before.role === role) return [access, before];
-      // Whoever has no role, and never had one, is nobody to remember.
+      // A person without a role, now or before, is not stored.
       const created = this.#timestamp();
       const { role: _, ...rest } = before ?? { id: randomUUID(), via: "oidc" as const, subject, created };
       const after: Account = { ...rest, name, ...(role !== undefined && { role }) };
@@ -296,7 +296,7 @@ function chosen(access: Access, key: string): Account {
   const byId = access.accounts.find(({ id }) => id === key);
   const people = byId === undefined ? access.accounts.filter(({ name }) => folded(name) === folded(key)) : [byId];
   const [only, ...others] = people;
-  // Whoever disables one and means the other leaves a thief signed in.
+  // Disabling the wrong one would leave a thief signed in.
   if (others.length > 0)
     throw new InputError(`several people have the name ${key}: use an id`, {
       problems: people.map(({ id, subject }) => `${id}: ${subject === undefined ? "the account" : subject.sub}`),

@@ -198,7 +198,7 @@ export function actionOf({ overrides = [] }: { readonly overrides?: readonly str
   return overrides.length === 0 ? "decide" : "override";
 }
 
-/** Whoever may read the daemon's files has its token. @throws {Refusal} 403 */
+/** Only a process that may read the daemon's files has its token. @throws {Refusal} 403 */
 function onlyToken(request: FastifyRequest, token: string): void {
   const given = bearerOf(request);
   if (given === undefined || !isSame(given, token))

@@ -125,7 +125,7 @@ export class Sessions {
           .filter(({ subject }) => subject?.issuer === issuer && (sub === undefined || subject.sub === sub))
           .map((each) => each.id),
       );
-      // Of a session that the provider has given no name, only the person is known: it may be the one that is meant.
+      // A session that the provider gave no id may be the one that is meant: only its person is known.
       const isMeant = ({ account, provider }: Session): boolean =>
         provider !== undefined &&
         people.has(account) &&
@@ -202,7 +202,7 @@ export class Sessions {
     return token && proofOf(token.digest, challenge);
   }
 
-  /** Those of an account, or all; without their digests, the newest first. */
+  /** Tokens of an account, or all; without their digests, the newest first. */
   async tokens(account?: string): Promise<ListedToken[]> {
     return listedTokens(await this.#context.access.read(), account);
   }

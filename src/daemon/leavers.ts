@@ -43,7 +43,7 @@ interface ReadOptions {
 /** How long to wait for the runs that are under way, in milliseconds. */
 const patience = 1500;
 
-/** Who is gone from the sources of syncs, as their last runs left it. Reads neither sources nor targets. */
+/** Leavers: people gone from the sources, as of the last run of each sync. Reads neither sources nor targets. */
 export async function leaversOf(
   configuration: Configuration,
   syncs: readonly string[],
@@ -101,7 +101,7 @@ export function* leaversCsv(all: readonly SyncLeavers[]): Iterable<string> {
   }
 }
 
-/** Who waits for nothing any more comes last. */
+/** The soonest next step first; leavers without one come last. */
 function bySoonest(a: StagedLeaver, b: StagedLeaver): number {
   const [one, other] = [nextOf(a), nextOf(b)].map((time) => (time === undefined ? Infinity : Date.parse(time)));
   return one === other ? 0 : (one ?? 0) < (other ?? 0) ? -1 : 1;

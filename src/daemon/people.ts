@@ -42,7 +42,7 @@ export interface KnownHistory {
   readonly entries: readonly HistoryEntry[];
   /** There are earlier ones. */
   readonly more: boolean;
-  /** Of how many of the runs the changes are stored. */
+  /** How many of the runs have stored changes. */
   readonly stored: number;
   readonly runs: number;
 }
@@ -97,7 +97,7 @@ export class People {
     return this.#listings.read(target, { since, instead }, read);
   }
 
-  /** Who is gone from the sources, as the last run of each sync left them. */
+  /** Leavers: people gone from the sources, as of the last run of each sync. */
   leavers(): Promise<readonly SyncLeavers[]> {
     const configuration = this.#options.current();
     return leaversOf(configuration, Object.keys(configuration.syncs), {
@@ -140,7 +140,7 @@ export class People {
     });
   }
 
-  /** Who had a text in the name, display name or mail until a run deleted them, as far as plans are stored. The last first. */
+  /** Deleted users and groups whose name, display name or mail held a text, as far back as plans are stored. The latest first. */
   deleted(target: string, wanted: { readonly text: string; readonly most: number }): Promise<Deleted[]> {
     const runs = this.#runsTo(target).filter((run) => isApplied(run) !== false);
     return this.#readStored(runs, ({ connection }, files) =>

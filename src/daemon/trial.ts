@@ -39,7 +39,7 @@ export interface Trial extends TrialOrder {
   readonly progress?:
     | { readonly side: Side; readonly stage?: Stage | undefined; readonly records?: number | undefined }
     | undefined;
-  /** Of the sources. */
+  /** Warnings of the sources. */
   readonly warnings: readonly string[];
   readonly explained?: ExplainedTwice | undefined;
   readonly planned?: PlannedTwice | undefined;

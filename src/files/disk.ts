@@ -154,7 +154,7 @@ export function readSmallFile(path: string, limit: number): Buffer {
     const found = fstatSync(fd);
     if (!found.isFile() && !found.isDirectory())
       throw new UnfitFileError("it is a device or a pipe, not a regular file");
-    // Those of /proc have no size.
+    // Files of /proc have no size.
     const bytes = Buffer.alloc(Math.max(Math.min(found.size, limit), 4096) + 1);
     const parts: Buffer[] = [];
     let length = 0;
@@ -223,7 +223,7 @@ const folderReasons: Readonly<Record<string, string>> = {
   EACCES: "permission denied (EACCES); give this account write access, or choose another `service.data`",
   EEXIST: "a file has that name (EEXIST); move it away, or choose another `service.data`",
   ENOTDIR: "a part of the path is a file (ENOTDIR); move it away, or choose another `service.data`",
-  // Of a folder that cannot be made with those above it, when the topmost one that is missing cannot.
+  // `mkdir -p` says so when the topmost missing folder cannot be made.
   ENOENT: "no folder can be created there (ENOENT); is its file system read-only?",
   EROFS: "the file system is read-only (EROFS); choose another `service.data`",
   ENOSPC: "the disk is full (ENOSPC); make room, or choose another `service.data`",

@@ -24,14 +24,14 @@ export function openFilesLimit(): number {
 /** So many more are taken to be told that there are too many; beyond these, a connection is closed at once. */
 const surplus = 16;
 
-/** Who has sent nothing after so long is not about to send a request, in milliseconds. */
+/** A client that has sent nothing for so long is not about to send a request, in milliseconds. */
 const silence = 1_000;
 
 interface Connection {
   readonly socket: Socket;
   readonly opened: number;
   readonly isSurplus: boolean;
-  /** Those under way. */
+  /** Requests under way. */
   requests: number;
   /** Whether there was one. */
   isUsed: boolean;

@@ -112,7 +112,7 @@ export class Filter {
       case "held":
         return this.#waiting(run, run.state);
       case "failed":
-        // Whoever asked for it has been told.
+        // The person who asked for it has been told.
         if (run.for !== undefined) return undefined;
         this.#failed.set(run.sync, run.id);
         return this.#of(run.sync).failingSince === undefined ? { settle: run } : undefined;

@@ -13,7 +13,7 @@ export interface ByHand {
 
 /** What is known of memberships that the sync did not give. */
 export interface ByHandFound {
-  /** Those that stay. */
+  /** Manual memberships that stay. */
   readonly kept: Found<ByHand>;
   /** How many are taken back, because it is not known what the last applied run gave. */
   readonly undecided: number;

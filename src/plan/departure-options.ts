@@ -54,7 +54,7 @@ export function deletions({ state }: Attributes) {
     return {
       after: after ?? 0,
       ...(after === undefined ? { never: kept[never ?? "absent"] } : {}),
-      // Who is deleted at once need not be suspended.
+      // An account that is deleted at once need not be suspended.
       ...(wait === "never" || after === 0 ? {} : { suspend: wait }),
     };
   });

@@ -54,19 +54,19 @@ export interface LeavingDay {
 
 export interface Departures {
   readonly renames: Found<Rename>;
-  /** Those that keep their account. Absent: the sync renames nobody in place. */
+  /** Renames that keep the account. Absent: the sync renames nobody in place. */
   readonly inPlace?: Found<Rename> | undefined;
   readonly reused: Found<ReusedName>;
-  /** Of how many of them only the id of the record has changed. Absent in what older versions stored. */
+  /** For how many of them only the id of the record has changed. Absent in what older versions stored. */
   readonly adoptable?: number | undefined;
   readonly kept: Found<Kept>;
   /** The soonest first. */
   readonly leaving: Found<Leaving> & { readonly groups: number; readonly days: readonly LeavingDay[] };
-  /** Who is gone and never deleted; `active` of them are not suspended yet. Absent: there is nobody like that. */
+  /** Leavers that are never deleted; `active` of them are not suspended yet. Absent: there are none. */
   readonly staying?: (Found<Staying> & { readonly active: number }) | undefined;
 }
 
-/** Those within their grace period, in short; undefined: nobody is. */
+/** Leavers within their grace period, in numbers; undefined: there are none. */
 export function leavingCounts({ leaving }: Departures): LeavingCounts | undefined {
   const [first] = leaving.examples;
   if (first === undefined) return undefined;

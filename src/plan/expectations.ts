@@ -48,7 +48,7 @@ export interface Violation {
   readonly reason?: string | undefined;
   /** What the plan changes of it; of a user or group that breaks it anew, that is why. */
   readonly change?: Change | undefined;
-  /** Of a group: how many users join and leave it, and some of them. */
+  /** For a group: how many users join and leave it, and some of them. */
   readonly joining?: Some | undefined;
   readonly leaving?: Some | undefined;
 }
@@ -84,7 +84,7 @@ const membersTogether = 100_000;
  * Evaluates expectations for every user and group of `desired`, batch by batch: only the first violations are kept, the rest
  * is counted. Runs after `createPlan` and, for their causes, `findCauses`.
  *
- * Whoever breaks one is evaluated again as it is in the target, by its old name where it is renamed, and with the same
+ * A principal that breaks one is evaluated again as it is in the target, by its old name where it is renamed, and with the same
  * record of its source: if that breaks it, too, the plan is not the reason.
  */
 export async function evaluateExpectations(
@@ -629,7 +629,7 @@ async function explained(evaluation: Evaluation, { expectation, ...tally }: Tall
 
 type Moves = Pick<Violation, "joining" | "leaving">;
 
-/** Who joins and leaves groups, or those that are in them where nested members are asked for. */
+/** The users who join and leave groups, nested members included where the expectation asks for them. */
 async function movesOf(
   { connection }: Evaluation,
   { expression }: CompiledExpectation,

@@ -58,7 +58,7 @@ export type Overridable = (typeof overridable)[number] | ExpectationLimit;
 /** A bound on a measure. With both `count` and `percent`, the smaller one holds. */
 export interface Bound {
   readonly count?: number | undefined;
-  /** Of what the sync manages in the target. A floor may raise it. */
+  /** A share of what the sync manages in the target. A floor may raise it. */
   readonly percent?: number | undefined;
   /** Takes the place of `Limits.floor`. */
   readonly floor?: number | undefined;
@@ -138,7 +138,7 @@ export interface LimitCheck {
   readonly tripped: boolean;
   /** It is tripped, and a person has overridden it for this plan. */
   readonly overridden: boolean;
-  /** Of an expectation: what it does when it is tripped. Absent: it holds the plan. */
+  /** For an expectation: what happens when it trips. Absent: it holds the plan. */
   readonly otherwise?: "hold" | "approve" | undefined;
 }
 
@@ -194,9 +194,9 @@ export interface Measured {
 interface KindRow extends Record<Action, number> {
   readonly kind: "user" | "group";
   readonly is_there: boolean;
-  /** Of what the sync manages: principals, their memberships and attributes. */
+  /** How much the sync manages: principals, their memberships and attributes. */
   readonly base: number;
-  /** Those of them that are not suspended. */
+  /** How many of them are not suspended. */
   readonly active: number;
   readonly memberships: number;
   readonly attributes: number;
@@ -421,7 +421,7 @@ export interface PushedLosses {
     readonly lost: number;
     readonly most: number;
     readonly basis: string;
-    /** Who pushed how much of it. */
+    /** Which providers pushed how much of it. */
     readonly pushers: string;
   }[];
 }

@@ -18,7 +18,7 @@ export const sameName = "several of one name";
 export const remoteTables = {
   /** The objects as they were read; `attributes` is JSON, see `attributesText`. */
   remote_object: "kind VARCHAR, id VARCHAR, name VARCHAR, version VARCHAR, attributes VARCHAR",
-  /** Who is in which group, by ids. `kind` of the member: NULL where the target does not say. */
+  /** Memberships, by ids. `kind` of the member: NULL where the target does not say. */
   remote_member: "grp VARCHAR, kind VARCHAR, member VARCHAR",
 } as const;
 
@@ -28,7 +28,7 @@ export const remoteTables = {
  */
 export const knownTables = {
   remote_known: "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR, is_new BOOLEAN",
-  /** Who is in which group, as the sync has written it: for targets that do not say. `pending`: the outcome is not known. */
+  /** Memberships as the sync wrote them, for targets that do not show them. `pending`: the outcome is not known. */
   remote_member_known: "grp VARCHAR, kind VARCHAR, member VARCHAR, pending BOOLEAN",
 } as const;
 

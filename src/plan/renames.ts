@@ -41,7 +41,7 @@ export interface ReusedName {
 interface Renames {
   readonly renames: Found<Rename>;
   readonly reused: Found<ReusedName>;
-  /** Of how many reused names only the id of the record has changed. */
+  /** For how many reused names only the id of the record has changed. */
   readonly adoptable: number;
 }
 

@@ -153,7 +153,7 @@ export class Excerpts {
     return rows.map(({ source }) => source);
   }
 
-  /** Who of them does not match a further filter: how many, and the first. */
+  /** Principals of this filter that a further one leaves out: how many, and the first. */
   async others(
     further: Filter,
     most: number,

@@ -13,7 +13,7 @@ const foreign = `${identity}, type VARCHAR, group_names VARCHAR[], json VARCHAR`
 export const tables = {
   /** What the sync owns in the target, by the records' ids. Made by `Ledger.open`, read by every step of planning. */
   ledger: origin,
-  /** Who has been gone from the sources, since when (epoch milliseconds). Made by `Ledger.open`, read by `depart`. */
+  /** Principals that earlier runs missed in the sources, and since when (epoch milliseconds). Made by `Ledger.open`, read by `depart`. */
   leaving_since: `${identity}, since BIGINT`,
 
   /** What the other syncs of the configuration own in the target. Made by `Ledger.open`, read by `freeze`. */
@@ -38,7 +38,7 @@ export const tables = {
 
   /** What is in the target and not in the sources. Made by `freeze`, read by `depart`. */
   absent: identity,
-  /** Who keeps the target's state, and why. Made by `freeze`, extended by `depart`, read by `combine`, limits and notes. */
+  /** Principals that keep the target's state, and why. Made by `freeze`, extended by `depart`, read by `combine`, limits and notes. */
   frozen: `${identity}, reason VARCHAR`,
   /** What another sync owns, too, and decides about now. Made by `freeze`, read by `combine`. */
   given_up: identity,
@@ -65,23 +65,23 @@ export const tables = {
    * `createPlan` and `adoptNames`.
    */
   adoptable: `${identity}, source VARCHAR, was_id VARCHAR, is_id VARCHAR`,
-  /** Who would leave the target. Made by `depart`, read by it and `holdRenames`. */
+  /** Principals that would leave the target. Made by `depart`, read by it and `holdRenames`. */
   doomed: identity,
   /** The rows of `move` whose old name nobody has any more. `holdRenames` only. */
   rename: "kind VARCHAR, was VARCHAR, becomes VARCHAR, source VARCHAR, source_id VARCHAR",
   /** Everyone whose name depends on one that is held. `holdRenames` only. */
   held_name: `${identity}, reason VARCHAR`,
-  /** Who is not in the sources, since when (epoch milliseconds). Made by `depart`, read by notes and the ledger. */
+  /** Principals missing in the sources, and since when (epoch milliseconds). Made by `depart`, read by notes and the ledger. */
   gone: `${identity}, since BIGINT`,
 
-  /** Who of them is suspended by now, where the target can. Made by `depart`, read by `combine` and `findCauses`. */
+  /** Those of them that are suspended by now, where the target can suspend. Made by `depart`, read by `combine` and `findCauses`. */
   suspended: identity,
 
   /** Memberships of the target that the sources do not say, in groups of the sync where they may stay. `findByHand` only. */
   extra_membership: `${identity}, grp VARCHAR`,
-  /** Those that somebody has added. Made by `freeze`, filled by `findByHand`, read by `keepOccupied` and `combine`. */
+  /** Memberships that somebody added. Made by `freeze`, filled by `findByHand`, read by `keepOccupied` and `combine`. */
   added_by_hand: `${identity}, grp VARCHAR`,
-  /** Those that stay. Made by `combine`, read by notes, `explain` and the ledger. */
+  /** The added memberships that stay. Made by `combine`, read by notes, `explain` and the ledger. */
   kept_by_hand: `${identity}, grp VARCHAR`,
 
   /** The names of the groups that there will be. `combine` only. */
@@ -93,7 +93,7 @@ export const tables = {
   /** What of it the sync decides on. Made by `combine`, narrowed with `desired`, read by the ledger. */
   managed: identity,
 
-  /** Who differs. Made by `createPlan`, read by limits and selection. */
+  /** Principals that differ. Made by `createPlan`, read by limits and selection. */
   changes: change,
   /** The ids of the causes of each change. Made by `createPlan`, filled by `findCauses`. */
   change_cause: `${identity}, causes VARCHAR[]`,
@@ -112,7 +112,7 @@ export const tables = {
   /** Members that emptied groups get back, and the groups that these were in. `withhold` only. */
   returned: identity,
 
-  /** Who alone a run is about. `narrowTo` only. */
+  /** The only principals that a run is about. `narrowTo` only. */
   chosen: identity,
   /** Groups that the chosen would be in, and that are not there. `narrowTo` only. */
   lost_group: "name VARCHAR, members BIGINT",
@@ -121,7 +121,7 @@ export const tables = {
   left_out: identity,
   /** The parts of changes that take back what somebody changed in the target. Made by `findCauses`, read by `leaveDrift`. */
   drift_item: `${change}, aspect VARCHAR, grp VARCHAR`,
-  /** Those that stay. Made by `leaveDrift`, read by `storeBaseline`. */
+  /** Drift that stays. Made by `leaveDrift`, read by `storeBaseline`. */
   drift_left: `${change}, aspect VARCHAR, grp VARCHAR, is_ignored BOOLEAN`,
   /** The records that the last applied run read, as in `record`; `scope` may be `left out`. Made by `loadBaseline`, read by `findCauses`. */
   baseline_record: assembledTables.record,
@@ -155,7 +155,7 @@ export function tablesOf(attributes: Attributes) {
     wanted: assembled.assembled,
     /** The target as it will be: the list that is sent. Made by `combine`, narrowed by `withhold` and `narrow`. */
     desired: attributes.ddl,
-    /** Who differs between `actual` and `desired`, with both sides; NULL where there is none. `createPlan` only. */
+    /** Principals that differ between `actual` and `desired`, with both sides; NULL where a side has none. `createPlan` only. */
     change_pair: `${change}, before ${attributes.side}, after ${attributes.side}`,
     /** The same with both sides and causes. A view, made by `createPlan` or `openStored`, read by `Plan.changes`. */
     change_sides: `${change}, before ${attributes.side}, after ${attributes.side}, causes VARCHAR[]`,

@@ -46,7 +46,7 @@ interface Host {
   readonly pool: Pool;
   /** All open connections. */
   readonly clients: Set<ClientBase>;
-  /** Those in use, and since when. */
+  /** Clients in use, and since when. */
   readonly inUse: Map<ClientBase, number>;
   failures: number;
 }
@@ -124,7 +124,7 @@ export class Primary {
           const isOver = now - Math.min(this.#missed, failed) > this.#patience;
           if (!this.#wasThere || isOver || !mayRepeat(meaning)) throw meaning;
         } else if (!isCrowded(meaning) || now - failed > this.#patience) {
-          // Those who have the connections may be waiting for a server that is lost, until somebody notices.
+          // The connections may be held by queries that still wait for a lost server.
           throw meaning;
         }
       }

@@ -29,7 +29,7 @@ export interface Copied {
   /** `users`, `sessions`, or `database.schema.table`. */
   readonly what: string;
   readonly rows: number;
-  /** Of all rows, in any order: the same on both sides. */
+  /** A digest of all rows in any order, the same on both sides. */
   readonly digest: string;
 }
 

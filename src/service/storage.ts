@@ -125,7 +125,7 @@ export async function openStores(
   }
 }
 
-/** Whoever changes the engine of a service that has users would find none of them, and the next sync would create all anew. */
+/** After a change of engine, a service would have none of its users, and the next sync would create them all anew. */
 async function refuseOtherEngine(database: Database, postgres: Postgres): Promise<void> {
   const [there] = await postgres.rows("SELECT FROM rollcall.users LIMIT 1");
   if (there !== undefined) return;

@@ -94,7 +94,7 @@ function compares(path: string, holder: unknown, comparison: Comparison, compare
   const found = valuesAt(holder, path).map((value) => (isObject(value) ? value["value"] : value));
   if (compared === null) return comparison === "eq" && !found.some(isPresent);
   const isExact = caseExact.has(name);
-  // Of a moment, later is greater, in whichever time zone it is written (RFC 7643, 2.3.5).
+  // A later moment is greater, whatever time zone it is written in (RFC 7643, 2.3.5).
   const isMoment = moments.has(name) && /^(?:eq|[gl][te])$/.test(comparison);
   const read = (value: unknown): Present | undefined =>
     isMoment ? Date.parse(String(value)) : comparable(value, name, isExact);

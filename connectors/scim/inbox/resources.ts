@@ -11,7 +11,7 @@ export type Kind = "user" | "group";
 export interface Sent {
   /** Without id, meta, password, groups and members. */
   readonly resource: Resource;
-  /** Of a group. Absent: the provider says nothing of them. */
+  /** Members of a group. Absent: the provider says nothing of them. */
   readonly members?: readonly Resource[] | undefined;
 }
 

@@ -9,7 +9,7 @@ export interface Path {
   /** The extension that it is in. Absent: it is the resource's own. */
   readonly urn?: string | undefined;
   readonly attribute: string;
-  /** Of a list: the value with this type. */
+  /** In a list: the value with this type. */
   readonly type?: string | undefined;
   readonly sub?: string | undefined;
 }
@@ -56,7 +56,7 @@ export function single(resource: Resource, path: Path, type: "text" | "boolean")
 }
 
 function valueOf(found: unknown, type: "text" | "boolean"): PrincipalValue | undefined {
-  // Of an object, as `manager` is one, its value.
+  // An object such as `manager` stands for its `value`.
   const value = isObject(found) ? member(found, "value") : found;
   if (type === "boolean") return flagOf(value);
   if (typeof value === "string") return value === "" ? undefined : value;

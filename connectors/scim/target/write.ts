@@ -99,7 +99,7 @@ export class Writer {
           },
           change,
         );
-    // Of another object an answer says nothing.
+    // An answer about another object says nothing here.
     return answered !== undefined && idOf(answered) === id ? mapping.remote(kind, answered) : undefined;
   }
 
@@ -165,7 +165,7 @@ export class Writer {
     const mayHaveNoTarget = request.some(({ op }) => op === "remove");
     try {
       const answered = await this.#send({ method: "PATCH", path, body, signal, mayHaveNoTarget }, change);
-      // Who is removed may be out already: a server that says so has changed nothing else of the request.
+      // The removed member may be out already: a server that says so has applied nothing else of the request.
       if (answered !== noTarget) return;
     } catch (error) {
       const isOfSome = error instanceof ObjectRefusedError && ofSome.has(error.status) && parts.length > 0;
@@ -294,9 +294,9 @@ interface Sending extends Pick<Write<unknown>, "method" | "once" | "headers"> {
   readonly path: string;
   readonly body?: object | undefined;
   readonly signal: AbortSignal;
-  /** That there is no such object is what was wanted. */
+  /** A missing object counts as success. */
   readonly mayBeGone?: boolean | undefined;
-  /** That there is no such member is an answer: `noTarget`. */
+  /** A missing member counts as an answer: `noTarget`. */
   readonly mayHaveNoTarget?: boolean | undefined;
 }
 

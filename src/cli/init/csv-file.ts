@@ -13,7 +13,7 @@ export interface Columns {
   readonly names: readonly string[];
   /** The first values of each column. */
   readonly examples: Examples;
-  /** Those options that differ from the connector's defaults. Absent: it is a workbook. */
+  /** The options that differ from the connector's defaults. Absent: it is a workbook. */
   readonly dialect?: Dialect | undefined;
 }
 

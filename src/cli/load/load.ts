@@ -203,7 +203,7 @@ export async function loadCommand(context: Context, files: readonly string[], fl
   }
 }
 
-/** That the separator is not in the first line, if so: what every row lacks begins there. */
+/** Says so when the separator is missing in the first line: then every row lacks it. */
 async function unseparated(
   { field_separator: separator = "," }: LoadOptions,
   { samples }: LoadInputs,

@@ -51,7 +51,7 @@ export async function columnsOfTable(
 
 function missingTable(wanted: string, tables: readonly string[]): InputError {
   const namesake = tables.find((path) => lastPart(path) === lastPart(wanted));
-  // Of two tables in one database, most letters are the same.
+  // The names of two tables in one database share most letters.
   const last = nearest(lastPart(wanted), tables.map(lastPart));
   const close = nearest(
     wanted,

@@ -6,7 +6,7 @@ import type { Output } from "#daemon/output.ts";
 interface Greeted {
   readonly url: string;
   readonly hasConsole: boolean;
-  /** That was generated. */
+  /** The generated password. */
   readonly password: string | undefined;
   readonly configuration: Configuration;
 }

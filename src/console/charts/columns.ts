@@ -5,7 +5,7 @@ import { nearest, visible } from "#text.ts";
 export interface Result {
   readonly columnNames: readonly string[];
   readonly rows: readonly (readonly unknown[])[];
-  /** Of the whole result. */
+  /** Of the whole result, not of the rows here. */
   readonly totalRowCount: number;
 }
 

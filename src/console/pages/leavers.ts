@@ -33,7 +33,7 @@ export function addLeaversPage(scope: FastifyInstance, { people }: Pick<AppOptio
   });
 }
 
-/** Whoever signed in with an account of one target sees those of that one. */
+/** An account of one target sees the leavers of that target. */
 async function leaversFor(people: People, only: string | undefined): Promise<readonly SyncLeavers[]> {
   return (await people.leavers()).filter(({ target }) => only === undefined || target === only);
 }
@@ -44,7 +44,7 @@ export interface LeaversPage {
   readonly syncs: readonly SyncLeavers[];
 }
 
-/** Who is gone from the sources, at which stage, and until when. */
+/** People gone from the sources, their stage, and until when. */
 export function leavers({ now, syncs }: LeaversPage): Html {
   const unread = syncs.flatMap((each) => ("error" in each ? [each] : []));
   const read = syncs.flatMap((each) => ("error" in each ? [] : [each]));

@@ -292,7 +292,7 @@ function textField(key: FieldName, fields: LoadFields, kind: "short" | "number" 
   );
 }
 
-/** Of a message: they begin small, as parts of longer ones. */
+/** Makes a sentence of a message: messages begin in lower case, as parts of longer ones. */
 function sentence(message: string): string {
   const first = message.charAt(0).toUpperCase() + message.slice(1);
   return /[.?!]$/.test(first) ? first : `${first}.`;

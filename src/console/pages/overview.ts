@@ -330,7 +330,7 @@ function lastRuns(runs: readonly RunRecord[], now: number): Html {
     <p><a href="/runs">All runs</a></p>`;
 }
 
-/** Who leaves, of each sync, and on which of the coming days, of all of them. */
+/** The leavers of each sync, and how many leave on each of the coming days. */
 function leaving(syncs: readonly SyncOverview[], now: number): Html | false {
   const all = syncs.flatMap(({ sync, lastRun }) =>
     lastRun?.leaving === undefined

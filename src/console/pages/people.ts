@@ -18,7 +18,7 @@ import { icon } from "#console/icons.ts";
 /** How many users and groups are on a page. */
 export const pageSize = 100;
 
-/** Who is looked at: those who are there, or those who were. */
+/** Users or groups that are there, or deleted ones. */
 type Tab = Kind | "deleted";
 
 /** Adds the page with the users and groups of a target, and those who were deleted there. */
@@ -62,7 +62,7 @@ const noRows: Excerpt = { rows: [], count: 0 };
 
 /* What the pages of users and groups share */
 
-/** Whoever signed in with an account of one target sees the users and groups of that one. */
+/** An account of one target sees the users and groups of that target. */
 function targetsOf(known: People, request: FastifyRequest): readonly string[] {
   const { target: only } = visitorOf(request);
   return known.targets().filter((target) => only === undefined || target === only);

@@ -135,7 +135,7 @@ function verdict(run: RunRecord, now: number | undefined): Html | false {
       );
 }
 
-/** Who has approved a waiting plan, of how many. */
+/** Who has approved a waiting plan, and how many must. */
 function approvals(run: RunRecord, now: number | undefined): Html | false {
   const words = approvalsWords(run);
   const given = run.approvals ?? [];

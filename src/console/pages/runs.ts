@@ -13,7 +13,7 @@ export interface RunsPage {
   /** There are earlier ones. */
   readonly more: boolean;
   readonly syncs: readonly string[];
-  /** Those of which whoever looks may begin a run. */
+  /** Syncs of which the visitor may begin a run. */
   readonly runnable: readonly string[];
   readonly filter: {
     readonly sync?: string | undefined;

@@ -62,7 +62,7 @@ export function daysKnown(runs: readonly RunRecord[], now: number): number {
 }
 
 /**
- * Who leaves on which of the coming days.
+ * How many leave on each of the coming days.
  * @param all of each sync. @param now in epoch milliseconds
  * @returns the amount of each day from today, and the days with somebody in words
  */

@@ -195,7 +195,7 @@ const statusFigures: readonly (readonly [string, string, (status: SyncStatus) =>
   ],
 ];
 
-/** Of the runs of a sync, newest first. */
+/** The runs of a sync, newest first. */
 type ReadRuns = (runs: readonly RunRecord[], status: SyncStatus) => readonly Sample[];
 
 const runFigures: readonly (readonly [string, string, readonly string[], ReadRuns])[] = [

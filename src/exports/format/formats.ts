@@ -37,7 +37,7 @@ export function usualFormatsOf(kind: DateKind, values: readonly string[]): reado
   return most(formats[kind], values, (format, value) => matches(value, format));
 }
 
-/** Of the candidates, those that the most values fit, if that is more than half of them. */
+/** The candidates that fit the most values, if those are more than half. */
 function most<Candidate>(
   candidates: readonly Candidate[],
   values: readonly string[],

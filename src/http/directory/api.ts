@@ -41,7 +41,7 @@ export interface ApiOptions extends Pick<HttpClientOptions, "ca" | "certificate"
   readonly attempts?: number | undefined;
   /** How many requests run at a time. Default: 4. */
   readonly concurrency?: number | undefined;
-  /** Of every request: `{ accept: "application/scim+json" }`. Default: `accept: application/json`. */
+  /** Headers of every request: `{ accept: "application/scim+json" }`. Default: `accept: application/json`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** What the body of a refusal says, in the service's own words. Default: what most services call it. */
   readonly errorText?: ((body: unknown) => string | undefined) | undefined;

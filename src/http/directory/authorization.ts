@@ -32,7 +32,7 @@ export interface Exchange<T> {
   readonly refused?: ((refusal: Refusal) => { readonly value: T } | "again" | undefined) | undefined;
 }
 
-/** Who sends a request for a token: `DirectoryApi`. */
+/** Sends requests for tokens: `DirectoryApi`. */
 export interface Requester {
   /** For messages: `source corp`. */
   readonly subject: string;

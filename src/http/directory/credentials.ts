@@ -251,7 +251,7 @@ const margin = 30_000;
 
 interface Token {
   readonly value: string;
-  /** Of `performance.now()`. */
+  /** By `performance.now()`. */
   readonly goodUntil: number;
 }
 

@@ -89,7 +89,7 @@ class Reader {
   /** The starts of open objects that may be resources or lists. */
   readonly #starts: { line: number; offset: number }[] = [];
   #depth = 0;
-  /** Of each open object or array that may have too many, how many names it has. */
+  /** How many names each open object or array has, where too many are possible. */
   readonly #keys: number[] = [];
   #values = 0;
   #beside = 0;

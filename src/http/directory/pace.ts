@@ -16,7 +16,7 @@ const notable = 5_000;
  * so that what one is told holds for those beside it.
  */
 export class Pace {
-  /** Of `performance.now()`. */
+  /** When the next request may go out, by `performance.now()`. */
   #next = 0;
   #reason = "";
   #isTold = false;

@@ -85,9 +85,9 @@ function at(url: URL, paging: Paging): URL {
 }
 
 interface Place {
-  /** Of the page. */
+  /** The URL of the page. */
   readonly place: URL;
-  /** Of the list. */
+  /** The URL of the list. */
   readonly url: URL;
   readonly paging: Paging;
   /** How many items there were up to now. */

@@ -12,7 +12,7 @@ export interface ExpectationLine {
   /** `bad`: the plan breaks it. `waiting`: it is broken, and does not hold the plan. `quiet`: it is met. */
   readonly tone: "bad" | "waiting" | "quiet";
   readonly text: string;
-  /** Who breaks it, and what changes of them, a line each. They hold names. */
+  /** The principals that break it and how they change, a line each. They hold names. */
   readonly details: readonly string[];
 }
 

@@ -57,7 +57,7 @@ const mostRemembered = 1000;
 /** Remembers what was found of a name until `forget`. Who asks after that is told nothing from before it. */
 class Remembered<Found> {
   readonly #look: (name: string) => Promise<Found>;
-  /** Those used last are at the end. */
+  /** The last used are at the end. */
   #found = new Map<string, Promise<Found>>();
 
   constructor(look: (name: string) => Promise<Found>) {

@@ -86,7 +86,7 @@ export class PostgresStore implements DirectoryStore {
     let begun: Promise<Result> | undefined;
     const turn = this.#postgres.transaction(
       async (transaction) => {
-        // Who waited waits again when the connection was lost; who had their turn had it.
+        // After a lost connection, waiting callers wait again; a turn that was taken stays taken.
         if (begun === undefined) {
           await transaction.lock("user/sync");
           begun = work();

@@ -151,7 +151,7 @@ export class Databases {
   async #make(connection: Connection, name: string): Promise<void> {
     const path = join(this.#folder, fileName(name));
     if (!existsSync(path)) {
-      // Of an attempt that failed: the disk was full.
+      // Left by an attempt that failed: the disk was full.
       for (const left of ["", ".wal"]) await rm(path + halfMade + left, { force: true });
       const temporary = identifier(`${name}${halfMade}`);
       await connection.run(`ATTACH ${literal(path + halfMade)} AS ${temporary}`);

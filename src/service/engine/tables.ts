@@ -68,7 +68,7 @@ const mostCounted = 200_000_000;
 
 /** The tables of databases, by name. */
 export async function listTables(connection: Connection, databases: readonly string[]): Promise<ListedTable[]> {
-  // Of an empty list nobody knows the type.
+  // The type of an empty list is unknown.
   if (databases.length === 0) return [];
   const tables = await connection.rows<ListedRow>(
     `SELECT database_name AS database, schema_name AS schema, table_name AS name, estimated_size::DOUBLE AS estimated,

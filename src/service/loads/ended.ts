@@ -44,7 +44,7 @@ export class EndedCycles {
     return record;
   }
 
-  /** Those that an account started and that ended after then, in epoch milliseconds. */
+  /** Cycles that an account started and that ended after then, in epoch milliseconds. */
   of(owner: string, after: number): Promise<CycleRecord[]> {
     return this.#records("owner = $1 AND ended > $2", owner, BigInt(Math.round(after)));
   }

@@ -193,7 +193,7 @@ export class Nodes {
     const ids = records.map((record) => record.id);
     const strangers = records.filter(({ isShared }) => isShared !== true);
     const adopted = await this.#postgres.transaction(async (transaction) => {
-      // Those of a service that had no database before.
+      // Cycles from before the service had a database.
       for (const record of strangers)
         await transaction.rows(
           "INSERT INTO rollcall.cycles (id, node, owner, record) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING",
@@ -229,7 +229,7 @@ export class Nodes {
     return row && placedOf(row);
   }
 
-  /** Those that have not ended, of an account or of all. */
+  /** Cycles that have not ended, of an account or of all. */
   async list(owner: string | undefined): Promise<readonly PlacedCycle[]> {
     const [condition, values] = owner === undefined ? ["", []] : ["WHERE c.owner = $1", [owner]];
     const rows = await this.#postgres.rows<PlacedRow>(`${placed} ${condition}`, values);

@@ -42,7 +42,7 @@ export interface PreviewKeys {
     readonly keys: readonly { readonly key: readonly string[]; readonly rows: readonly number[] }[];
   };
   /**
-   * Of the first so many keys, how many the table has: their rows replace those. Undefined: the table is emptied first, or
+   * How many of the first keys the table has: their rows are replaced. Undefined: the table is emptied first, or
    * finding out took too long.
    */
   readonly known?: { readonly count: number; readonly of: number } | undefined;

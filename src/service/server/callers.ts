@@ -54,7 +54,7 @@ export class Callers {
   }
 
   /**
-   * Who is calling, when they have one of the privileges; without any privilege, whoever has a session.
+   * The caller, if they hold one of the privileges; if none is asked for, any caller with a session.
    * @throws {HttpError} 401, 403
    */
   async require(request: FastifyRequest, ...privileges: readonly Privilege[]): Promise<Caller> {

@@ -93,7 +93,7 @@ export function addLoadRoutes(app: FastifyInstance, context: ServerContext): voi
   add(loadRoutes.commit, atNode(unknownCommit, commit));
   add(loadRoutes.cancel, atNode(unknownCycle, cancel, cancelDistant));
   for (const route of [loadRoutes.status, loadRoutes.publicStatus])
-    // Of a node that does not answer: as far as it had told.
+    // The status that a silent node last reported.
     add(
       route,
       atNode(unknownCycle, status, async (cycle) => JSON.stringify(cycle.status())),

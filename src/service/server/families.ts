@@ -13,7 +13,7 @@ import { httpErrorOf, turnIntoError } from "./answers.ts";
 import type { Family } from "./answers.ts";
 
 export interface ServiceServerOptions extends Omit<ServerOptions, "answerError" | "finish"> {
-  /** Those of family B (0.2). */
+  /** The prefixes of family B (0.2). */
   readonly prefixes: readonly string[];
 }
 

@@ -52,7 +52,7 @@ const planPreviousState: Planner["plan"] = async (sync, { connection }, options)
   const { signal, progress, history, overrides = [], now = Date.now() } = options;
   await useThreads(connection);
   progress?.("plan");
-  // Who is created anew gets the target's own fields back.
+  // A principal that is created anew gets the target's own fields back.
   await connection.run(`
     INSERT INTO actual_extra
     SELECT kind, name, fields FROM (
@@ -140,7 +140,7 @@ export async function combinePreviousState(
     SELECT s.*, coalesce(o.source, '') AS source, coalesce(o.source_id, '') AS source_id, 'as it was' AS origin, 0 AS kept
     FROM state s LEFT JOIN first_origin o USING (kind, name)`);
   await freeze(connection, { ...protection, manage: "owned", makesGroups: true });
-  // Who was created by mistake waits for nothing, but is not deleted where nobody ever is.
+  // A principal created by mistake has no grace period; where users are never deleted, it is suspended at once.
   const { never = [] } = ruled;
   const stages = { after: 0, suspend: never.includes("user") ? 0 : undefined };
   const departures = await depart(connection, { ...ruled, ...stages, renames: "apply", reusedNames: "apply" }, now);

@@ -41,7 +41,7 @@ interface Used {
   readonly schema: string;
   readonly name: string;
   readonly isVolatile: boolean;
-  /** Of an extension, or written in C: it may do anything, such as run a text as SQL. */
+  /** Part of an extension, or written in C: it may do anything, such as run a text as SQL. */
   readonly isForeign: boolean;
   /** A type whose text names things of all schemas; a function that has such an argument. */
   readonly isNaming: boolean;
