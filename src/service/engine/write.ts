@@ -20,7 +20,7 @@ export async function writeTable(
   signal: AbortSignal,
 ): Promise<void> {
   const ledger = `${identifier(table.database)}.main.${identifier(ledgerName)}`;
-  await connection.transaction(async () => {
+  const writing = connection.transaction(async () => {
     await interruptible(connection, signal, async () => {
       const written = await connection.rows(`FROM ${ledger} WHERE load = $1`, [load]);
       if (written.length > 0) {
@@ -38,6 +38,34 @@ export async function writeTable(
     });
     // From here on the load is committed, whatever the signal says.
   });
+  await writing.catch(async (error: unknown) => {
+    throw (await failedCheck(connection, table, error)) ?? error;
+  });
+}
+
+/** The first row that a CHECK of the table refuses: DuckDB names the condition only. */
+async function failedCheck(
+  connection: Connection,
+  { database, schema, name, columns }: Table,
+  error: unknown,
+): Promise<InputError | undefined> {
+  if (!(error instanceof Error && error.message.includes("CHECK constraint failed"))) return undefined;
+  const checks = await connection.rows<{ expression: string }>(
+    `SELECT expression FROM duckdb_constraints() WHERE database_name = $1 AND schema_name = $2 AND table_name = $3
+       AND constraint_type = 'CHECK'`,
+    [database, schema, name],
+  );
+  const number = identifier(rowNumberOf(columns));
+  for (const { expression } of checks) {
+    const sql = `SELECT min(${number}) AS number FROM accepted WHERE NOT (${expression})`;
+    const [first] = await connection.rows<{ number: bigint | null }>(sql);
+    const row = first?.number ?? undefined;
+    if (row !== undefined)
+      return new InputError(`row ${row}: the table ${name} has CHECK ${expression}, which is false for it`, {
+        cause: error,
+      });
+  }
+  return undefined;
 }
 
 /** Writes the rows, and returns how many if the table has no primary key. */
@@ -122,8 +150,8 @@ async function dependentsOf(connection: Connection, table: Table): Promise<{ ind
       "FROM duckdb_indexes() WHERE database_name = $1 AND schema_name = $2 AND table_name = $3 LIMIT 1",
       name,
     ),
-    connection.rows(
-      `FROM duckdb_constraints() WHERE database_name = $1 AND schema_name = $2 AND referenced_table = $3 LIMIT 1`,
+    connection.rows<{ table_name: string }>(
+      `SELECT table_name FROM duckdb_constraints() WHERE database_name = $1 AND schema_name = $2 AND referenced_table = $3`,
       name,
     ),
     connection.rows(
@@ -132,5 +160,10 @@ async function dependentsOf(connection: Connection, table: Table): Promise<{ ind
       name,
     ),
   ]);
+  if (references.some((reference) => reference.table_name === table.name))
+    throw new InputError(
+      `the table ${table.name} has a foreign key to itself, which DuckDB cannot check while rows are loaded: ` +
+        "make the table without it",
+    );
   return { indexed: indexes.length > 0 || unique.length > 0, referenced: references.length > 0 };
 }

@@ -31,7 +31,7 @@ export function conversionOf(column: Column, field: string, format: LoadFormat):
 }
 
 function checked(column: Column, type: string, format: LoadFormat): Pick<Conversion, "value" | "complaint"> {
-  const not = `is not ${/^[AIEOU]/.test(type) ? "an" : "a"} ${type}`;
+  const not = `is not ${type === "INTEGER" ? "an" : "a"} ${type}`;
   switch (column.type) {
     case "VARCHAR":
       return { value: (text) => text, complaint: "" };

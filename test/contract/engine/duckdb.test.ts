@@ -239,7 +239,9 @@ test("A.21 tables with indexes, unique columns and references are upserted and e
   const sql = `CREATE TABLE indexed (id INTEGER PRIMARY KEY, name VARCHAR); CREATE INDEX by_name ON indexed (name);
     CREATE TABLE one_name (id INTEGER PRIMARY KEY, name VARCHAR UNIQUE);
     CREATE TABLE referenced (id INTEGER PRIMARY KEY, name VARCHAR);
-    CREATE TABLE referring (id INTEGER PRIMARY KEY REFERENCES referenced (id), name VARCHAR)`;
+    CREATE TABLE referring (id INTEGER PRIMARY KEY REFERENCES referenced (id), name VARCHAR);
+    CREATE TABLE itself (id INTEGER PRIMARY KEY, name INTEGER REFERENCES itself (id));
+    CREATE TABLE checked (id INTEGER PRIMARY KEY CHECK (id < 9), name VARCHAR CHECK (name <> 'no''ne'))`;
   await executed(engine, "shop", sql, never);
   let loads = 0;
   const load = async (name: string, rows: string, empty: boolean): Promise<void> => {
@@ -270,6 +272,16 @@ test("A.21 tables with indexes, unique columns and references are upserted and e
   }
   await expect(load("one_name", "SELECT 9 AS id, 'e' AS name", false)).rejects.toMatchObject({ name: "InputError" });
   await expect(load("referring", "SELECT 9 AS id, 'e' AS name", false)).rejects.toMatchObject({ name: "InputError" });
+  await expect(load("itself", "SELECT 1 AS id, NULL AS name", false)).rejects.toMatchObject({
+    name: "InputError",
+    message: expect.stringContaining("the table itself has a foreign key to itself"),
+  });
+  await expect(
+    load("checked", "SELECT unnest([1, 2, 3]) AS id, unnest([NULL, 'no''ne', 'no''ne']) AS name", true),
+  ).rejects.toMatchObject({
+    name: "InputError",
+    message: expect.stringMatching(/^row 2: the table checked has CHECK \(/),
+  });
   expect(
     await executed(engine, "shop", "SELECT count(*) FROM duckdb_indexes() WHERE index_name = 'by_name'", never),
   ).toMatchObject({ rows: [[1]] });
