@@ -367,6 +367,6 @@ function assertSame(header: Header, file: string, first: { readonly header: Head
     header.columns.every(({ name, index }, place) => columns[place]?.name === name && columns[place].index === index);
   if (isSame) return;
   throw new InputError(
-    `${at({ file, line: header.line })}: the header is not that of ${first.file}; set headers to byName if the columns may differ`,
+    `${at({ file, line: header.line })}: the header differs from that of ${first.file}; set headers to byName if the columns may differ`,
   );
 }

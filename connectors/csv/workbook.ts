@@ -237,7 +237,7 @@ async function assertNobodyWrites({ name, path }: OpenFile): Promise<void> {
   for (const lock of [`~$${basename(path)}`, `.~lock.${basename(path)}#`]) {
     if (await exists(join(dirname(path), lock)))
       throw new IncompleteReadError(
-        `${name}: somebody has it open, as ${lock} beside it says; it is read again when they have closed it (remove that file if nobody has)`,
+        `${name}: it is open in Excel or LibreOffice, as ${lock} beside it says; it is read again once it is closed (if nobody has it open, remove ${lock})`,
         { transient: true },
       );
   }

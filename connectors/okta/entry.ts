@@ -36,7 +36,7 @@ export function fieldsFor(wanted: ReadonlySet<string> | undefined): string | und
 /** @throws {InputError} what came is not a list of objects that have an id */
 export function itemsIn(value: unknown, title: string): readonly Item[] {
   if (!Array.isArray(value))
-    throw new InputError(`${title}: the answer is JSON but not a list; is the url that of Okta?`);
+    throw new InputError(`${title}: the answer is JSON but not a list; does the url lead to Okta?`);
   for (const item of value) idOf(item, title);
   return value as readonly Item[];
 }

@@ -359,7 +359,9 @@ async function* resourcesIn(body: AsyncIterable<Buffer>, title: string): Page {
     if (resources.length > 0) yield resources;
   }
   if (envelope === undefined) {
-    throw new InputError(`${title}: the answer is JSON but not a ListResponse; is the url that of a SCIM 2.0 server?`);
+    throw new InputError(
+      `${title}: the answer is JSON but not a ListResponse; does the url lead to a SCIM 2.0 server?`,
+    );
   }
   return envelopeOf(envelope, title);
 }

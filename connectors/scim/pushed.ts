@@ -52,7 +52,7 @@ export class Pushing {
       const strays = await inbox.strayMembers();
       if (strays > 0)
         warn(
-          `source ${this.#source}: ${pluralize(strays, "membership")} of ids that were never pushed: nobody is in a group for that`,
+          `source ${this.#source}: ${pluralize(strays, "membership")} of ids that were never pushed, which put nobody into a group`,
         );
     }).then(
       () => writer.close(),

@@ -14,7 +14,7 @@ const query = text("a query: SELECT …")
 
 const minRows = count(0)
   .optional()
-  .describe("Fewer rows fail the read. Default: 1, and half of those of the last good read.");
+  .describe("Fewer rows fail the read. Default: half as many as at the last good read, at least 1.");
 
 const rows = rowOptions({
   rows: "query",

@@ -67,7 +67,7 @@ async function callerOf(request: FastifyRequest, host: Host, { token, sessions }
       throw unauthorised(
         given.startsWith("rollcall_")
           ? "the access token has expired or was revoked, or its account is disabled"
-          : "the token is not that of this daemon; it is new at every start",
+          : "the token does not belong to this daemon, which makes a new one at every start",
       );
     const { account, proof } = found;
     if (account.role === undefined) throw new Refusal(403, refusalOf(account, "look"));

@@ -116,7 +116,7 @@ export class Accounts {
     const found = chosen(await this.context.access.read(), key);
     if (found.via !== "account" && (role !== undefined || password !== undefined))
       throw new InputError(
-        `the role and the password of ${found.name} are those of the OpenID provider: change them there`,
+        `the role and the password of ${found.name} come from the OpenID provider: change them there`,
       );
     if (password !== undefined) checkPassword(password, found.name);
     const hash = password === undefined ? undefined : await hashPassword(nfc(password));

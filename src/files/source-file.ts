@@ -327,7 +327,7 @@ async function* gunzipped(bytes: AsyncIterable<Buffer>, at: () => string): Async
       throw new IncompleteReadError(message, { cause: error });
     }
     if (error instanceof Error && (code === "ERR_TRAILING_JUNK_AFTER_STREAM_END" || "errno" in error)) {
-      throw new InputError(`${at()}: what follows is not gzip data (${error.message})`, { cause: error });
+      throw new InputError(`${at()}: the data after this point is not gzip (${error.message})`, { cause: error });
     }
     throw error;
   }

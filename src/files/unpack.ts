@@ -91,7 +91,7 @@ async function* unpack(name: string, packed: Readable): AsyncGenerator<Buffer> {
     yield* unpacking as AsyncIterable<Buffer>;
     // Without an error where no further frame follows, unlike gzip.
     if (packing.name === "zstd" && unpacking.bytesWritten < length)
-      throw new InputError(`${name} is damaged: what follows the data packed as zstd is not zstd`);
+      throw new InputError(`${name} is damaged: the data after the zstd frame is not zstd`);
   } catch (error) {
     if (error instanceof InputError) throw error;
     const isDamaged = error instanceof Error && "code" in error && /^Z(?:STD)?_/.test(String(error.code));

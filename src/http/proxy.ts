@@ -160,5 +160,5 @@ function answerOfProxy(status: string, name: string, host: string): { reason: st
     };
   if (Number(status) >= 500)
     return { reason: `${said}: it cannot reach it; check the URL and the proxy`, advice: "repeat" };
-  return { reason: `${said}: allow it there, or write \`proxy: none\` for what is reached directly`, advice: "fix" };
+  return { reason: `${said}: allow it there, or set \`proxy: none\` if it can be reached directly`, advice: "fix" };
 }

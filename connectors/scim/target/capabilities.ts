@@ -91,10 +91,10 @@ function objectionIn(schemas: Schemas, { path }: Field, kind: Kind): string | un
   if (attributes === undefined) return `the server has no schema ${path.urn}`;
   let found = named(attributes, path.attribute);
   const sub = found === undefined || path.type !== undefined ? undefined : path.sub;
-  if (isReadOnly(found)) return "the server lets nobody change it";
+  if (isReadOnly(found)) return "it is read-only on the server";
   if (sub !== undefined) found = named(itemsOf(member(found, "subAttributes")), sub);
   if (found === undefined) return "the server does not have it";
-  return isReadOnly(found) ? "the server lets nobody change it" : undefined;
+  return isReadOnly(found) ? "it is read-only on the server" : undefined;
 }
 
 function isReadOnly(attribute: Resource | undefined): boolean {

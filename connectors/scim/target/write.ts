@@ -372,7 +372,7 @@ function adviceOn({ status, said = "" }: Refusal, change: ObjectChange, method: 
         ? `${what} is there already, perhaps deactivated, or under another name: look for its userName and externalId in the application`
         : `another object has one of the values of ${what}`;
     case 412:
-      return `${what} has changed since it was read; the next run plans it anew`;
+      return `${what} has changed since it was read; the next run plans it again`;
     case 413:
       return "the request is too large; set profile: { membersPerPatch } lower";
     case 405:
@@ -382,7 +382,7 @@ function adviceOn({ status, said = "" }: Refusal, change: ObjectChange, method: 
         : `the server has no ${method} of ${change.action === "members" ? "group" : change.kind}s`;
     default:
       return /mutability/i.test(said)
-        ? `the server lets nobody change one of the attributes of ${what}`
+        ? `an attribute of ${what} is read-only on the server`
         : `the server does not take the values of ${what}`;
   }
 }

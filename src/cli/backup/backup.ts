@@ -143,7 +143,7 @@ async function waitsFor(
 ): Promise<readonly string[] | undefined> {
   const running = await holdRuns(daemon, signal);
   if (running !== undefined)
-    progress(`waiting for ${running.length === 0 ? "what is under way" : running.join(", ")} …`);
+    progress(`waiting for ${running.length === 0 ? "the runs under way" : running.join(", ")} …`);
   return running;
 }
 

@@ -231,7 +231,8 @@ function results(page: PeoplePage, found: NonNullable<PeoplePage["found"]>): Htm
       others.length > 0 &&
       section(
         "deleted",
-        html`Deleted <small>${pluralize(others.length, "match", "matches")} among those whom a run has deleted</small>`,
+        html`Deleted
+          <small>${pluralize(others.length, "match", "matches")} among users and groups that a run has deleted</small>`,
         deletedTable({ now, target, text }, others),
       )
     }`,

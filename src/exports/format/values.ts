@@ -153,7 +153,7 @@ function notSeconds({ name, type, values }: ColumnValues, called: OptionName): s
   if (written !== undefined)
     return (
       `${name}: ${written} is ${dateOf(Number(written))} as seconds since 1970, and a day as ${defaults.DATE}; if they are seconds, give ` +
-      `${called("converted_to_epoch")}; else give ${called(optionOf[kindOf(type) ?? "DATE"])}, and write what is no date as null`
+      `${called("converted_to_epoch")}; else give ${called(optionOf[kindOf(type) ?? "DATE"])}, and write other values as null`
     );
   const beyond = numbers.find((number) => number >= secondsOf.end || number < secondsOf.start);
   if (beyond === undefined) return undefined;

@@ -148,7 +148,7 @@ export class DirectoryApi implements Requester {
   follow(link: string, base: URL): URL {
     const url = URL.parse(link, base);
     if (url !== null && url.username === "" && url.password === "" && this.#origins.has(url.origin)) return url;
-    const where = url === null ? "what is not a URL" : `${url.protocol}//${url.host}`;
+    const where = url === null ? "something that is not a URL" : `${url.protocol}//${url.host}`;
     throw new IncompleteReadError(
       `${this.titleOf(base)}: the next page is at ${where}, where no credentials may go (allowed: ${[...this.#origins].join(", ")}); the records read so far are not used`,
     );

@@ -162,7 +162,7 @@ function certificateFor(key: KeyObject, text: string, name: string): X509Certifi
   } catch {
     throw new InputError(`${name}: expected a certificate in PEM form (-----BEGIN CERTIFICATE-----)`);
   }
-  if (!certificate.checkPrivateKey(key)) throw new InputError(`${name}: the key is not that of the certificate`);
+  if (!certificate.checkPrivateKey(key)) throw new InputError(`${name}: the key does not belong to the certificate`);
   if (certificate.validToDate.getTime() < Date.now())
     throw new InputError(
       `${name}: the certificate was valid until ${certificate.validTo}: renew it, also at the server`,

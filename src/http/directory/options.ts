@@ -22,14 +22,14 @@ import type { Grant, SigningKey } from "./credentials.ts";
 export const minimums = {
   minUsers: count(0)
     .optional()
-    .describe("Fewer users fail the read. Default: 1, and half of those of the last good read."),
+    .describe("Fewer users fail the read. Default: half as many as at the last good read, at least 1."),
   minGroups: count(0)
     .optional()
-    .describe("Fewer groups fail the read. Default: 0; 1 and half of those of the last good read, where it had any."),
+    .describe("Fewer groups fail the read. Default: half as many as at the last good read."),
   minMemberships: count(0)
     .optional()
     .describe(
-      "Fewer memberships fail the read. Default: 1 where there are groups, and half of those of the last good read. 0: all groups may be empty.",
+      "Fewer memberships fail the read. Default: half as many as at the last good read, at least 1 where there are groups. 0: all groups may be empty.",
     ),
 };
 

@@ -78,7 +78,7 @@ export function notesOf({
       frozen.unmanaged,
       `${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`,
       ownedBefore.map(({ sync, count }) => ({
-        text: `${formatNumber(count)} of them: owned by ${sync}, a sync that the configuration no longer has. If it was renamed, call it ${sync} again: nobody deletes or suspends these otherwise`,
+        text: `${formatNumber(count)} of them: owned by ${sync}, a sync that the configuration no longer has. If it was renamed, call it ${sync} again: otherwise no sync deletes or suspends these`,
       })),
     ),
     ...ofOthersNotes(ofOthers),
@@ -154,7 +154,7 @@ function foreignNotes({ types, taken }: Foreign): Note[] {
   const count = others.reduce((sum, each) => sum + each.count, 0);
   if (same > 0)
     notes.push({
-      text: `${pluralize(same, "name")} of the target left alone: each is that of several users or groups, and none of them is known to be this sync's`,
+      text: `${pluralize(same, "name")} of the target left alone: each belongs to several users or groups, and none of these is known to be this sync's`,
     });
   if (taken.count > 0)
     notes.push({

@@ -537,7 +537,7 @@ describe("a token", () => {
     const old = await makeCertificate({ dns: ["rollcall"] }, { expired: true });
     for (const [read, certificate, message] of [
       [() => "-----BEGIN PRIVATE KEY-----\nhunter2-is-secret", undefined, /key\.pem: expected a private key/],
-      [() => key, () => other.cert, /key\.pem: the key is not that of the certificate/],
+      [() => key, () => other.cert, /key\.pem: the key does not belong to the certificate/],
       [() => old.key, () => old.cert, /key\.pem: the certificate was valid until .*: renew it/],
       [() => key, () => "none", /key\.pem: expected a certificate in PEM form/],
     ] as const) {

@@ -169,7 +169,7 @@ test("a proxy by HTTPS has a certificate of its own", async () => {
 });
 
 test.each([
-  [403, "fix", /opened no connection to analytics\.test:1 \(403\): allow it there, or write `proxy: none`/],
+  [403, "fix", /opened no connection to analytics\.test:1 \(403\): allow it there, or set `proxy: none`/],
   [
     502,
     "repeat",

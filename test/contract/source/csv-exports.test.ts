@@ -298,7 +298,7 @@ describe("several files", () => {
     await write("users-b.csv", "name,extra,id\nBob,x,2\n");
     const file = "users-*.csv";
     expect(await failure({ users: { file, id: "id" } })).toBe(
-      "input: users-b.csv:1: the header is not that of users-a.csv; set headers to byName if the columns may differ",
+      "input: users-b.csv:1: the header differs from that of users-a.csv; set headers to byName if the columns may differ",
     );
     expect(await read({ users: { file, id: "id" }, headers: "byName" })).toMatchObject([ada, { id: "2" }]);
     await write("users-c.csv", "name\nCy\n");

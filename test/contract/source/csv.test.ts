@@ -107,12 +107,12 @@ const inPairs: readonly Fault<CsvProvision>[] = [
   {
     name: "something follows the compressed users",
     inject: ({ path }) => appendFile(path("users"), "rubbish"),
-    message: /^users\.csv\.gz:\d+: what follows is not gzip data/,
+    message: /^users\.csv\.gz:\d+: the data after this point is not gzip/,
   },
   {
     name: "the users are not compressed",
     inject: ({ path }) => writeFile(path("users"), "Nr.;Name\n"),
-    message: /^users\.csv\.gz:1: what follows is not gzip data/,
+    message: /^users\.csv\.gz:1: the data after this point is not gzip/,
   },
   {
     name: "the memberships are missing",

@@ -130,7 +130,7 @@ describe("the app's identity", () => {
     // Another key: it is refused before anything is sent.
     await writeFile(join(folder, "app.key"), (await makeCertificate({}, { keyType: "rsa" })).key);
     expect(await failure(Array.fromAsync(open(directory, options, folder).read(contextOf())))).toBe(
-      "app.key: the key is not that of the certificate",
+      "app.key: the key does not belong to the certificate",
     );
     expect(directory.tokens()).toBe(1);
   });

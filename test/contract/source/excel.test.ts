@@ -60,13 +60,13 @@ const before: readonly Fault<CsvProvision>[] = [
   {
     name: "somebody has the users open in Excel",
     inject: ({ folder }) => writeFile(join(folder, "~$users.xlsx"), "somebody"),
-    message: /^users\.xlsx: somebody has it open, as ~\$users\.xlsx beside it says/,
+    message: /^users\.xlsx: it is open in Excel or LibreOffice, as ~\$users\.xlsx beside it says/,
     advice: "retry",
   },
   {
     name: "somebody has the users open in LibreOffice",
     inject: ({ folder }) => writeFile(join(folder, ".~lock.users.xlsx#"), "somebody"),
-    message: /^users\.xlsx: somebody has it open, as \.~lock\.users\.xlsx# beside it says/,
+    message: /^users\.xlsx: it is open in Excel or LibreOffice, as \.~lock\.users\.xlsx# beside it says/,
     advice: "retry",
   },
   {

@@ -245,7 +245,7 @@ it("names attributes that the server does not take, before it writes any", async
   };
   await read(["displayName"]);
   await expect(read(["title", "active", "department"])).rejects.toThrow(
-    /rules set attributes that the server does not take: users: active: the server lets nobody change it .*; users: title: the server does not have it .*; users: department: the server has no schema urn/,
+    /rules set attributes that the server does not take: users: active: it is read-only on the server .*; users: title: the server does not have it .*; users: department: the server has no schema urn/,
   );
   await expect(create("ada", { title: "Boss" })).rejects.toThrow(
     /title: the server does not have it \(its \/Schemas\)/,

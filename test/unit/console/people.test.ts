@@ -153,7 +153,7 @@ test("whoever was deleted is found among those who are there, and leads to the r
   const deleted = [{ kind: "user", name: "joan", known: { displayName: "Joan Clarke", mail: null }, run }] as const;
   const of = { now, target: "t", targets: ["t"], text: "joan", url: "/people?text=joan", found: nobody, deleted };
   const page = people(of).toString();
-  expect(page).toMatch(/Deleted\s+<small>1 match among those whom a run has deleted/);
+  expect(page).toMatch(/Deleted\s+<small>1 match among users and groups that a run has deleted/);
   expect(page).toContain('href="/people/user?target=t&amp;name=joan"');
   expect(page).toContain(`href="/runs/${run.id}"`);
   expect(page).not.toContain("look for");

@@ -29,6 +29,6 @@ test("zstd has several frames, and nothing else behind them", async () => {
   const read = (...parts: Buffer[]) => buffer(unpacked("a.zst", Readable.from([Buffer.concat(parts)])));
   expect(String(await read(one, two))).toBe("1,a\n2,b\n");
   await expect(read(one, Buffer.from("2,b\n"))).rejects.toThrow(
-    "a.zst is damaged: what follows the data packed as zstd is not zstd",
+    "a.zst is damaged: the data after the zstd frame is not zstd",
   );
 });
