@@ -8,6 +8,7 @@ import type { Answer } from "#http/client.ts";
 import { isObject } from "#values.ts";
 import type { ListOptions } from "./options.ts";
 import { namesOf, valueAt } from "./path.ts";
+import type { Path } from "./path.ts";
 
 /** One item of a list, which is an object. */
 export type Item = Readonly<Record<string, unknown>>;
@@ -18,7 +19,11 @@ export interface Part {
   readonly around?: unknown;
 }
 
-type Content = Pick<ListOptions, "delimiter" | "format" | "items">;
+/** How answers hold a list. */
+export interface Content extends Pick<ListOptions, "delimiter" | "format" | "items"> {
+  /** Where every record has a value. A CSV without such a column is no list, even one without rows. */
+  readonly ids: readonly Path[];
+}
 
 /** In bytes: one row, or what stands between two quotes that do not belong together. */
 const longestRow = 16 * 1024 * 1024;
@@ -62,10 +67,10 @@ function noList(title: string, path: string, instead: unknown): InputError {
   return new InputError(`${title}: the answer has no list at ${path} (items)${there}`);
 }
 
-async function* rowsIn(body: AsyncIterable<Buffer>, { delimiter }: Content, title: string): AsyncGenerator<Part> {
+async function* rowsIn(body: AsyncIterable<Buffer>, { delimiter, ids }: Content, title: string): AsyncGenerator<Part> {
   const options = {
     bom: true,
-    columns: columnsOf(title),
+    columns: columnsOf(title, ids),
     delimiter,
     max_record_size: longestRow,
     skip_empty_lines: true,
@@ -102,12 +107,19 @@ async function* textIn(body: AsyncIterable<Buffer>, title: string): AsyncGenerat
   yield decoded();
 }
 
-/** @throws {InputError} two columns have one name */
-function columnsOf(title: string): (header: readonly string[]) => string[] {
+/** @throws {InputError} two columns have one name, or one is missing: what came is an error, or a page for people */
+function columnsOf(title: string, ids: readonly Path[]): (header: readonly string[]) => string[] {
   return (header) => {
     const names = header.map((name) => name.trim());
     const twice = names.find((name, index) => names.indexOf(name) !== index);
     if (twice !== undefined) throw new InputError(`${title}: two columns are called ${JSON.stringify(twice)}`);
+    for (const { steps, text } of ids) {
+      const [first] = steps;
+      if (first !== undefined && "name" in first && !names.includes(first.name))
+        throw new InputError(
+          `${title}: the answer is no CSV with a column ${text}; look at it: it may be an error or a sign-in page, or have another delimiter`,
+        );
+    }
     return names;
   };
 }
@@ -128,7 +140,11 @@ export async function pageIn(answer: Pick<Answer, "body">, content: Content, tit
  * first part has come.
  * @throws {UnavailableError} it broke off after that
  */
-export async function* answerIn(api: DirectoryApi, url: URL, list: ListOptions): AsyncGenerator<Part> {
+export async function* answerIn(
+  api: DirectoryApi,
+  url: URL,
+  list: Content & Pick<ListOptions, "body">,
+): AsyncGenerator<Part> {
   const title = api.titleOf(url);
   const start = await api.get({
     url,

@@ -10,7 +10,7 @@ import { didYouMean, pluralize } from "#text.ts";
 import { idIn } from "./entries.ts";
 import { canFind, find } from "./find.ts";
 import { listOf } from "./lists.ts";
-import type { Found } from "./lists.ts";
+import type { Declared, Found } from "./lists.ts";
 import { options, originsOf } from "./options.ts";
 import type { ListOptions, Options } from "./options.ts";
 import { questions } from "./questions.ts";
@@ -103,7 +103,9 @@ async function describe(
   ] as const) {
     if (list === undefined) continue;
     const idOf = (found: Found): string => (id === undefined ? "" : idIn(found, id));
-    lines.push(await firstPage(api, options, list, { name, idOf }));
+    lines.push(
+      await firstPage(api, options, list, { name, ids: "group" in list ? [list.group, list.member] : [list.id], idOf }),
+    );
   }
   return [`${options.url}, ${describeConnection(api.socket())}`, `as ${authorization.who}`, ...lines];
 }
@@ -112,10 +114,10 @@ async function firstPage(
   api: DirectoryApi,
   options: Options,
   list: ListOptions,
-  { name, idOf }: { readonly name: string; readonly idOf: (found: Found) => string },
+  { name, ids, idOf }: Pick<Declared, "ids"> & { readonly name: string; readonly idOf: (found: Found) => string },
 ): Promise<string> {
   // A full page is not asked for again: this is no read.
-  const proven = listOf(api, { options, list: { ...list, size: undefined } }, idOf);
+  const proven = listOf(api, { options, list: { ...list, size: undefined }, ids }, idOf);
   for await (const { items, total } of pagesOf(api, proven)) {
     for (const item of items) idOf(item);
     const all = total === undefined ? "" : ` of ${total}`;

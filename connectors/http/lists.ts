@@ -24,6 +24,8 @@ export interface Found {
 export interface Declared {
   readonly options: Pick<Options, "attempts" | "url">;
   readonly list: ListOptions;
+  /** Where every record of it has a value. */
+  readonly ids: readonly Path[];
   /** The setting for the fewest there must be, where it is not written. */
   readonly unset?: string | undefined;
   /** The record that the list belongs to. */
@@ -36,7 +38,7 @@ export interface Declared {
  */
 export function listOf(
   api: DirectoryApi,
-  { options, list, unset, parent }: Declared,
+  { options, list, ids, unset, parent }: Declared,
   idOf: (found: Found) => string,
 ): ProvenList<Found> {
   const url = addressOf(options, list.url, parent?.id);
@@ -49,20 +51,21 @@ export function listOf(
     total: totalIn(list.proof, around, title),
   });
   const { next } = list;
+  const content = { ...list, ids };
   return {
     url,
     paging: pagingOf(list),
     get:
       next === undefined
         ? async function* get(at) {
-            for await (const part of answerIn(api, at, list)) yield page(part);
+            for await (const part of answerIn(api, at, content)) yield page(part);
           }
         : (at) =>
             api.get({
               url: at,
               body: list.body,
               use: async (answer) => {
-                const part = await pageIn(answer, list, api.titleOf(at));
+                const part = await pageIn(answer, content, api.titleOf(at));
                 return page(part, nextIn(next, part, answer, api.titleOf(at)));
               },
             }),
@@ -117,7 +120,7 @@ function numberIn(value: unknown, name: string): number {
   throw new InputError(`${name} is not a whole number`);
 }
 
-function proofOf(api: DirectoryApi, { options, list, parent }: Declared, url: URL): Proof {
+function proofOf(api: DirectoryApi, { options, list, parent }: Omit<Declared, "ids">, url: URL): Proof {
   const { proof } = list;
   if (proof === "end") return { by: "end" };
   if (proof === "twoEqualReads") return { by: "twoEqualReads" };

@@ -25,20 +25,30 @@ interface Group {
  */
 export async function* recordsOf(api: DirectoryApi, options: Options, context: ReadContext): Batches {
   const { users, groups, memberships } = options;
-  const people = { options, list: users, unset: options.minUsers === undefined ? "minUsers" : undefined };
+  const people = {
+    options,
+    list: users,
+    ids: [users.id],
+    unset: options.minUsers === undefined ? "minUsers" : undefined,
+  };
   for await (const found of readList(
     api,
     listOf(api, people, (one) => idIn(one, users)),
   ))
     yield found.map((one) => entryOf("user", one, users, context));
   if (groups !== undefined) {
-    const list = { options, list: groups, unset: options.minGroups === undefined ? "minGroups" : undefined };
+    const list = {
+      options,
+      list: groups,
+      ids: [groups.id],
+      unset: options.minGroups === undefined ? "minGroups" : undefined,
+    };
     yield* groupsIn(api, { options, groups, context, seen: new Seen() }, list);
   }
   if (memberships === undefined) return;
-  const idOf = (found: Found): string =>
-    JSON.stringify([memberships.group, memberships.member].map((path) => keyIn(valueAt(found.item, path))));
-  for await (const found of readList(api, listOf(api, { options, list: memberships }, idOf)))
+  const ids = [memberships.group, memberships.member];
+  const idOf = (found: Found): string => JSON.stringify(ids.map((path) => keyIn(valueAt(found.item, path))));
+  for await (const found of readList(api, listOf(api, { options, list: memberships, ids }, idOf)))
     yield found.map((one) => pairOf(one, memberships));
 }
 
@@ -57,11 +67,11 @@ async function* groupsIn(api: DirectoryApi, where: GroupContext, declared: Decla
   const below = async function* below({ entry, found }: Group): Batches {
     const parent = { item: found.item, id: entry.id };
     if (members !== undefined && "url" in members) {
-      const list = listOf(api, { options, list: members, parent }, (one) => idIn(one, members));
+      const list = listOf(api, { options, list: members, ids: [members.id], parent }, (one) => idIn(one, members));
       const group = entry.keys[0] ?? entry.id;
       for await (const page of readList(api, list)) yield page.map((one) => memberOf(group, one, members));
     }
-    if (children !== undefined) yield* groupsIn(api, where, { options, list: children, parent });
+    if (children !== undefined) yield* groupsIn(api, where, { options, list: children, ids: [groups.id], parent });
   };
   const list = listOf(api, declared, (one) => idIn(one, groups));
   for await (const page of readList(api, list)) {

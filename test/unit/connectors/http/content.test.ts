@@ -1,0 +1,27 @@
+import { Readable } from "node:stream";
+import { expect, test } from "vitest";
+import { pageIn } from "#connectors/http/content.ts";
+import { parsePath } from "#connectors/http/path.ts";
+
+const pageOf = (text: string, ...ids: string[]) => {
+  const content = { format: "csv" as const, delimiter: ",", ids: ids.map((id) => parsePath(id)!) };
+  return pageIn({ body: Readable.from([Buffer.from(text)]) }, content, "source hr: GET https://hr.example.com/pairs");
+};
+
+test.each([
+  ["an error", "Error: quota exceeded\n"],
+  ["a sign-in page", "<!doctype html><html><body>Sign in</body></html>"],
+  ["another delimiter", "team;who\n"],
+  ["a column less", "team,whom\n"],
+])("a CSV without rows is an empty list only with its header: %s", async (_, text) => {
+  await expect(pageOf(text, "team", "who")).rejects.toThrow(
+    /^source hr: GET https:\/\/hr\.example\.com\/pairs: the answer is no CSV with a column (?:team|who); look at it/,
+  );
+});
+
+test("a CSV with its header has its rows, if any", async () => {
+  expect((await pageOf("who, team\n", "team", "who")).items).toEqual([]);
+  expect((await pageOf("who, team\n1,a\n", "team", "who")).items).toEqual([{ who: "1", team: "a" }]);
+  // The page after the last one, where pages end so.
+  expect((await pageOf("", "team", "who")).items).toEqual([]);
+});
