@@ -20,12 +20,12 @@ export function exactly(iso: string): string {
 }
 
 /** A moment as messages are stored and sent with it; in quotation marks it is a value of somebody else. */
-const stored = /(?<!["\w])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z(?!["\w])/g;
+export const storedMoment = /(?<!["\w])(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)(?!["\w])/g;
 
 /** A stored or sent message for whoever called this command: its commands can be pasted, its times are theirs. */
 export function forCaller(text: string): string {
   const called = asCalled(text);
-  return isLocal ? called.replace(stored, exactly) : called;
+  return isLocal ? called.replace(storedMoment, exactly) : called;
 }
 
 const units = [

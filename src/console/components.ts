@@ -8,7 +8,7 @@ import { stateName } from "#state/record.ts";
 import type { RunRecord, StateName } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
 import { formatNumber, formatPrincipals } from "#text.ts";
-import { exactly, lasting, relatively } from "#times.ts";
+import { exactly, lasting, relatively, storedMoment } from "#times.ts";
 import { html } from "./html.ts";
 import type { Html, Part } from "./html.ts";
 import { icon } from "./icons.ts";
@@ -53,6 +53,16 @@ export function when(iso: string, now: number | undefined): Html {
 /** A moment to the second: the script writes it in local time. */
 export function moment(iso: string): Html {
   return html`<time datetime="${iso}" title="${exactly(iso)}" data-exact>${exactly(iso)}</time>`;
+}
+
+/** What an error or a note says: what it has between backticks is code, and its moments are shown like all others. */
+export function prose(text: string): Html {
+  const parts = text.split(/`([^`]+)`/);
+  return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : momentsIn(part)))}`;
+}
+
+function momentsIn(text: string): Part {
+  return text.split(storedMoment).map((part, index) => (index % 2 === 1 ? moment(part) : part));
 }
 
 /** A duration in milliseconds, where it is known. */
@@ -400,6 +410,6 @@ export function diff(change: AttributeChange, isUpdate: boolean): Html {
 
 /** An item of a list, and the items that belong to it, indented. */
 export function withDeeper(text: string, below: readonly string[]): Html {
-  return html`<li>${text}</li>
-    ${below.map((line) => html`<li class="deep">${line}</li>`)}`;
+  return html`<li>${prose(text)}</li>
+    ${below.map((line) => html`<li class="deep">${prose(line)}</li>`)}`;
 }

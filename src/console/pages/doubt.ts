@@ -13,7 +13,7 @@ import { hasReadAll } from "#state/record.ts";
 import type { AppOptions, Send } from "#console/context.ts";
 import { filled } from "#console/selection.ts";
 import type { RunRecord } from "#state/record.ts";
-import { empty, name, notice, when } from "#console/components.ts";
+import { empty, name, notice, prose, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
@@ -126,9 +126,9 @@ function card(
         >${icon("download")} <span class="aloud">${titles[what]} as </span>CSV</a
       >
     </header>
-    <p>${heading}.</p>
+    <p>${prose(heading)}.</p>
     <ul class="causes">
-      ${details.map(({ text }) => html`<li data-row><bdi>${text}</bdi></li>`)}
+      ${details.map(({ text }) => html`<li data-row><bdi>${prose(text)}</bdi></li>`)}
     </ul>
     <p class="quiet"><small>The list has ${content(what, hasRecords)}.</small></p>
   </article>`;

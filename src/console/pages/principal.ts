@@ -10,7 +10,7 @@ import { decisionWords } from "#state/run-text.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber, pluralize, wordsOf } from "#text.ts";
 import { mayDecide } from "#console/accounts.ts";
-import { diff, empty, facts, name, notice, pager, state, table, tabs, when } from "#console/components.ts";
+import { diff, empty, facts, name, notice, pager, prose, state, table, tabs, when } from "#console/components.ts";
 import { offsetOf, untilLeft, visitorOf } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
 import { at, html } from "#console/html.ts";
@@ -306,7 +306,7 @@ function happened({ run, changes, notes }: HistoryEntry): Html {
           ${(isUpdate(action) ? attributes : []).map((each) => html`<p><span class="quiet">${wordsOf(each.attribute)}</span> ${diff(each, true)}</p>`)}
           ${membershipChanges(groups)}`,
     )}
-    ${notes.map((note) => html`<p>${note}</p>`)}
+    ${notes.map((note) => html`<p>${prose(note)}</p>`)}
     ${run.decisions.map((each) => html`<p class="quiet">${decisionWords(each)}</p>`)}
   </div>`;
 }

@@ -11,6 +11,7 @@ import {
   moment,
   name,
   notice,
+  prose,
   section,
   state,
   tabs,
@@ -79,11 +80,6 @@ function whatNext({ run: record, now, following, mayDecide }: RunPage): Html | u
   if (cancelled === true) return html`<p>Nothing was applied. ${next}${again}</p>`;
   const first = error.advice === "fix" ? "Fix the problem first." : error.advice === "stop" ? advice["stop"] : "";
   return html`<p>${first} ${next}${again}</p>`;
-}
-
-/** A sentence of an error or a note: what it has between backticks is code. */
-function prose(text: string): Html {
-  return html`${text.split("`").map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`;
 }
 
 function link(other: string): Html {

@@ -260,6 +260,20 @@ test("a run shows its stages with what it waited for, and what is under way with
   expect(text).toContain("Read the sources 1,234 records 10.0 s so far");
 });
 
+test("a moment in a note is a time of the page, and what stands between backticks is code; values are not", () => {
+  const notes = [
+    {
+      text: 'gone since `2 days`: "2026-11-30T17:16:42.848Z" is a name',
+      details: [{ text: "user o`neill is leaving on 2026-11-30T17:16:42.848Z" }],
+    },
+  ];
+  const page = run({ now, run: appliedRun({ notes }), undoneBy: [], mayDecide: true }).toString();
+  expect(page).toContain('since <code>2 days</code>: "2026-11-30T17:16:42.848Z" is a name'.replaceAll('"', "&quot;"));
+  expect(page).toMatch(
+    /o`neill is leaving on <time datetime="2026-11-30T17:16:42.848Z"[^>]*>2026-11-30 17:16:42Z<\/time>/,
+  );
+});
+
 test("what failed comes with what to do", () => {
   const error = { message: "people.csv is gone", problems: ["people.csv: not found"], advice: "retry" };
   const text = textOf(run({ now, run: runOf({ state: "failed", error }), undoneBy: [], mayDecide: true }).toString());
