@@ -30,14 +30,14 @@ const typeList = [...columnTypes].join(", ");
 /**
  * The table of this name in a database, from DuckDB's catalogue. DuckDB allows names beyond ASCII that differ in case only;
  * of such tables, the one spelled like the request.
- * @throws {InputError} if a column has a type that loads cannot write
+ * @throws {InputError} if it has a column that loads cannot write
  */
 export async function findTable(
   connection: Connection,
   name: { database: string; schema: string; table: string },
 ): Promise<Table | undefined> {
-  const [found] = await connection.rows<{ schema: string; name: string; oid: bigint }>(
-    `SELECT schema_name AS schema, table_name AS name, table_oid AS oid
+  const [found] = await connection.rows<{ schema: string; name: string; oid: bigint; sql: string }>(
+    `SELECT schema_name AS schema, table_name AS name, table_oid AS oid, sql
      FROM duckdb_tables()
      WHERE database_name = $1 AND lower(schema_name) = lower($2) AND lower(table_name) = lower($3)
      ORDER BY schema_name = $2 DESC, table_name = $3 DESC LIMIT 1`,
@@ -45,9 +45,9 @@ export async function findTable(
   );
   if (found === undefined) return undefined;
   const columns = await columnsOf(connection, name.database, found.oid);
-  const unsupported = columns.flatMap((column) => ("problem" in column ? [column.problem] : []));
-  if (unsupported.length > 0) {
-    throw new InputError(`table ${name.database}.${found.schema}.${found.name}: ${unsupported.join("; ")}`);
+  const problems = problemsOf(columns, found.sql);
+  if (problems.length > 0) {
+    throw new InputError(`table ${name.database}.${found.schema}.${found.name}: ${problems.join("; ")}`);
   }
   const [key] = await connection.rows<{ columns: string[] }>(
     `SELECT constraint_column_names AS columns FROM duckdb_constraints()
@@ -71,7 +71,7 @@ export async function listTables(connection: Connection, databases: readonly str
   // The type of an empty list is unknown.
   if (databases.length === 0) return [];
   const tables = await connection.rows<ListedRow>(
-    `SELECT database_name AS database, schema_name AS schema, table_name AS name, estimated_size::DOUBLE AS estimated,
+    `SELECT database_name AS database, schema_name AS schema, table_name AS name, estimated_size::DOUBLE AS estimated, sql,
        (SELECT list({name: column_name, type: data_type, nullable: is_nullable} ORDER BY column_index)
         FROM duckdb_columns() c WHERE c.database_name = t.database_name AND c.table_oid = t.table_oid)::JSON::VARCHAR AS columns,
        (SELECT any_value(constraint_column_names) FROM duckdb_constraints() k
@@ -83,12 +83,9 @@ export async function listTables(connection: Connection, databases: readonly str
   );
   const isCounted = tables.reduce((sum, { estimated }) => sum + estimated, 0) <= mostCounted;
   const counts = isCounted && tables.length > 0 ? await countRows(connection, tables) : [];
-  return tables.map(({ database, schema, name: called, estimated, columns: json, key }, index) => {
+  return tables.map(({ database, schema, name: called, estimated, columns: json, key, sql }, index) => {
     const columns = JSON.parse(json) as ListedTable["columns"];
-    const problems = columns.flatMap(({ name, type }) => {
-      const problem = unsupported(name, type);
-      return problem === undefined ? [] : [problem];
-    });
+    const problems = [...columns.flatMap(({ name, type }) => unsupported(name, type) ?? []), ...generatedColumns(sql)];
     return {
       database,
       schema,
@@ -105,6 +102,7 @@ export async function listTables(connection: Connection, databases: readonly str
 interface ListedRow extends Pick<ListedTable, "database" | "schema" | "name"> {
   readonly estimated: number;
   readonly columns: string;
+  readonly sql: string;
   readonly key: string[] | null;
 }
 
@@ -120,6 +118,28 @@ async function countRows(connection: Connection, tables: readonly ListedRow[]): 
 /** Why loads cannot write to a column; undefined: they can. */
 function unsupported(name: string, type: string): string | undefined {
   return isColumnType(baseOf(type)) ? undefined : `column ${name} is of type ${type}; give it one of ${typeList}`;
+}
+
+/** Why loads cannot write to a table. @param sql its definition */
+function problemsOf(columns: readonly (Column | { readonly problem: string })[], sql: string): string[] {
+  return [...columns.flatMap((column) => ("problem" in column ? [column.problem] : [])), ...generatedColumns(sql)];
+}
+
+/** Why loads cannot write to columns that are computed from others: only DuckDB's text of the definition tells them. */
+function generatedColumns(sql: string): string[] {
+  if (!sql.includes("GENERATED")) return [];
+  const tokens = splitStatements(sql)[0]?.tokens ?? [];
+  const problems: string[] = [];
+  let depth = 0;
+  let column = "";
+  for (const [index, { kind, text }] of tokens.entries()) {
+    if (kind === "symbol" && text === "(") depth += 1;
+    if (kind === "symbol" && text === ")") depth -= 1;
+    if (kind === "symbol" && depth === 1 && (text === "(" || text === ",")) column = tokens[index + 1]?.text ?? "";
+    if (depth === 1 && hasWords(tokens, index, ["GENERATED", "ALWAYS", "AS"]))
+      problems.push(`column ${column} is GENERATED ALWAYS and cannot be loaded`);
+  }
+  return problems;
 }
 
 function baseOf(type: string): string {
@@ -244,18 +264,12 @@ async function tryTable(connection: Connection, table: string, body: string): Pr
   const scratch = `memory.main.${identifier(table)}`;
   await connection.transaction(async () => {
     await connection.run(`CREATE TABLE ${scratch} ${body}`);
-    const [made] = await connection.rows<{ oid: bigint }>(
-      "SELECT table_oid AS oid FROM duckdb_tables() WHERE database_name = 'memory' AND table_name = $1",
+    const [made] = await connection.rows<{ oid: bigint; sql: string }>(
+      "SELECT table_oid AS oid, sql FROM duckdb_tables() WHERE database_name = 'memory' AND table_name = $1",
       [table],
     );
-    const columns = made === undefined ? [] : await columnsOf(connection, "memory", made.oid);
-    const problems = columns.flatMap((column) => ("problem" in column ? [column.problem] : []));
+    const problems = made === undefined ? [] : problemsOf(await columnsOf(connection, "memory", made.oid), made.sql);
     if (problems.length > 0) throw new InputError(`table ${table}: ${problems.join("; ")}`);
-    // A load writes every column, which a generated column refuses.
-    const values = columns.map(() => "NULL").join(", ");
-    await connection.raw.prepare(`INSERT INTO ${scratch} VALUES (${values})`).catch((cause: unknown) => {
-      throw new InputError(`table ${table} cannot be loaded: ${firstLineOf(cause)}`, { cause });
-    });
     await connection.run(`DROP TABLE ${scratch}`);
   });
 }
