@@ -67,7 +67,9 @@ async function tableOf(file: OpenFile, signal: AbortSignal): Promise<LookupTable
       if (key === "") throw new InputError(`${here}: the key (column ${quote(columns[0] ?? "")}) is empty`);
       const earlier = lines.get(key);
       if (earlier !== undefined)
-        throw new InputError(`${here}: the key ${quote(key)} is also that of line ${earlier}; remove one of the rows`);
+        throw new InputError(
+          `${here}: the key ${quote(key)} is already used in line ${earlier}; remove one of the rows`,
+        );
       if (rows.size === mostRows)
         throw new InputError(
           `${here}: more than ${formatNumber(mostRows)} rows are too many to look up in; read the file as a source, and join it`,

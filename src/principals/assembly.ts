@@ -347,7 +347,7 @@ export async function summarizeQuarantined(connection: Connection, most = shown)
       arg_min({'name': name, 'sourceId': source_id, 'origin': origin}, place, ${most.records}) AS examples
     FROM (
       SELECT *, rowid AS place, if(regexp_matches(reason, '${sharing}'),
-        regexp_replace(reason, '${sharing}.*', '\\1 is that of several records'),
+        regexp_replace(reason, '${sharing}.*', '\\1 is shared by several records'),
         array_to_string(list_transform(regexp_extract_all(reason, '${tokens}'),
           lambda token: if(regexp_full_match(token, '${quoted}'), '"…"', token)), '')) AS shape
       FROM quarantined)
@@ -366,7 +366,7 @@ export async function summarizeQuarantined(connection: Connection, most = shown)
 const quoted = String.raw`"(?:[^"\\]|\\.)*"`;
 /** A quoted value, the code that a reason advises to write, and what is between. */
 const tokens = `(?s)${quoted}|\`[^\`]*\`|[^"\`]+|.`;
-const sharing = `(${quoted}) (?:is also that of|may also mean)`;
+const sharing = `(${quoted}) (?:is also used by|may also mean)`;
 
 /** How many groups are described at a time. */
 const describedTogether = 1000;
@@ -404,7 +404,7 @@ async function createRuleGroups(
   if (ignoresCase)
     await connection.run(`
       INSERT INTO held_rule_group
-      SELECT g.name, any_value(g.origin), 'the name ' || ${inMessage("g.name")} || ' is also that of ' || ${inMessage("min(o.name)")}
+      SELECT g.name, any_value(g.origin), 'the name ' || ${inMessage("g.name")} || ' is also used by ' || ${inMessage("min(o.name)")}
       FROM rule_group g JOIN (SELECT name FROM rule_group UNION SELECT name FROM staged_entry WHERE kind = 'group') o
         ON lower(o.name) = lower(g.name) AND o.name <> g.name
       GROUP BY g.name;

@@ -85,8 +85,8 @@ export async function giveNames(
     SELECT seq, kind, ${same("base")} AS name, place, count(*) OVER (PARTITION BY kind, ${same("base")}) AS sharing,
       row_number() OVER (PARTITION BY kind, ${same("base")} ORDER BY place) AS turn
     FROM naming WHERE name IS NULL AND (kind, ${same("base")}) NOT IN (SELECT (kind, name) FROM taken_name);
-    UPDATE naming SET reason = 'the name ' || ${inMessage("base")} || ' is that of several new records, and of a ' || kind
-      || ' in the target: whose it is, is unknown'
+    UPDATE naming SET reason = 'the name ' || ${inMessage("base")} || ' is shared by several new records and a ' || kind
+      || ' in the target: it is unknown which of them is the ' || kind
     WHERE seq IN (SELECT seq FROM newcomer SEMI JOIN present_name USING (kind, name) WHERE sharing > 1);
     UPDATE naming SET name = base WHERE reason IS NULL AND seq IN (SELECT seq FROM newcomer WHERE turn = 1);
     INSERT INTO taken_name

@@ -19,13 +19,13 @@ export async function createHeld(connection: Connection, ignoresCase = false): P
     CREATE OR REPLACE TEMP TABLE held AS SELECT seq, reason FROM staged_entry WHERE reason IS NOT NULL`);
   await holdSharers(
     connection,
-    `SELECT seq, origin, (source, kind, source_id) AS shared, 'the id ' || ${inMessage("source_id")} || ' is also that of' AS said
+    `SELECT seq, origin, (source, kind, source_id) AS shared, 'the id ' || ${inMessage("source_id")} || ' is also used by' AS said
     FROM (${records}) SEMI JOIN (
       SELECT source, kind, source_id FROM (${records}) GROUP BY ALL HAVING count(*) > 1) USING (source, kind, source_id)`,
   );
   await holdSharers(
     connection,
-    `SELECT seq, origin, (kind, same) AS shared, 'the name ' || ${inMessage("name")} || ' is also that of' AS said
+    `SELECT seq, origin, (kind, same) AS shared, 'the name ' || ${inMessage("name")} || ' is also used by' AS said
     FROM (SELECT *, ${shared} AS same FROM staged_entry) SEMI JOIN (
       SELECT kind, ${shared} AS same FROM staged_entry GROUP BY ALL HAVING count(*) > 1) USING (kind, same)`,
   );
@@ -45,7 +45,7 @@ export async function holdRuleGroupNames(connection: Connection): Promise<void> 
 export async function holdAmbiguousJoins(connection: Connection): Promise<void> {
   await holdSharers(
     connection,
-    `SELECT p.seq, p.origin, (p.kind, p.join_key) AS shared, 'the join key ' || ${inMessage("p.join_key")} || ' is also that of' AS said
+    `SELECT p.seq, p.origin, (p.kind, p.join_key) AS shared, 'the join key ' || ${inMessage("p.join_key")} || ' is also used by' AS said
     FROM person p SEMI JOIN ambiguous_key USING (kind, join_key) SEMI JOIN staged_entry e ON e.seq = p.seq`,
   );
 }

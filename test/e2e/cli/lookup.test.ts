@@ -23,7 +23,7 @@ test("a table is checked when the configuration is, read at each run, and named 
   await company.write("sites.csv", "site,city\nBER,Berlin\nBER,Berlin\n");
   expect(await command("validate")).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining('sites.csv:3: the key "BER" is also that of line 2'),
+    stderr: expect.stringContaining('sites.csv:3: the key "BER" is already used in line 2'),
   });
   await company.write("sites.csv", "site,city\nBER,Berlin\n");
   expect(await command("validate")).toMatchObject({ code: 0 });

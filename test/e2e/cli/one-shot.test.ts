@@ -238,7 +238,7 @@ test("check reads every source and logs in to every target", async () => {
   // Two records with one name: only all records together show it.
   await company.write("people.csv", `${people}5,grace,Another Grace,,active,\n`);
   expect((await command("check")).stdout).toMatch(
-    /sync staff: 2 users, 2 groups, 1 excluded, 2 quarantined\n[^]*the name "grace" is that of several records: 2 users/,
+    /sync staff: 2 users, 2 groups, 1 excluded, 2 quarantined\n[^]*the name "grace" is shared by several records: 2 users/,
   );
   expect((await command("plan")).stdout).toContain("2 records quarantined");
   await company.write("groups.csv", "id;name\n");

@@ -92,7 +92,7 @@ test("names are the same in other letters, in drift.ignore, keepManual and prote
   expect(text).toContain("no change");
   await people("1,ada,Countess,maths", "2,grace,Captain,navy", "3,Ada,Other,maths");
   for (const command of ["check", "plan"])
-    expect((await run(command)).text).toContain('the name "Ada" is also that of people.csv:2');
+    expect((await run(command)).text).toContain('the name "Ada" is also used by people.csv:2');
   application.users.set(id, ada);
   application.members.set(maths, members);
   await configure();

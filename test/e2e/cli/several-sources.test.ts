@@ -59,6 +59,6 @@ test("the same records twice in one source are quarantined with whom they may be
   const { notes, plan } = await run("plan");
   expect(plan.changes.map(({ name }: { name: string }) => name)).not.toContain("ada");
   expect(notes.join("\n")).toMatch(
-    /the join key "ada@example\.com" is that of several records: 3 users, .*people\.csv:2.*people\.csv:6.*vpn\.csv:2/,
+    /the join key "ada@example\.com" is shared by several records: 3 users, .*people\.csv:2.*people\.csv:6.*vpn\.csv:2/,
   );
 });

@@ -141,12 +141,12 @@ describe("groups that rules make", () => {
     expect(groupsOf(result)).toEqual({ "user u": [], "user v": [], "user w": [], "user x": ["plain"] });
     expect(await made()).toMatchObject([{ name: "plain" }]);
     expect(result.quarantined.map(({ name, reason }) => `${name}: ${reason}`)).toEqual([
-      'y: the name "y" is also that of user:Y',
-      'Y: the name "Y" is also that of user:y',
+      'y: the name "y" is also used by user:Y',
+      'Y: the name "Y" is also used by user:y',
       'Staff: the name "Staff" differs from the group "staff" of the rules in case alone',
-      'Delft: the name "Delft" is also that of "delft"',
-      'delft: the name "delft" is also that of "Delft"',
-      'staff: the name "staff" is also that of "Staff"',
+      'Delft: the name "Delft" is also used by "delft"',
+      'delft: the name "delft" is also used by "Delft"',
+      'staff: the name "staff" is also used by "Staff"',
     ]);
   });
 
@@ -216,8 +216,8 @@ describe("groups of the configuration", () => {
     );
     expect(groupsOf(result)).toEqual({ "group top": [], "user u": [] });
     expect(result.quarantined.map(({ origin, reason }) => `${origin}: ${reason}`)).toEqual([
-      'group:g: the name "everyone" is also that of the configuration, staticGroups "everyone"',
-      'the configuration, staticGroups "everyone": the name "everyone" is also that of group:g',
+      'group:g: the name "everyone" is also used by the configuration, staticGroups "everyone"',
+      'the configuration, staticGroups "everyone": the name "everyone" is also used by group:g',
     ]);
   });
 });
@@ -468,8 +468,8 @@ describe("quarantine", () => {
     });
     expect(rows.map(({ kind, source_id }) => `${kind} ${source_id}`)).toEqual(["group 3", "user 2"]);
     expect(quarantined.map(({ origin, name, reason }) => [origin, name, reason])).toEqual([
-      ["user:1", "zoë", 'the name "zoë" is also that of user:4'],
-      ["user:4", "zoë", 'the name "zoë" is also that of user:1'],
+      ["user:1", "zoë", 'the name "zoë" is also used by user:4'],
+      ["user:4", "zoë", 'the name "zoë" is also used by user:1'],
     ]);
     expect(assembly).toMatchObject({ users: 1, groups: 1, quarantined: { count: 2 } });
   });
@@ -485,8 +485,8 @@ describe("quarantine", () => {
     });
     expect(rows.map(({ name }) => name)).toEqual(["g", "cy"]);
     expect(quarantined.map(({ name, reason }) => [name, reason])).toEqual([
-      ["ann", 'the id "1" is also that of a:9'],
-      ["bob", 'the id "1" is also that of a:2'],
+      ["ann", 'the id "1" is also used by a:9'],
+      ["bob", 'the id "1" is also used by a:2'],
     ]);
   });
 
@@ -496,8 +496,8 @@ describe("quarantine", () => {
     });
     expect(rows).toEqual([]);
     expect(quarantined.map(({ reason }) => reason)).toEqual([
-      'the name "ann" is also that of user:2; users.displayName: "" is empty',
-      'the name "ann" is also that of user:1',
+      'the name "ann" is also used by user:2; users.displayName: "" is empty',
+      'the name "ann" is also used by user:1',
     ]);
   });
 
@@ -517,11 +517,11 @@ describe("quarantine", () => {
     const shared = Array.from({ length: 30 }, (_, i) => user(`u${i}`, { attributes: { name: "ann" } }));
     const { assembly, quarantined } = await assembleAll(connection(), { s: shared });
     expect(quarantined).toHaveLength(30);
-    expect(quarantined[0]!.reason).toBe('the name "ann" is also that of user:u1, user:u2, user:u3 and 26 more');
-    expect(quarantined[29]!.reason).toBe('the name "ann" is also that of user:u0, user:u1, user:u2 and 26 more');
+    expect(quarantined[0]!.reason).toBe('the name "ann" is also used by user:u1, user:u2, user:u3 and 26 more');
+    expect(quarantined[29]!.reason).toBe('the name "ann" is also used by user:u0, user:u1, user:u2 and 26 more');
     expect(assembly.quarantined).toMatchObject({
       count: 30,
-      reasons: [{ reason: 'the name "ann" is that of several records', count: 30, examples: { length: 3 } }],
+      reasons: [{ reason: 'the name "ann" is shared by several records', count: 30, examples: { length: 3 } }],
     });
   });
 
@@ -541,7 +541,7 @@ describe("quarantine", () => {
           count: 5,
           examples: [{ name: "u0" }, { name: "u1" }, {}],
         },
-        { reason: 'the name "kim" is that of several records', count: 2 },
+        { reason: 'the name "kim" is shared by several records', count: 2 },
       ],
       more: 0,
     });

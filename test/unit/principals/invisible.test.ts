@@ -116,7 +116,7 @@ test("nobody becomes a second person who looks the same, and the reason shows th
   // The two ways to write é are one.
   const accents = await assembled({}, [user("1", { login: "ren\u{E9}" }), user("2", { login: "rene\u{301}" })]);
   expect(accents.made).toEqual([]);
-  expect(accents.doubts[0]).toContain('the name "ren\u{E9}" is also that of');
+  expect(accents.doubts[0]).toContain('the name "ren\u{E9}" is also used by');
 });
 
 test("a join key that cannot be seen joins nothing, and says so", async () => {

@@ -105,9 +105,9 @@ describe("what is not known to be one is quarantined, and named with every origi
     });
     expect(rows.map(({ name }) => name)).toEqual(["eve"]);
     expect(quarantined.map(({ name, source, reason }) => `${name} (${source}): ${reason}`)).toEqual([
-      'ada (hr): the join key "x@example.com" is also that of 8., u-1.',
-      'bob (hr): the join key "x@example.com" is also that of 7., u-1.',
-      'zoe (ldap): the join key "x@example.com" is also that of 7., 8.',
+      'ada (hr): the join key "x@example.com" is also used by 8., u-1.',
+      'bob (hr): the join key "x@example.com" is also used by 7., u-1.',
+      'zoe (ldap): the join key "x@example.com" is also used by 7., 8.',
     ]);
   });
 
@@ -135,8 +135,8 @@ describe("what is not known to be one is quarantined, and named with every origi
     });
     expect(rows).toEqual([]);
     expect(quarantined.map(({ reason }) => reason)).toEqual([
-      'the name "ada" is also that of u-1.',
-      'the name "ada" is also that of 7.',
+      'the name "ada" is also used by u-1.',
+      'the name "ada" is also used by 7.',
     ]);
   });
 
@@ -151,9 +151,9 @@ describe("what is not known to be one is quarantined, and named with every origi
     });
     expect(rows).toEqual([]);
     expect(quarantined.map(({ name, reason }) => `${name}: ${reason}`)).toEqual([
-      'ada: the id "u-2" is also that of u-2.',
+      'ada: the id "u-2" is also used by u-2.',
       expect.stringMatching(/^bob: join\.users: lower\(\) needs a text, not several values/),
-      'eve: the id "u-2" is also that of u-2.',
+      'eve: the id "u-2" is also used by u-2.',
     ]);
   });
 });

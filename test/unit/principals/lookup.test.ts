@@ -98,7 +98,10 @@ test.each([
 });
 
 test.each([
-  ["site,city\nBER,Berlin\nMUC,München\nBER ,Potsdam\n", 't.csv:4: the key "BER" is also that of line 2; remove one'],
+  [
+    "site,city\nBER,Berlin\nMUC,München\nBER ,Potsdam\n",
+    't.csv:4: the key "BER" is already used in line 2; remove one',
+  ],
   ["site,city\nBER,Berlin\n,Nowhere\n", 't.csv:3: the key (column "site") is empty'],
   ["site,city\nBER,Berlin,10115\n", "t.csv:2: has 3 fields, the header has 2"],
   ["site,city,site\n", 't.csv:1: columns 1 and 3 are both called "site"; rename one'],

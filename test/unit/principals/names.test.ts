@@ -121,7 +121,7 @@ describe("a name that several records have", () => {
     const sources = { hr: [called("a", "adam"), called("b", "adam"), called("c", "eve")] };
     expect(await namesOf({ sources, present: ["user adam"] })).toEqual({ "hr c": "eve" });
     const reason =
-      'the name "adam" is that of several new records, and of a user in the target: whose it is, is unknown';
+      'the name "adam" is shared by several new records and a user in the target: it is unknown which of them is the user';
     for (const each of await reasons())
       expect(each).toMatchObject({ name: "adam", reason: expect.stringContaining(reason) });
   });
