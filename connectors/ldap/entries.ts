@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer";
 import type { Entry, MemberReference } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { enter, readBytes, readText, tags, windowOn } from "./message.ts";
+import { enter, readBytes, readText, readTexts, tags, windowOn } from "./message.ts";
 import type { Cursor, TextAt } from "./message.ts";
 import type { Options } from "./options.ts";
 import { guidOf, sidOf } from "./attributes.ts";
@@ -206,6 +206,18 @@ export function referenceOf(use: AttributeUse, value: string, dnKey: (dn: string
 /** The DN of the entry in a message. */
 export function dnOf(message: Buffer): string {
   return readText(enterEntry(message));
+}
+
+/** Whether the entry in a message, which has its object classes and no more, stands for another one (RFC 4512, 2.6). */
+export function isAlias(message: Buffer): boolean {
+  const cursor = enterEntry(message);
+  readText(cursor);
+  for (const end = enter(cursor, tags.sequence); cursor.at < end;) {
+    enter(cursor, tags.sequence);
+    readText(cursor);
+    if (readTexts(cursor, tags.set).some((name) => /^(?:alias|2\.5\.6\.1)$/i.test(name))) return true;
+  }
+  return false;
 }
 
 function enterEntry(bytes: Buffer): Cursor {

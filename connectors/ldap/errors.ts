@@ -76,10 +76,14 @@ const meanings: Readonly<Record<number, Meaning>> = {
   },
   49: {
     name: "invalidCredentials",
-    advice: "check bind: the name, the password, whether the account is locked",
+    advice: "check bind: the name, the password, whether the account is locked or its password has expired",
     error: RefusedError,
   },
-  50: { name: "insufficientAccessRights", advice: "let the account read there", error: RefusedError },
+  50: {
+    name: "insufficientAccessRights",
+    advice: "let the account read there; if it must change its password first, change it",
+    error: RefusedError,
+  },
   51: { name: "busy", advice: "try again later", error: UnavailableError },
   52: { name: "unavailable", advice: "try again later", error: UnavailableError },
   53: { name: "unwillingToPerform", error: RefusedError },

@@ -3,6 +3,7 @@ import { IncompleteReadError, RollcallError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { formatDuration } from "#text.ts";
 import type { Receiver } from "./connection.ts";
+import { isAlias } from "./entries.ts";
 import { codes, connectionError, resultError } from "./errors.ts";
 import { parseFilter } from "./filter.ts";
 import { enter, MalformedError, readResult, readText, readTexts, tags } from "./message.ts";
@@ -104,20 +105,28 @@ async function proveUnpaged(session: Session, query: Query, size: number): Promi
  * Looks at the base of a search. Some servers answer a paged search below a base that does not exist, or that is offline,
  * with success and no entries.
  * @returns whether it is on this server, or the server refers to another one
- * @throws {IncompleteReadError} it is neither
+ * @throws {IncompleteReadError} it is neither, or stands for another entry: a search below it finds nothing
  */
 export async function locate(session: Session, { base, what }: Pick<Query, "base" | "what">): Promise<Location> {
   const query: Query = { base, what, scope: "base", filter: "(objectClass=*)", attributes: [anyAttribute] };
   let location: Location | undefined;
   await session.connection.withoutBackpressure(async () => {
-    for await (const found of allPages(session, query))
+    for await (const found of allPages(session, query)) {
+      if ("entries" in found && found.entries.some(isAlias)) throw aliasBase(session, query);
       location = "entries" in found ? "here" : (location ?? "elsewhere");
+    }
   });
   if (location === undefined) throw missingBase(session, query);
   return location;
 }
 
 export type Location = "here" | "elsewhere";
+
+function aliasBase(session: Session, { base, what }: Query): IncompleteReadError {
+  return new IncompleteReadError(
+    `${titleOf(session, { what })}: ${base} is an alias, and aliases aren't followed; write the name of the entry it stands for (its aliasedObjectName)`,
+  );
+}
 
 /** @param upTo the part of the name that exists, where the server says so */
 export function missingBase(session: Session, query: Pick<Query, "base" | "what">, upTo = ""): IncompleteReadError {

@@ -312,6 +312,41 @@ test("reads several places, each with its scope, and fails when one is missing",
   expect(failure.advice).toBe("fix");
 });
 
+test("does not follow aliases, and fails where a base is one, as after a move", { skip }, async () => {
+  const alias = (dn: string, aliasedObjectName: string): string =>
+    ldifEntry(dn, { objectClass: ["alias", "extensibleObject"], aliasedObjectName });
+  const moved = `ou=staff,${base}`;
+  const server = await serve([
+    person("ada"),
+    alias(`uid=lovelace,${people}`, userDn("ada")),
+    alias(moved, people),
+    group("all", [userDn("ada"), `uid=lovelace,${people}`]),
+  ]);
+  const reading = await readAll(options(server));
+  expect(reading.users.map(({ attributes }) => attributes["uid"])).toEqual(["ada"]);
+  const users = { base: [people, { dn: moved, minEntries: 0 }] };
+  const failure = await failureOf(readAll(options(server, { users })));
+  expect(failure.message).toMatch(
+    /: ou=staff,dc=example,dc=com is an alias, and aliases aren't followed; write the name/,
+  );
+  expect(failure.advice).toBe("fix");
+});
+
+test("says why an account that must change its password may not read", { skip }, async () => {
+  const dn = `cn=new,${base}`;
+  const account = { objectClass: "person", sn: "new", userPassword: reader.password, pwdReset: "TRUE" };
+  const policy = `cn=policy,${base}`;
+  const server = await serve(
+    [
+      ldifEntry(policy, { objectClass: ["device", "pwdPolicy"], pwdAttribute: "userPassword", pwdMustChange: "TRUE" }),
+      ldifEntry(dn, { ...account, pwdPolicySubentry: policy }),
+    ],
+    { overlays: ["ppolicy"] },
+  );
+  const failure = await failureOf(readAll(options(server, { bind: { dn, password: reader.password } })));
+  expect(failure.message).toMatch(/Operations are restricted .*; if it must change its password first, change it$/);
+});
+
 const filters = [
   ["(cn=J\u{f6}rg)", "as it is"],
   [String.raw`(cn=J\c3\b6rg)`, "in bytes"],

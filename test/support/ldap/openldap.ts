@@ -14,7 +14,7 @@ export interface OpenLdapOptions {
   readonly ldif?: string | AsyncIterable<string> | Iterable<string>;
   /** Of the base: `contextCSN`. */
   readonly baseAttributes?: Parameters<typeof ldifEntry>[1];
-  readonly overlays?: readonly ("memberof" | "syncprov")[];
+  readonly overlays?: readonly ("memberof" | "ppolicy" | "syncprov")[];
   /** Lines of slapd.conf(5) for the database: `sizelimit 10`, `limits dn.exact="…" size.pr=5`. */
   readonly database?: readonly string[];
   /** Definitions of attributes and object classes as slapd.conf(5) has them, after the usual ones. */
