@@ -62,7 +62,7 @@ function explain(error: unknown): Meaning | undefined {
       kind: "unavailable",
       message: `a program ended while it was writing (its -journal file is there); open the file once with the program that writes it, or with \`sqlite3\``,
     };
-  // A file in WAL mode is read with the help of two files beside it, which whoever reads first has to make.
+  // A file in WAL mode is read with the help of two files beside it, which the first reader has to make.
   if (code === codes.readOnly || code === codes.cannotOpen)
     return {
       kind: "refused",

@@ -210,7 +210,7 @@ const secretKey = /(?:password|passphrase|secret|tokens?|bearer|api-?key)$/i;
 const named: ReadonlySet<unknown> = new Set(["targets", "sources", "syncs", "notifications"]);
 
 /**
- * Whether the value at a path is secret. The URL of a webhook is: whoever knows it may post there.
+ * Whether the value at a path is secret. The URL of a webhook is: anyone who knows it may post there.
  */
 export function isSecretPath(path: Path): boolean {
   const [section, , key] = path;

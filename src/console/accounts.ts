@@ -72,7 +72,7 @@ export function checkMayDecide(visitor: Visitor, of: string, action: Action = "d
 }
 
 /**
- * Accounts may do something at every target: whoever is of one target alone would give themselves the others.
+ * Accounts may do something at every target: an account of one target could give itself the others.
  * @param targets those of the configuration. @throws {Refusal} 403
  */
 export function checkMayManage(visitor: Visitor, targets: readonly string[]): void {

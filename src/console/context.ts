@@ -89,7 +89,7 @@ export type Send = (
   main: Html,
 ) => FastifyReply;
 
-/** Whoever is signed in, for the journal and the audit log. @throws {Refusal} 401 */
+/** The visitor, for the journal and the audit log. @throws {Refusal} 401 */
 export function actorOf(request: FastifyRequest): Actor {
   const { name, address, via, id } = visitorOf(request);
   return { name, from: address, via, ...(id !== undefined && { id }) };
@@ -100,7 +100,7 @@ export function formOf({ body }: FastifyRequest): URLSearchParams {
   return body instanceof URLSearchParams ? body : new URLSearchParams();
 }
 
-/** Aborted when whoever asked does not wait any more. */
+/** Aborted when the visitor no longer waits. */
 export function untilLeft({ raw }: FastifyReply): AbortSignal {
   const left = new AbortController();
   raw.once("close", () => {

@@ -46,7 +46,7 @@ export interface Crumb {
   readonly href?: string | undefined;
 }
 
-/** How the daemon is, for whoever looks at any page. */
+/** The daemon's state, shown on every page. */
 export interface DaemonState {
   readonly isStopping: boolean;
   /** How many runs are under way. */

@@ -30,7 +30,7 @@ export interface Attempt {
   readonly next: string;
 }
 
-/** A logout that the provider sends, whoever's it is. */
+/** A logout that the provider sends. */
 export interface ProviderLogout {
   readonly id: string;
   readonly issuer: string;

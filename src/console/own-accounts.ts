@@ -84,7 +84,7 @@ export class OwnAccounts implements Accounts {
     const found = await sessions.find(token, isUse);
     if (found === undefined || !this.#isDue(found)) return found;
     const { digest } = found.proof;
-    // A refresh token is good for one use: whoever comes second finds what the first has got.
+    // A refresh token is good for one use: the second request finds what the first one got.
     return this.#renewals(digest, () =>
       this.options.lease.whileClaimed(`session ${digest}`, async () => {
         const current = await sessions.find(token, isUse);

@@ -181,7 +181,7 @@ class PlanPages {
     return findRun(this.#control.daemon().coordinator, id);
   }
 
-  /** @throws {Refusal} 403 where whoever asks may not decide about it */
+  /** @throws {Refusal} 403: the visitor may not decide about it */
   #decidable(request: FastifyRequest): RunRecord {
     const run = this.#runOf(request);
     checkMayDecide(visitorOf(request), run.target);

@@ -41,7 +41,7 @@ export function addSearchPage(scope: FastifyInstance, options: AppOptions, send:
     return send(request, reply, { title: "Search", crumbs: [{ label: "Search" }] }, page);
   });
 
-  /** The users and groups of the targets that whoever asks may see, as far as these are listed. */
+  /** The users and groups of the targets that the visitor may see, as far as these are listed. */
   async function peopleCalled(
     request: FastifyRequest,
     text: string,

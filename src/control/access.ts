@@ -28,13 +28,13 @@ export function checkMay(who: { readonly name: string; readonly role?: Role | un
 
 /** What a request can prove who sends it with. */
 export interface Proofs {
-  /** The daemon's own, for whoever can read its data folder. */
+  /** The daemon's own token, for processes that can read its data folder. */
   readonly token: string;
   /** Roles of people. */
   readonly sessions: Pick<Sessions, "findToken">;
 }
 
-/** @throws {Refusal} 403: whoever sends the request may not, and who may */
+/** @throws {Refusal} 403: the caller may not, and who may */
 export function permit({ actor: { name }, role }: FastifyRequest, action: Action): void {
   checkMay({ name, role }, action);
 }
@@ -96,7 +96,7 @@ export function unauthorised(message: string): Refusal {
   return new Refusal(401, message, { headers: { "www-authenticate": "Bearer" } });
 }
 
-/** Whoever holds the daemon's token and does not say which account they run under. */
+/** A holder of the daemon's token who does not say which account they run under. */
 const nameless = "command line";
 
 function accountOf(request: FastifyRequest): string {

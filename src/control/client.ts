@@ -134,7 +134,7 @@ export async function holdRuns(
   { connection }: FoundDaemon,
   signal: AbortSignal,
 ): Promise<readonly string[] | undefined> {
-  // Only whoever can read the data folder may: a login is no help.
+  // Only a process that can read the data folder may: a login is no help.
   const own = new Connection(connection.presence, "");
   const { status, value } = await own.request(controlRoutes.hold, signal);
   return status === 200 ? undefined : (value as { readonly running: readonly string[] }).running;

@@ -24,7 +24,7 @@ export interface ConfiguredSync {
   /** How long it may go without a success; absent: forever. */
   readonly overdueAfter?: number | undefined;
   readonly approval: ApprovalPolicy;
-  /** How long whoever has left the sources stays in the target. */
+  /** How long leavers stay in the target. */
   readonly grace: number;
   /** What a tripped limit does. */
   readonly beyondLimits: "hold" | "apply-the-rest";

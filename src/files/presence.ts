@@ -15,7 +15,7 @@ export function presenceFile<Presence extends { readonly pid: number }>(
     schema.safeParse(await readJson(fileOf(data))).data;
   return {
     read,
-    /** Writes the file, readable by its owner alone. Whoever reads it meanwhile finds the one from before, or none. */
+    /** Writes the file, readable by its owner alone. A concurrent reader finds the one from before, or none. */
     announce: (data: string, value: Presence): Promise<void> =>
       writeDurably(fileOf(data), `${JSON.stringify(value)}\n`),
     /** Removes the file, when it is this process's. */

@@ -47,7 +47,7 @@ export function localUrl(scheme: "http" | "https", address: string, port: number
   return `${scheme}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
 }
 
-/** What a server accepts of TLS: with RSA key exchange, whoever gets the key later could read what was recorded. */
+/** What a server accepts of TLS: with RSA key exchange, anyone who gets the key later could read what was recorded. */
 export const serverTls = { ciphers: `${DEFAULT_CIPHERS}:!kRSA` } as const;
 
 /**

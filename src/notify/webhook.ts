@@ -78,7 +78,7 @@ function untried(url: string): Promise<{ readonly accepted: string }> {
   });
 }
 
-/** A request to an address of which only the host may be shown: whoever knows the rest of it may write there. */
+/** A request to an address of which only the host may be shown: anyone who knows the rest of it may post there. */
 interface SecretRequest {
   readonly method: "GET" | "POST";
   readonly url: string;

@@ -208,7 +208,7 @@ interface Evaluation {
   readonly result: "desired" | "assembled";
   /** SQL: the condition on `d`, who is evaluated. */
   readonly which: string;
-  /** Whether the plan changes anything; if not, whoever breaks an expectation does so in the target. */
+  /** Whether the plan changes anything; if not, a principal that breaks an expectation does so in the target. */
   readonly hasChanges: boolean;
   /** Whether there is a target to compare with. */
   readonly hasTarget: boolean;

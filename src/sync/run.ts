@@ -127,7 +127,7 @@ function mustBeStored({ apply }: RunOptions, { changed, beyond, mustBeShared }: 
   return apply && (changed || beyond.length > 0 || mustBeShared);
 }
 
-/** Shows the plan to whoever asked for the run. */
+/** Shows the plan to the person who asked for the run. */
 async function show({ sync, options, workbench }: Run, planned: Planned, verdict: Verdict): Promise<void> {
   await options.report?.(reportOf(sync, planned));
   if (options.apply && !mustBeStored(options, verdict) && (planned.quarantined ?? 0) > 0)

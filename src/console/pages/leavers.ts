@@ -52,7 +52,7 @@ export function leavers({ now, syncs }: LeaversPage): Html {
   const without = read.filter((each) => each.leavers.length === 0);
   return html`<h1>Leavers</h1>
     <p class="quiet">
-      Users and groups that the sources no longer have, as the last run of each sync left them. Whoever comes back
+      Users and groups that the sources no longer have, as the last run of each sync left them. A user who comes back
       before being deleted keeps the account.
     </p>
     ${syncs.length === 0 && empty(html`<p>There are no syncs yet.</p>`, "leavers")}

@@ -35,12 +35,12 @@ export interface OverviewPage {
   readonly syncs: readonly SyncOverview[];
   /** Newest first. */
   readonly runs: readonly RunRecord[];
-  /** The tables and the newest loads, where there are no syncs and whoever looks may load data. */
+  /** The tables and the newest loads, where there are no syncs and the visitor may load data. */
   readonly loads?: { readonly tables: number; readonly cycles: readonly HostedCycle[] } | undefined;
 }
 
 export interface SyncOverview extends Standing {
-  /** Whether whoever looks may begin a run of it. */
+  /** Whether the visitor may begin a run of it. */
   readonly mayRun: boolean;
 }
 

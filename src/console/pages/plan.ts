@@ -33,7 +33,7 @@ export interface PlanPage {
   /** In epoch milliseconds. */
   readonly now: number;
   readonly run: RunRecord;
-  /** Whether whoever looks may decide about it. */
+  /** Whether the visitor may decide about it. */
   readonly mayDecide: boolean;
   /** Why an approval of theirs would not count. */
   readonly objection?: string | undefined;
@@ -426,7 +426,7 @@ function choice({ run, filter }: PlanPage): Html {
   </form>`;
 }
 
-/** Whether whoever looks can choose a part of it. */
+/** Whether the visitor can choose a part of it. */
 function canChoose({ run, mayDecide, objection }: PlanPage): boolean {
   return isOpen(run) && mayDecide && objection === undefined;
 }

@@ -31,7 +31,7 @@ export interface RunPage {
   readonly run: RunRecord;
   /** The runs that undo this one. */
   readonly undoneBy: readonly RunRecord[];
-  /** Whether whoever looks may decide about it. */
+  /** Whether the visitor may decide about it. */
   readonly mayDecide: boolean;
   /** How many records or principals the stage under way has got to. */
   readonly progress?: number | undefined;

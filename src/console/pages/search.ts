@@ -12,7 +12,7 @@ export interface SearchPage {
   readonly now: number;
   readonly text: string;
   readonly places: readonly { readonly href: string; readonly label: string; readonly icon: IconName }[];
-  /** The syncs of which whoever looks may begin a run. */
+  /** The syncs of which the visitor may begin a run. */
   readonly runnable: readonly string[];
   readonly syncs: readonly string[];
   readonly runs: readonly RunRecord[];

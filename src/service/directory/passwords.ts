@@ -10,7 +10,7 @@ const fewest = 50;
 const piece = 4;
 
 /**
- * Threads for many passwords, one for each processor, of lower priority than everything else: whoever logs in or lists
+ * Threads for many passwords, one for each processor, of lower priority than everything else: a login or a listing
  * meanwhile waits neither for them nor for their processors. A few passwords are hashed as those of logins are.
  */
 export class Hashing {

@@ -146,7 +146,7 @@ export class Cycle implements KnownCycle {
     return this.#arriving.size > 0 || stage === "COMMITTING" ? Infinity : Math.max(this.#received().until, this.#used);
   }
 
-  /** Counts as use: whoever looks at a draft has not abandoned it. */
+  /** Counts as use: a draft that is looked at is not abandoned. */
   use(): void {
     this.#used = this.#settings.now();
   }

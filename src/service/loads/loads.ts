@@ -274,7 +274,7 @@ export class Loads {
     this.#logEnd(cycle, over ?? outcome);
   }
 
-  /** A load that wrote every row is known to whoever asked for it. */
+  /** A load that wrote every row is logged at debug level: its caller knows. */
   #logEnd(cycle: Cycle, { code, message, rowsWritten, ignoredRows }: Outcome): void {
     const level = code !== "OK" ? "warn" : ignoredRows > 0 ? "info" : "debug";
     const { database, schema, table } = cycle.parameters().target;

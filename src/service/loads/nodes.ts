@@ -65,7 +65,7 @@ export async function joinNodes(options: NodesOptions): Promise<Nodes> {
 /**
  * The nodes that share a database, and which of them has the chunks of which cycle. Each node has a lease that it renews, by the
  * database's clock. What a node had whose lease has ended, and that was then buried, is lost: every cycle ends in the same transaction.
- * A row of `cycles` is the right to write that load: whoever writes one marks the row, and whoever buries the node removes it.
+ * A row of `cycles` is the right to write that load: a writer marks the row, and the node that buries the writer removes it.
  */
 export class Nodes {
   readonly #postgres: Postgres;

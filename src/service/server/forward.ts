@@ -9,7 +9,7 @@ import type { Node } from "#service/loads/cycle.ts";
 import { HttpError } from "#http/answers.ts";
 import { disconnectOf, plainAddress } from "#http/exchange.ts";
 
-/** Names the node that a request is passed on to. Whoever receives it answers it or refuses it, and never passes it on again. */
+/** Names the node that a request is passed on to. The receiver answers it or refuses it, and never passes it on again. */
 const nodeHeader = "x-rollcall-node";
 
 export interface ForwardOptions {
@@ -112,7 +112,7 @@ export class Forward {
 async function answerOf(request: FastifyRequest, node: Node, signal: AbortSignal): Promise<Answer> {
   const { HttpClient } = await import("#http/client.ts");
   const { certificate, address } = node;
-  // The certificate is in the database, which whoever could change it may do without this.
+  // The certificate is in the database, and anyone who could change it there needs no such detour.
   const trust = certificate === undefined ? {} : { ca: certificate, pinned: true };
   const http = new HttpClient({ owner: "service", ...trust, timeouts, proxy: false });
   const path = request.url.replace(/^https?:\/\/[^/]*/i, "");

@@ -204,7 +204,7 @@ export class PostgresJournal implements Journal {
       "SELECT name, document FROM rollcall.syncs WHERE revision > $1",
       [since],
     );
-    // After the runs: whoever has begun one of them was there before.
+    // After the runs: the process that began one was there before it.
     await this.#readNodes();
     if (since < 0n) this.#forgetOthers(found, syncs);
     const taken = found.filter(({ document: { id } }) => !this.#isOwn(id));

@@ -66,6 +66,6 @@ export interface Approval {
   /** For a run held by limits: all of the tripped limits. */
   readonly overrides?: readonly Overridable[];
   readonly selection?: Selection;
-  /** Why, in the words of whoever approves. */
+  /** Why, in the approver's words. */
   readonly reason?: string | undefined;
 }

@@ -99,7 +99,7 @@ export function phasesOf({ declared, membersPerChange }: PhaseOptions): readonly
   ];
 }
 
-/** SQL of the memberships that one side of a change has and the other has not. Whoever is deleted loses theirs by that. */
+/** SQL of the memberships that one side of a change has and the other has not. A deleted principal loses its memberships by being deleted. */
 function membershipsOf(side: "before" | "after", other: "before" | "after"): string {
   return `
     SELECT kind, name, unnest(list_filter(${side}.group_names, lambda g: NOT list_contains(coalesce(${other}.group_names, []), g))) AS g
