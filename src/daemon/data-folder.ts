@@ -168,15 +168,12 @@ export async function holdLock(
 export function isLocked(configuration: Pick<Configuration, "data">): boolean {
   const file = join(stateFolder(configuration), "lock.sqlite");
   if (!existsSync(file)) return false;
-  let database: DatabaseSync | undefined;
   try {
-    database = new DatabaseSync(file, { readOnly: true });
+    using database = new DatabaseSync(file, { readOnly: true });
     database.exec("SELECT name FROM sqlite_schema");
     return false;
   } catch {
     return true;
-  } finally {
-    database?.close();
   }
 }
 

@@ -132,7 +132,7 @@ async function copyDatabase(from: string, to: string, signal: AbortSignal): Prom
  */
 async function copyInbox(from: string, to: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
-  const database = new DatabaseSync(from, { readOnly: true, timeout: 5_000 });
+  using database = new DatabaseSync(from, { readOnly: true, timeout: 5_000 });
   try {
     await backup(database, to, { rate: 2 ** 31 - 1 });
     const found = checkOf(to);
@@ -141,19 +141,13 @@ async function copyInbox(from: string, to: string, signal: AbortSignal): Promise
     const why = messageOf(error);
     if (!/not a database|malformed/.test(why)) throw error;
     throw new InputError(`the inbox ${from} is damaged (${why}): restore it from an earlier backup, then try again`);
-  } finally {
-    database.close();
   }
 }
 
 /** @returns `ok`, or what is damaged first */
 function checkOf(path: string): string {
-  const copy = new DatabaseSync(path);
-  try {
-    return String(copy.prepare("PRAGMA quick_check(1)").get()?.["quick_check"]);
-  } finally {
-    copy.close();
-  }
+  using copy = new DatabaseSync(path);
+  return String(copy.prepare("PRAGMA quick_check(1)").get()?.["quick_check"]);
 }
 
 interface DatabaseState {
