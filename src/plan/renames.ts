@@ -130,6 +130,29 @@ export async function holdRenames(connection: Connection, rules: NamePolicies): 
   };
 }
 
+/** What is to be overridden so that the held names of each kind change. Empty: nothing releases them. */
+export interface Releases {
+  readonly renames: readonly (keyof NamePolicies)[];
+  readonly reusedNames: readonly (keyof NamePolicies)[];
+}
+
+/**
+ * Whoever takes the name of another waits for both policies. Runs after `holdRenames`.
+ * @param policies as they are configured
+ */
+export async function releasesOf(connection: Connection, policies: NamePolicies): Promise<Releases> {
+  const [found] = await connection.rows<{ areChained: boolean }>(
+    'SELECT EXISTS (FROM rename r JOIN reused u ON u.kind = r.kind AND u.name = r.becomes) AS "areChained"',
+  );
+  const both = found?.areChained === true;
+  const renames = policies.renames === "apply" ? [] : (["renames"] as const);
+  const reusedNames = policies.reusedNames === "apply" ? [] : (["reusedNames"] as const);
+  return {
+    renames: [...renames, ...(both ? reusedNames : [])],
+    reusedNames: [...(both ? renames : []), ...reusedNames],
+  };
+}
+
 /**
  * Makes `adoptable`: held names whose earlier records are nowhere in the sources, while the records that have them now were
  * never anybody else's. After a directory was rebuilt, that is everybody; of two people who share a name, it is nobody.

@@ -6,6 +6,8 @@ import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import type { ReadContext } from "#connector.ts";
 import { forgetPending, heldOtherwise, isStateHidden, matchCase } from "#plan/remote.ts";
 import { combine, freeze, ownedBefore, usersOfOthers } from "#plan/protect.ts";
+import { releasesOf } from "#plan/renames.ts";
+import type { Releases } from "#plan/renames.ts";
 import type { Frozen, OfAnother, OwnedBefore } from "#plan/protect.ts";
 import { findByHand, keptByHand } from "#plan/by-hand.ts";
 import type { ByHandFound } from "#plan/by-hand.ts";
@@ -80,6 +82,8 @@ export interface Desired {
   /** Whom syncs that the configuration no longer has own in the target. */
   readonly ownedBefore: readonly OwnedBefore[];
   readonly departures: Departures;
+  /** Absent: no name has changed. */
+  readonly releases?: Releases | undefined;
   /** Groups whose members a server seems to have cut. */
   readonly cutLists: readonly CutLists[];
   /** Memberships that somebody added in the target. */
@@ -190,6 +194,10 @@ export async function makeDesired(
     ofOthers,
     ownedBefore: frozen.unmanaged === 0 ? [] : await ownedBefore(connection),
     departures: inPlace === undefined ? departures : { ...departures, inPlace },
+    releases:
+      departures.renames.count + departures.reused.count === 0
+        ? undefined
+        : await releasesOf(connection, sync.departures),
     cutLists: await withoutChance(connection, assembly.cutLists ?? []),
     notOwned,
     byHand: { kept: sync.keepManual.length === 0 ? nothing : await keptByHand(connection), undecided },

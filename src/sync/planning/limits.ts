@@ -170,18 +170,14 @@ export async function holdBeyondLimits(
       : command("approve", run, ...override);
   throw new HeldError(
     `target ${sync.target.name}: held by ${nameLimits(holding)}; nothing was applied`,
-    [...tripped.map(describeCheck), ...(await heldNamesAdvice(connection, sync.name, holding))],
+    [...tripped.map(describeCheck), ...(await heldNamesAdvice(connection, holding))],
     "limits",
     next,
   );
 }
 
 /** What it means that so many names are held, and what overriding that does. */
-async function heldNamesAdvice(
-  connection: Connection,
-  sync: string,
-  holding: readonly LimitCheck["limit"][],
-): Promise<string[]> {
+async function heldNamesAdvice(connection: Connection, holding: readonly LimitCheck["limit"][]): Promise<string[]> {
   if (!holding.includes("heldNames")) return [];
   const [row] = await connection.rows<{ adoptable: number; renamed: number }>(`
     SELECT (SELECT count(DISTINCT (kind, name)) FROM adoptable)::INTEGER AS adoptable,
@@ -198,7 +194,7 @@ async function heldNamesAdvice(
     ...(renamed === 0
       ? []
       : [
-          `${pluralize(renamed, "name")} ${renamed === 1 ? "waits" : "wait"} for a rename. Overriding heldNames leaves ${renamed === 1 ? "it" : "them"} waiting; this shows the renames: \`${command("plan", sync, "--override", "renames")}\``,
+          `${pluralize(renamed, "name")} ${renamed === 1 ? "waits" : "wait"} for a rename. Overriding heldNames leaves ${renamed === 1 ? "it" : "them"} waiting; the notes of the plan say how to apply ${renamed === 1 ? "it" : "them"}`,
         ]),
   ];
 }

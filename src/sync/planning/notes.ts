@@ -2,6 +2,7 @@ import { command, forOptions } from "#commands.ts";
 import { messageOf } from "#errors.ts";
 import type { Departures, Kept } from "#plan/departures.ts";
 import type { Foreign } from "#plan/carried.ts";
+import type { Releases } from "#plan/renames.ts";
 import type { DriftLeft } from "#plan/drift.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Subject } from "#plan/selection.ts";
@@ -38,6 +39,7 @@ export function notesOf({
   notOwned,
   byHand,
   departures,
+  releases,
   foreign,
   ofOthers,
   ownedBefore,
@@ -69,7 +71,7 @@ export function notesOf({
     })),
     ...unresolvedNotes(assembly.unresolved),
     ...cutLists.map(cutNote),
-    ...departureNotes(departures, sync),
+    ...departureNotes(departures, sync, releases),
     ...driftNotes(drift),
     ...byHandNotes(byHand),
     ...notOwnedNotes(notOwned),
@@ -335,12 +337,12 @@ function waitingNote({ sync, limits, waiting, for: names }: Limited): Note {
 }
 
 /** Notes on changed names and on those who leave later or never. */
-export function departureNotes(departures: Departures, sync: string): Note[] {
+export function departureNotes(departures: Departures, sync: string, releases?: Releases): Note[] {
   const { kept, leaving, staying } = departures;
   return [
     ...renamedNotes(departures),
-    ...renameNotes(departures, sync),
-    ...reusedNotes(departures, sync),
+    ...renameNotes(departures, sync, releases?.renames),
+    ...reusedNotes(departures, sync, releases?.reusedNames),
     ...(kept.count === 0
       ? []
       : [
@@ -405,7 +407,7 @@ function renamedNotes({ inPlace }: Departures): Note[] {
   ];
 }
 
-function renameNotes({ renames, inPlace }: Departures, sync: string): Note[] {
+function renameNotes({ renames, inPlace }: Departures, sync: string, releases: Releases["renames"] = []): Note[] {
   if (renames.count === 0) return [];
   const cannot =
     inPlace === undefined
@@ -424,19 +426,19 @@ function renameNotes({ renames, inPlace }: Departures, sync: string): Note[] {
           return detailAbout(kind, [from, to], text);
         }),
         ...andMore(renames),
-        ...(isHeld
-          ? [
-              {
-                text: `what \`renames: hold\` holds is applied with --override renames: \`${command("plan", sync, "--override", "renames")}\``,
-              },
-            ]
+        ...(isHeld && releases.length > 0
+          ? [{ text: `to see what applying them does: \`${command("plan", sync, "--override", releases.join(","))}\`` }]
           : []),
       ],
     },
   ];
 }
 
-function reusedNotes({ reused, adoptable = 0 }: Departures, sync: string): Note[] {
+function reusedNotes(
+  { reused, adoptable = 0 }: Departures,
+  sync: string,
+  releases: Releases["reusedNames"] = [],
+): Note[] {
   if (reused.count === 0) return [];
   const isHeld = reused.examples.some(({ held }) => held);
   return [
@@ -444,7 +446,7 @@ function reusedNotes({ reused, adoptable = 0 }: Departures, sync: string): Note[
       text:
         `${pluralize(reused.count, "name")} ${reusedHeading}: that of another person, who would get the password and the access of the earlier one. ` +
         (isHeld
-          ? `They stay unchanged; to give them to the new records: \`${command("plan", sync, "--override", "reusedNames")}\``
+          ? `They stay unchanged${releases.length === 0 ? "" : `; to give them to the new records: \`${command("plan", sync, "--override", releases.join(","))}\``}`
           : "They go to the new records"),
       details: [
         ...reused.examples.map(({ kind, name, source, was, is, becomes, held }) => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { serviceAttributes } from "#principals/attributes.ts";
 import { depart, leavingCounts } from "#plan/departures.ts";
+import { releasesOf } from "#plan/renames.ts";
 import type { DepartureRules } from "#plan/departures.ts";
 import { createPlan } from "#plan/diff.ts";
 import { measure } from "#plan/limits.ts";
@@ -314,6 +315,28 @@ describe("a known name with another record", () => {
     });
     expect(successor.departures).toMatchObject({ reused: { count: 3 }, adoptable: 0 });
     expect(successor.departures.reused.examples[0]).toMatchObject({ name: "a", was: "1", is: "9", becomes: "d" });
+  });
+
+  test("is released with the rename of its successor, where that waits too", async () => {
+    const scene = (name: string) => ({
+      sources: [["2", ["user", name]] as const],
+      target: [["user", "a"] as const, ["user", "b"] as const],
+      owns: [["1", "user", "a"] as const, ["2", "user", "b"] as const],
+    });
+    const released = async (name: string, renames: "hold" | "apply", reusedNames: "hold" | "apply") => {
+      await play({ ...scene(name), rules: { renames, reusedNames } });
+      return releasesOf(connection(), { renames, reusedNames });
+    };
+    const both = ["renames", "reusedNames"] as const;
+    const held = await released("a", "hold", "hold");
+    expect([held.renames.toSorted(), held.reusedNames.toSorted()]).toEqual([both, both]);
+    expect(await released("a", "apply", "hold")).toEqual({ renames: ["reusedNames"], reusedNames: ["reusedNames"] });
+    expect(await released("c", "hold", "hold")).toMatchObject({ renames: ["renames"] });
+    // Neither policy alone lets the successor have the name.
+    for (const rules of [{ renames: "apply" }, { reusedNames: "apply" }] as const) {
+      const { departures } = await play({ ...scene("a"), rules: { renames: "hold", reusedNames: "hold", ...rules } });
+      expect(departures.reused.examples).toMatchObject([{ name: "a", held: true }]);
+    }
   });
 
   test("is nobody else where it only comes from another source now, or was never the target's", async () => {
