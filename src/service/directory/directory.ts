@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { interruptible, useThreads } from "#duckdb/database.ts";
@@ -25,7 +24,7 @@ export interface DirectoryOptions {
   readonly store: DirectoryStore;
   /** Where lists are read, compared and written out. */
   readonly database: Pick<Database, "use" | "trim">;
-  /** The service's folder. Answers on their way out are in `answers` below it, which is emptied now. */
+  /** The service's folder. Answers on their way out are in `answers` below it, the last list in `list`; both are emptied now. */
   readonly folder: string;
   readonly administrator: Administrator;
   readonly progress: Progress;
@@ -58,18 +57,21 @@ export class Directory {
   /** Opens the directory. At the first start, it creates the administrator and the built-in groups (0.7). */
   static async open(options: DirectoryOptions): Promise<Directory> {
     const { store, folder, administrator } = options;
-    // Rollcall 0.1.0 stored a copy of the last list there. Nothing reads it any more.
-    await rm(join(folder, "list"), { recursive: true, force: true });
-    const answers = join(folder, "answers");
+    const [answers, list] = [join(folder, "answers"), join(folder, "list")];
     await emptyFolder(answers);
-    return new Directory(options, answers, await setUp(store, administrator));
+    await emptyFolder(list);
+    return new Directory(options, { answers, list }, await setUp(store, administrator));
   }
 
-  private constructor(options: DirectoryOptions, answers: string, generatedPassword: string | undefined) {
+  private constructor(
+    options: DirectoryOptions,
+    folders: { readonly answers: string; readonly list: string },
+    generatedPassword: string | undefined,
+  ) {
     this.store = options.store;
     this.#options = options;
-    this.#answers = answers;
-    this.#list = new ListAnswer(answers);
+    this.#answers = folders.answers;
+    this.#list = new ListAnswer(folders.list);
     this.generatedPassword = generatedPassword;
   }
 

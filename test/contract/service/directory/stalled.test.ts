@@ -30,7 +30,7 @@ test("a call of user/sync whose list cannot be read to its end is known as one t
     progress,
   });
   // Whoever opens a named pipe waits for its writer, as on a disk that does not answer.
-  const file = join(folder, "list");
+  const file = join(folder, "piece");
   await promisify(execFile)("mkfifo", [file]);
   const elements = { wrong: [], repeated: undefined };
   const upload: Arriving = {

@@ -139,8 +139,8 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
   });
 
   test("B.9 the list of one state is computed once, and again when it has gone from the disk or the state has", async () => {
-    const answers = join(folder, "answers");
-    const files = async () => readdir(answers);
+    const place = join(folder, "list");
+    const files = async () => readdir(place);
     const empty = await listed();
     const [file, ...others] = await files();
     expect(others).toEqual([]);
@@ -149,7 +149,7 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     expect(await json(other)).toEqual(empty);
     expect(await listed()).toEqual(empty);
     expect(await files()).toEqual([file]);
-    await rm(join(answers, file as string));
+    await rm(join(place, file as string));
     expect(await listed()).toEqual(empty);
     expect(await files()).not.toContain(file);
 
