@@ -43,6 +43,12 @@ const fault = fc.record({
 
 const step = fc.record({ people, byHand, fault });
 
+/** A run is killed once the target has stored `Ada` as `ada`, and she leaves before the next. */
+const leftAfterKill = [
+  { people: [{ name: "Ada", title: "", phone: "", teams: [] }], byHand: "nothing", fault: { what: "killed", at: 0 } },
+  { people: [{ name: "Joan", title: "", phone: "", teams: [] }], byHand: "nothing", fault: { what: "none", at: 0 } },
+] satisfies (typeof step extends fc.Arbitrary<infer Step> ? Step : never)[];
+
 /** Whether a run was wholly applied. */
 function isClean(result: RunResult | Error): boolean {
   return !(result instanceof Error);
@@ -114,7 +120,7 @@ test("whatever happens on the way, the target ends as planned, and nothing is cr
         expect(stateOf(store)).toEqual(wanted(steps.at(-1)?.people ?? [], normalises));
       },
     ),
-    { numRuns: cases(3) },
+    { numRuns: cases(3), examples: [[leftAfterKill, true, false]] },
   );
 });
 

@@ -161,7 +161,7 @@ export async function makeDesired(
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
   // Before groups of the rules are added: one that somebody else made is not taken over, whatever its letters.
-  if (sync.target.takes !== "list") await matchCase(connection, "actual", assembledNames);
+  if (sync.target.takes !== "list") await matchCase(connection, "actual", namesSent);
   const hasRuleGroups = sync.rules.groupOfRule !== undefined || known !== undefined;
   const notOwned = hasRuleGroups
     ? await addRuleGroups(connection, sync.protection, options.keepAttributes === true)
@@ -246,8 +246,15 @@ async function assembleWhileListing(
   }
 }
 
-/** SQL of `(kind, name)`: what the sources have, with the groups of the rules. */
-const assembledNames = "(SELECT kind, name FROM assembled UNION SELECT 'group', name FROM rule_group)";
+/**
+ * SQL of `(kind, name)`: what the sources have, with the groups of the rules; and what a run that did not finish may have
+ * created, of sources that no longer have it.
+ */
+const namesSent = `(
+  WITH present AS (SELECT kind, name FROM assembled UNION SELECT 'group', name FROM rule_group)
+  FROM present UNION
+  SELECT kind, name FROM (FROM ledger ANTI JOIN remote_known USING (kind, name)) l
+  WHERE NOT EXISTS (FROM present p WHERE p.kind = l.kind AND lower(p.name) = lower(l.name)))`;
 
 /** Finds out what a target that is written change by change holds otherwise, and leaves out what it cannot hold. */
 async function fitToTarget(
