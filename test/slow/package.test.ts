@@ -4,8 +4,8 @@ import {
   cp,
   mkdir,
   mkdtemp,
-  readFile,
   readdir,
+  readFile,
   realpath,
   rm,
   stat,
@@ -268,6 +268,7 @@ describe("the package", () => {
 });
 
 const program = `
+import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { Client, Loads, requireLoaded } from "rollcall/client";
 import type { ClientOptions, Loaded } from "rollcall/client";

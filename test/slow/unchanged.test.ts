@@ -5,6 +5,7 @@ import { companyOfEachTest } from "../support/rollcall/company.ts";
 
 /** A source of logins in a file, which tells what stands in another one as its version, and writes down every read. */
 const connector = `import { appendFile, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { z } from ${JSON.stringify(import.meta.resolve("zod"))};
 export default {
   name: "told",
