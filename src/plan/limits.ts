@@ -165,6 +165,8 @@ export interface LosingGroup {
 export interface Amount {
   readonly measure: Measure;
   readonly of: string;
+  /** Where it is about one attribute. */
+  readonly attribute?: string;
   readonly amount: number;
   readonly base: number;
 }
@@ -284,9 +286,6 @@ export async function measure(
   };
 }
 
-/** How `Amount.of` begins where it is about one attribute. */
-const valuesOf = "values of ";
-
 /** The same by attribute, of those that become empty: with many of them, one may be gone from everybody and be a small part of all. */
 async function valuesLost(connection: Connection, attributes: readonly Attribute[]): Promise<Amount[]> {
   const rows = await connection.rows<{ name: string; amount: number; base: number }>(
@@ -302,7 +301,7 @@ async function valuesLost(connection: Connection, attributes: readonly Attribute
   );
   return rows
     .filter(({ amount }) => amount > 0)
-    .map(({ name, amount, base }) => ({ measure: "blanked", of: `${valuesOf}${name}`, amount, base }));
+    .map(({ name, amount, base }) => ({ measure: "blanked", of: `values of ${name}`, attribute: name, amount, base }));
 }
 
 /** What is done with the principals of a kind. */
@@ -463,8 +462,8 @@ const takesAway: ReadonlySet<Measure> = new Set(["deletes", "suspends", "members
 const losesNothing: ReadonlySet<Measure> = new Set(["updates", "creates"]);
 
 function amountChecks(limits: Limits, { amounts, groups, history }: Facts): Unjudged[] {
-  return amounts.flatMap(({ measure, of, amount, base }) => {
-    const isOfOne = of.startsWith(valuesOf);
+  return amounts.flatMap(({ measure, of, attribute, amount, base }) => {
+    const isOfOne = attribute !== undefined;
     // A number is that of all attributes.
     const bound = isOfOne && limits[measure] !== undefined ? { ...limits[measure], count: undefined } : limits[measure];
     if (bound === undefined) return [];

@@ -105,20 +105,22 @@ describe("a bound", () => {
   });
 
   test("what becomes empty is a share of all attributes, and of each by itself, where the floor counts whole", () => {
-    const blanked = (of: string, amount: number, base: number): Amount => ({ measure: "blanked", of, amount, base });
+    const valuesOf = (attribute: string, amount: number, base: number): Amount => {
+      return { measure: "blanked", of: `values of ${attribute}`, attribute, amount, base };
+    };
     const found = (bound: Partial<Bound>, ...amounts: Amount[]) =>
       checkLimits(limitsOf({ blanked: { ...bound, per: "day" } }), {
         ...noFacts,
         amounts,
         history: { applied: [{ measure: "blanked", of: "values of title", amount: 5 }], reads: [] },
       }).map(({ of, value, bound: most, tripped }) => [of, value, most, tripped]);
-    const all = blanked("attributes", 80, 1_000);
-    expect(found({ percent: 10 }, all, blanked("values of title", 80, 195), blanked("values of mail", 3, 3))).toEqual([
+    const all: Amount = { measure: "blanked", of: "attributes", amount: 80, base: 1_000 };
+    expect(found({ percent: 10 }, all, valuesOf("title", 80, 195), valuesOf("mail", 3, 3))).toEqual([
       ["attributes", 80, 100, false],
       ["values of title", 85, 20, true],
       ["values of mail", 3, 10, false],
     ]);
-    expect(found({ count: 5 }, all, blanked("values of title", 80, 195))).toEqual([["attributes", 80, 5, true]]);
+    expect(found({ count: 5 }, all, valuesOf("title", 80, 195))).toEqual([["attributes", 80, 5, true]]);
   });
 
   test("of any number of things, a percentage below half with any floor lets at most half of them go", () => {
@@ -373,7 +375,7 @@ test("what is measured: each kind apart, memberships and attributes of those who
     amounts.filter(({ amount }) => amount > 0).sort((a, b) => byCodePoint(a.measure + a.of, b.measure + b.of)),
   ).toEqual([
     { measure: "blanked", of: "attributes", amount: 1, base: 3 },
-    { measure: "blanked", of: "values of mail", amount: 1, base: 2 },
+    { measure: "blanked", of: "values of mail", attribute: "mail", amount: 1, base: 2 },
     { measure: "creates", of: "users", amount: 1, base: 2 },
     { measure: "deletes", of: "groups", amount: 1, base: 2 },
     { measure: "deletes", of: "users", amount: 1, base: 2 },
