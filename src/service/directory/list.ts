@@ -25,12 +25,17 @@ const chunk = 128 * 1024;
 export async function computeAnswer(folder: string, connection: Connection, query: string): Promise<Readable> {
   const path = join(folder, randomUUID());
   try {
-    await connection.run(`COPY (${query}) TO ${literal(path)} ${lines}`);
-    await connection.returnMemory();
-    return await openAnswer(path);
+    return await writeAnswer(connection, query, path, lines);
   } finally {
     await rm(path, { force: true });
   }
+}
+
+/** @param form how COPY writes the rows of the query */
+async function writeAnswer(connection: Connection, query: string, path: string, form: string): Promise<Readable> {
+  await connection.run(`COPY (${query}) TO ${literal(path)} ${form}`);
+  await connection.returnMemory();
+  return openAnswer(path);
 }
 
 async function openAnswer(path: string): Promise<Readable> {
@@ -63,9 +68,7 @@ export class ListAnswer {
     await this.forget();
     const path = join(this.#folder, randomUUID());
     try {
-      await connection.run(`COPY (${listAnswer}) TO ${literal(path)} ${jsonArray}`);
-      await connection.returnMemory();
-      const answer = await openAnswer(path);
+      const answer = await writeAnswer(connection, listAnswer, path, jsonArray);
       this.#last = { state, path };
       return answer;
     } catch (error) {
