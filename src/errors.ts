@@ -101,6 +101,32 @@ export function messageOf(error: unknown): string {
   return "code" in error ? String(error.code) : error.name;
 }
 
+/** Why the system refused a file, by its code. */
+const fileReasons: Readonly<Record<string, string>> = {
+  EACCES: "permission denied (EACCES)",
+  EPERM: "operation not permitted (EPERM)",
+  ENOENT: "it does not exist (ENOENT)",
+  EEXIST: "a file has that name (EEXIST)",
+  EISDIR: "it is a folder (EISDIR)",
+  ENOTDIR: "part of its path is a file, not a folder (ENOTDIR)",
+  ELOOP: "it is a link that leads back to itself (ELOOP)",
+  EROFS: "its file system is read-only (EROFS)",
+  EIO: "its disk reports a fault (EIO)",
+};
+
+/** Why a file cannot be read or written, without its path: `permission denied (EACCES)`. Of other errors, their message. */
+export function reasonOf(error: unknown): string {
+  const code = error instanceof Error && "syscall" in error && "code" in error ? String(error.code) : "";
+  return fileReasons[code] ?? messageOf(error);
+}
+
+/** The message of anything thrown, for a person. What no code expected of a file names the file first. */
+function describedMessage(error: unknown): string {
+  const reason = reasonOf(error);
+  if (!(error instanceof Error) || !("path" in error) || reason === error.message) return reason;
+  return `${String(error.path)} cannot be used: ${reason}${reason.includes("EACCES") ? "; run as its owner" : ""}`;
+}
+
 /** The first line of the message of anything thrown: what libraries put below it is for their own developers. */
 export function firstLineOf(error: unknown): string {
   return messageOf(error).split("\n", 1)[0] ?? "";
@@ -118,7 +144,7 @@ export interface ErrorDocument {
 /** Without secrets. */
 export function errorDocument(error: unknown): ErrorDocument {
   return {
-    message: redact(messageOf(error)),
+    message: redact(describedMessage(error)),
     problems: error instanceof InputError || error instanceof HeldError ? error.problems.map(redact) : [],
     advice: error instanceof RollcallError ? error.advice : "stop",
     ...(error instanceof HeldError && error.next !== undefined && { next: redact(error.next) }),

@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { connect as connectTls, createSecureContext } from "node:tls";
 import type { ConnectionOptions, TLSSocket } from "node:tls";
 import { UnbindRequest } from "ldapts";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, messageOf, reasonOf } from "#errors.ts";
 import { presentable } from "#redact.ts";
 import { longestCertificates, readSmallFile } from "#files/disk.ts";
 import { formatDuration } from "#text.ts";
@@ -220,7 +220,7 @@ export async function readTlsMaterial(tls: Options["tls"], folder: string): Prom
     try {
       return readSmallFile(resolve(folder, path), longestCertificates);
     } catch (error) {
-      throw new InputError(`tls.${key}: ${path} cannot be read: ${messageOf(error)}`, { cause: error });
+      throw new InputError(`tls.${key}: ${path} cannot be read: ${reasonOf(error)}`, { cause: error });
     }
   };
   const { serverName, insecure } = tls;

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, reasonOf } from "#errors.ts";
 import type { Output } from "#daemon/output.ts";
 import { conceal } from "#redact.ts";
 import { prompts } from "#cli/init/answers.ts";
@@ -61,6 +61,6 @@ function readPassword(file: string): string {
   try {
     return readFileSync(file === "-" ? 0 : file, "utf8").replace(/\r?\n$/, "");
   } catch (cause) {
-    throw new InputError(`the password cannot be read from ${file}: ${messageOf(cause)}`, { cause });
+    throw new InputError(`the password cannot be read from ${file}: ${reasonOf(cause)}`, { cause });
   }
 }

@@ -3,7 +3,7 @@ import type { BigIntStats } from "node:fs";
 import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import type { Readable } from "node:stream";
-import { InputError, messageOf, RollcallError } from "#errors.ts";
+import { InputError, reasonOf, RollcallError } from "#errors.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { FileData } from "./form.ts";
 import { blockSize, createCuts, createLook, endingInReturns, refuseSeparatorLine } from "./cuts.ts";
@@ -275,5 +275,5 @@ async function* blocksOf(name: string, stream: Readable, signal: AbortSignal): A
 
 /** The error of a source that cannot be read. */
 function unreadable(name: string, error: unknown): InputError {
-  return new InputError(`${name} cannot be read: ${messageOf(error)}`, { cause: error });
+  return new InputError(`${name} cannot be read: ${reasonOf(error)}`, { cause: error });
 }

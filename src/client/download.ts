@@ -2,7 +2,7 @@ import { open, rename, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
 import { BoundError, JsonBounds } from "#input-bounds.ts";
-import { UnavailableError, messageOf } from "#errors.ts";
+import { UnavailableError, messageOf, reasonOf } from "#errors.ts";
 import type { Answer } from "#http/client.ts";
 import { unusableAnswer } from "#http/errors.ts";
 import type { HttpError } from "#http/errors.ts";
@@ -22,7 +22,7 @@ export async function complete(destination: string, fill: (file: Destination) =>
   const temporary = `${destination}.partial`;
   // Opened for appending, so that writing starts at the right place after a failed attempt was truncated.
   const file = await open(temporary, "a", 0o600).catch((error: unknown) => {
-    throw new UnavailableError(`the file ${temporary} cannot be written: ${messageOf(error)}`, { cause: error });
+    throw new UnavailableError(`the file ${temporary} cannot be written: ${reasonOf(error)}`, { cause: error });
   });
   try {
     await fill({ file, folder: dirname(destination) });

@@ -2,7 +2,7 @@ import { open, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, parse } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
+import { InputError, messageOf, reasonOf, RefusedError, UnavailableError } from "#errors.ts";
 import type { Answer } from "#http/client.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters, LoadRequest, LoadStarted } from "#wire/loads.ts";
@@ -353,7 +353,7 @@ async function openNew(wanted: string): Promise<{ path: string; file: FileHandle
       return { path, file: await open(path, "wx", 0o600) };
     } catch (error) {
       if (error instanceof Error && "code" in error && error.code === "EEXIST") continue;
-      throw new InputError(`the rejected rows cannot be saved to ${path}: ${messageOf(error)}`, { cause: error });
+      throw new InputError(`the rejected rows cannot be saved to ${path}: ${reasonOf(error)}`, { cause: error });
     }
   }
 }

@@ -2,6 +2,7 @@ import { dirname, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
 import type { Document, Node, Scalar } from "yaml";
+import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
 import { conceal, shortestSecret } from "#redact.ts";
@@ -54,10 +55,8 @@ function read(file: string): string {
   } catch (error) {
     if (codeOf(error) === "ENOENT")
       throw new InputError(
-        `${file} does not exist ${lookedIn(resolve(file))}; name another configuration with --config FILE`,
-        {
-          cause: error,
-        },
+        `${file} does not exist ${lookedIn(resolve(file))}; name another configuration with --config FILE, or write one with \`${command("init")}\``,
+        { cause: error },
       );
     const why = reason(error);
     const advice = why === notText ? "save it as UTF-8" : "name the configuration with --config FILE";

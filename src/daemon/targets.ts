@@ -7,7 +7,7 @@ import { openTarget } from "#client/target.ts";
 import type { Configuration, RemoteTarget, SyncConfiguration } from "#config/configuration.ts";
 import { attributesOf, isConnected } from "#config/targets.ts";
 import type { Target } from "#connector.ts";
-import { InputError, messageOf, RefusedError } from "#errors.ts";
+import { InputError, reasonOf, RefusedError } from "#errors.ts";
 import type { Stages } from "#plan/stages.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import type { Embedded } from "./embedded.ts";
@@ -145,7 +145,7 @@ export async function readCertificate(file: string, target: string): Promise<str
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    throw new InputError(`target ${target}: the file of \`ca\` cannot be read: ${messageOf(error)}`, { cause: error });
+    throw new InputError(`target ${target}: the file of \`ca\` cannot be read: ${reasonOf(error)}`, { cause: error });
   }
 }
 

@@ -3,7 +3,7 @@ import { chmod, mkdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { requireLoaded } from "#client/loads.ts";
 import type { Load, LoadSignals, Loads } from "#client/loads.ts";
-import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.ts";
+import { InputError, RefusedError, UnavailableError, reasonOf } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { codeOf, isFolder, naming, unwritable } from "#files/disk.ts";
 import type { Attributes } from "#principals/attributes.ts";
@@ -145,18 +145,10 @@ async function makeLastFolder(folder: string): Promise<void> {
     const why =
       codeOf(cause) === "ENOENT" && !(await isFolder(above))
         ? `there is no folder ${above}; make it first, or check the path`
-        : (reasons[codeOf(cause)] ?? messageOf(cause));
+        : reasonOf(cause);
     throw new InputError(`the folder ${folder} cannot be made: ${why}`, { cause });
   }
 }
-
-/** By the system's code. */
-const reasons: Readonly<Record<string, string>> = {
-  EACCES: "permission denied (EACCES)",
-  EEXIST: "a file has that name (EEXIST)",
-  ENOTDIR: "part of its path is a file, not a folder (ENOTDIR)",
-  EROFS: "its file system is read-only (EROFS)",
-};
 
 async function timed(table: ExportedTable, work: () => Promise<number>): Promise<TableExport> {
   const started = performance.now();

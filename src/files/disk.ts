@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readSync } from "node:fs";
 import { mkdir, rm, stat } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
-import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
+import { InputError, messageOf, reasonOf, RollcallError, UnavailableError } from "#errors.ts";
 import { nearest, formatName } from "#text.ts";
 
 /** Why a file cannot be written, independent of its content. */
@@ -33,7 +33,7 @@ export function isDiskFull(error: unknown): boolean {
 export function unwritable(what: string, cause: unknown): RollcallError {
   const obstacle = obstacleOf(cause);
   if (obstacle === undefined)
-    return new InputError(`${what} cannot be written: ${reasons[codeOf(cause)] ?? messageOf(cause)}`, { cause });
+    return new InputError(`${what} cannot be written: ${reasons[codeOf(cause)] ?? reasonOf(cause)}`, { cause });
   return new UnavailableError(`${what} cannot be written: ${remedies[obstacle]}, then try again`, { cause });
 }
 
@@ -133,8 +133,7 @@ export async function makeFolder(folder: string, what: string): Promise<void> {
 export function unreadable(name: string, path: string, cause: unknown): InputError {
   const code = codeOf(cause);
   if (code === "ENOENT") return new InputError(`${name} does not exist ${lookedIn(path)}`, { cause });
-  const reason = readReasons[code] ?? messageOf(cause);
-  return new InputError(`${name} cannot be read: ${reason}`, { cause });
+  return new InputError(`${name} cannot be read: ${reasonOf(cause)}`, { cause });
 }
 
 /** The longest file of certificates that is read, in bytes. */
@@ -174,12 +173,6 @@ function sizeInWords(bytes: number): string {
   return bytes < 1024 ** 2 ? `${bytes / 1024} KiB` : `${bytes / 1024 ** 2} MiB`;
 }
 
-const readReasons: Readonly<Record<string, string>> = {
-  EACCES: "permission denied (EACCES)",
-  EISDIR: "it is a folder (EISDIR)",
-  ENOTDIR: "part of its path is a file, not a folder (ENOTDIR)",
-};
-
 /** Where a file that does not exist was looked for, and what was probably meant: `(looked in /etc/rollcall); there is people.csv`. */
 export function lookedIn(path: string): string {
   if (isLink(path)) return `(looked in ${dirname(path)}, where it is a link to a file that is not there)`;
@@ -187,7 +180,8 @@ export function lookedIn(path: string): string {
   return `(looked in ${dirname(path)})${meant === undefined ? "" : `; there is ${meant}`}`;
 }
 
-function isLink(path: string): boolean {
+/** Is it a link, whether or not to anything? */
+export function isLink(path: string): boolean {
   try {
     return lstatSync(path).isSymbolicLink();
   } catch {
@@ -221,7 +215,8 @@ export async function exists(path: string): Promise<boolean> {
 /** By the system's code. */
 const folderReasons: Readonly<Record<string, string>> = {
   EACCES: "permission denied (EACCES); give this account write access, or choose another `service.data`",
-  EEXIST: "a file has that name (EEXIST); move it away, or choose another `service.data`",
+  EEXIST:
+    "a file, or a link to a folder that does not exist, has that name (EEXIST); move it away, or choose another `service.data`",
   ENOTDIR: "a part of the path is a file (ENOTDIR); move it away, or choose another `service.data`",
   // `mkdir -p` says so when the topmost missing folder cannot be made.
   ENOENT: "no folder can be created there (ENOENT); is its file system read-only?",

@@ -2,7 +2,7 @@ import type { Transform } from "node:stream";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createZstdDecompress } from "node:zlib";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, messageOf, reasonOf } from "#errors.ts";
 import { foreignContent } from "#files/content.ts";
 
 /** A compression. */
@@ -98,7 +98,7 @@ async function* unpack(name: string, packed: Readable): AsyncGenerator<Buffer> {
     throw new InputError(
       isDamaged && packing !== undefined
         ? `${name} is damaged or incomplete: it cannot be unpacked as ${packing.name} (${messageOf(error)})`
-        : `${name} cannot be read: ${messageOf(error)}`,
+        : `${name} cannot be read: ${reasonOf(error)}`,
       { cause: error },
     );
   }

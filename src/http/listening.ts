@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { BlockList, createServer, isIP } from "node:net";
 import { createSecureContext, DEFAULT_CIPHERS } from "node:tls";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, messageOf, reasonOf } from "#errors.ts";
 
 /** Whose listener it is: the section of the configuration that a message names. */
 export type Listening = "service" | "control";
@@ -60,7 +60,7 @@ export async function readCertificate(files: {
 }): Promise<{ cert: string; key: string }> {
   const read = (name: "cert" | "key"): Promise<string> =>
     readFile(files[name], "utf8").catch((cause: unknown) => {
-      throw new InputError(`service.tls.${name}: ${files[name]} cannot be read: ${messageOf(cause)}`, { cause });
+      throw new InputError(`service.tls.${name}: ${files[name]} cannot be read: ${reasonOf(cause)}`, { cause });
     });
   const [cert, key] = await Promise.all([read("cert"), read("key")]);
   try {

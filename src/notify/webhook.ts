@@ -2,7 +2,7 @@ import { command } from "#commands.ts";
 import { createHmac } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
-import { messageOf } from "#errors.ts";
+import { messageOf, reasonOf } from "#errors.ts";
 import { bytesBody, HttpClient } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import type { ProxySetting } from "#http/proxy.ts";
@@ -183,7 +183,7 @@ export async function readCertificates(
 ): Promise<string | undefined | (Attempt & { readonly problem: string })> {
   if (file === undefined) return undefined;
   return readFile(file, "utf8").catch((error: unknown) => ({
-    problem: `the file of certificates cannot be read: ${messageOf(error)}`,
+    problem: `the file of certificates cannot be read: ${reasonOf(error)}`,
     again: true,
   }));
 }

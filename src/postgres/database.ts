@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { ConnectionOptions } from "node:tls";
 import { DatabaseError, escapeLiteral, types } from "pg";
 import type { ClientConfig, PoolClient, PoolConfig } from "pg";
-import { InputError, messageOf, UnavailableError } from "#errors.ts";
+import { InputError, messageOf, reasonOf, UnavailableError } from "#errors.ts";
 import { parseAddress } from "./address.ts";
 import type { Address, Host } from "./address.ts";
 import { isForeignAway, sqlState, StandbyError } from "./errors.ts";
@@ -211,7 +211,7 @@ async function tlsOf(
     sslrootcert === undefined
       ? undefined
       : await readFile(sslrootcert, "utf8").catch((cause: unknown) => {
-          throw new InputError(`sslrootcert: ${sslrootcert} cannot be read: ${messageOf(cause)}`, { cause });
+          throw new InputError(`sslrootcert: ${sslrootcert} cannot be read: ${reasonOf(cause)}`, { cause });
         });
   if (sslmode === "require" && ca === undefined) return { rejectUnauthorized: false };
   // As in libpq: with a root certificate, `require` is `verify-ca`.

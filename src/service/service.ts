@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, messageOf, reasonOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { addHealthRoutes } from "#http/health-routes.ts";
 import type { Probe } from "#http/health-routes.ts";
@@ -336,7 +336,7 @@ function hostOf(context: ServerContext, prefixes: readonly string[]): Host {
 /** @throws {InputError} */
 async function readDefinitions(file: string): Promise<TableDefinitions> {
   const sql = await readFile(file, "utf8").catch((cause: unknown) => {
-    throw new InputError(`service.tables: ${file} cannot be read: ${messageOf(cause)}`, { cause });
+    throw new InputError(`service.tables: ${file} cannot be read: ${reasonOf(cause)}`, { cause });
   });
   return { sql, origin: file };
 }

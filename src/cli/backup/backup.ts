@@ -19,8 +19,8 @@ import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { embeddedOptions } from "#daemon/targets.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
-import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
-import { unwritable } from "#files/disk.ts";
+import { InputError, RollcallError, UnavailableError } from "#errors.ts";
+import { forbidden, unwritable } from "#files/disk.ts";
 import { isAlive, syncFolder } from "#files/durable.ts";
 import { breakWords } from "#state/audit/words.ts";
 import { verifyAudit } from "#state/audit/verify.ts";
@@ -165,14 +165,7 @@ async function copyAll(
     signal,
   }: { readonly stage: string; readonly progress: (line: string) => void; readonly signal: AbortSignal },
 ): Promise<void> {
-  const all = await filesOf(data).catch((error: unknown) => {
-    throw new InputError(
-      `the data folder ${data} cannot be read: ${messageOf(error)}; run this as root or as its owner`,
-      {
-        cause: error,
-      },
-    );
-  });
+  const all = await filesOf(data);
   const files = shared === undefined ? all : all.filter((path) => !path.startsWith("daemon/"));
   if (files.length === 0)
     throw new InputError(`there is nothing to back up in ${data}: \`${command("start")}\` has not run yet`);
@@ -180,7 +173,8 @@ async function copyAll(
     progress(`copying ${path} …`);
     await copyOne(join(data, path), join(stage, path), signal).catch((error: unknown) => {
       signal.throwIfAborted();
-      throw error instanceof RollcallError ? error : unwritable(`the copy of ${path}`, error);
+      if (error instanceof RollcallError) throw error;
+      throw forbidden(join(data, path), error) ?? unwritable(`the copy of ${path}`, error);
     });
   }
 }

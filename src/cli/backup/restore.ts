@@ -14,7 +14,7 @@ import { runningService } from "#daemon/embedded.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { InputError } from "#errors.ts";
-import { codeOf, unwritable } from "#files/disk.ts";
+import { codeOf, forbidden, isLink, unreadable, unwritable } from "#files/disk.ts";
 import { isAlive, syncFolder } from "#files/durable.ts";
 import { pluralize } from "#text.ts";
 import { manifestName, unpack } from "./archive.ts";
@@ -91,8 +91,13 @@ async function refuseUsed(configuration: Configuration): Promise<void> {
   if (isLocked(configuration) || (await runningService(data)) !== undefined)
     throw new InputError(`Rollcall is running on the data folder ${data}: stop it, then restore`);
   const names = await readdir(data).catch((error: unknown): string[] => {
-    if (codeOf(error) === "ENOENT") return [];
-    throw new InputError(`the data folder ${data} cannot be read: run this as root or as its owner`, { cause: error });
+    if (codeOf(error) === "ENOENT" && !isLink(data)) return [];
+    if (codeOf(error) === "ENOENT")
+      throw new InputError(
+        `the data folder ${data} is a link to a folder that does not exist: make that folder, or remove the link`,
+        { cause: error },
+      );
+    throw forbidden(`the data folder ${data}`, error) ?? unreadable(`the data folder ${data}`, data, error);
   });
   const there = ofData.filter((name) => names.includes(name));
   if (there.length > 0)
@@ -107,12 +112,12 @@ function refuseOther({ file, service, shared }: Configuration, { engine, state }
   const now = service === undefined ? undefined : service.engine === "duckdb" ? "duckdb" : "postgres";
   if (engine !== now)
     throw new InputError(
-      `the backup is of ${engineWords(engine)}, and ${file} has ${engineWords(now)}: restore with the configuration of then`,
+      `the backup is of ${engineWords(engine)}, and ${file} has ${engineWords(now)}: restore with the configuration that it was made with`,
     );
   const isShared = shared !== undefined;
   if (isShared !== (state === "postgres"))
     throw new InputError(
-      `the daemon's state was in ${state === "postgres" ? "PostgreSQL" : "the data folder"} then, and \`daemon.state\` says otherwise now: restore with the configuration of then`,
+      `the daemon's state was in ${state === "postgres" ? "PostgreSQL" : "the data folder"} then, and \`daemon.state\` says otherwise now: restore with the configuration that it was made with`,
     );
 }
 

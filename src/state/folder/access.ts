@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, reasonOf } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
@@ -45,7 +45,7 @@ export async function readAccess(folder: string): Promise<Access> {
     text = await readFile(file, "utf8");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return noAccess;
-    throw new InputError(`${file} cannot be read: ${messageOf(error)}`, { cause: error });
+    throw new InputError(`${file} cannot be read: ${reasonOf(error)}`, { cause: error });
   }
   return parseAccess(jsonOf(text), file);
 }

@@ -2,7 +2,7 @@ import { createReadStream } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, reasonOf } from "#errors.ts";
 import { codeOf } from "#files/disk.ts";
 import { readJson, writeDurably } from "#files/durable.ts";
 import { currentName } from "#state/audit/chain.ts";
@@ -56,7 +56,7 @@ export async function* contentOf(path: string): AsyncGenerator<Buffer> {
 }
 
 function unreadable(path: string, error: unknown): InputError {
-  const why = reasons[codeOf(error)] ?? messageOf(error);
+  const why = reasons[codeOf(error)] ?? reasonOf(error);
   return new InputError(`${called(path)} cannot be read: ${why}`, { cause: error });
 }
 

@@ -2,7 +2,7 @@ import { link, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Low } from "lowdb";
 import { z } from "zod";
-import { firstLineOf, InputError } from "#errors.ts";
+import { firstLineOf, InputError, reasonOf } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
@@ -69,7 +69,7 @@ export async function readJournal(folder: string): Promise<JournalDocument> {
     text = await readFile(file, "utf8");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return empty;
-    throw new InputError(`the journal ${file} cannot be read: ${firstLineOf(error)}`, { cause: error });
+    throw new InputError(`the journal ${file} cannot be read: ${reasonOf(error)}`, { cause: error });
   }
   return parse(text, file);
 }

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -35,6 +35,9 @@ test("what is no backup, or of a newer Rollcall, is refused, and a folder with d
   await writeFile(join(folder, "backup.json"), JSON.stringify({ format: 2, rollcall: "9.1.0" }));
   await create({ cwd: folder, file: join(folder, "newer"), zstd: true }, ["backup.json"]);
   expect((await run("restore", join(folder, "newer"))).stderr).toContain("Rollcall 9.1.0 made the backup");
+  await symlink("/nowhere/data", data);
+  expect((await run("restore", file)).stderr).toContain("is a link to a folder that does not exist");
+  await rm(data);
   expect((await run("restore", file)).code).toBe(0);
   expect((await run("plan")).code).toBe(0);
 }, 60_000);

@@ -144,7 +144,7 @@ test("a file that is empty or no text", async () => {
 test("a file that is not there, or is a folder", async () => {
   const nowhere = join(import.meta.dirname, "no-such.yaml");
   await expect(loadConfiguration(nowhere, { connectors: [] })).rejects.toThrow(
-    `${nowhere} does not exist (looked in ${dirname(nowhere)}); name another configuration with --config FILE`,
+    `${nowhere} does not exist (looked in ${dirname(nowhere)}); name another configuration with --config FILE, or write one with \`rollcall init\``,
   );
   await expect(loadConfiguration(dirname(nowhere), { connectors: [] })).rejects.toThrow(
     `${dirname(nowhere)} cannot be read: it is a folder; name the configuration with --config FILE`,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { InputError, UnavailableError } from "#errors.ts";
+import { errorDocument, InputError, reasonOf, UnavailableError } from "#errors.ts";
 import { forbidden, naming, obstacleOf, unwritable } from "#files/disk.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error(`${code}: refused, write`), { code });
@@ -42,6 +42,13 @@ describe("why a disk cannot be written to", () => {
     expect(forbidden("the ledger /d/l", new Error("The file exists, but it is not a valid DuckDB database"))).toBe(
       undefined,
     );
+  });
+
+  test("an error of the system that no code expected names its file, and says in words why", () => {
+    const raw = Object.assign(withCode("EACCES"), { syscall: "scandir", path: "/d/loads" });
+    expect(errorDocument(raw).message).toBe("/d/loads cannot be used: permission denied (EACCES); run as its owner");
+    expect(reasonOf(raw)).toBe("permission denied (EACCES)");
+    expect(reasonOf(withCode("ENOENT"))).toBe("ENOENT: refused, write");
   });
 
   test("what says so already, or is about something else, stays as it is", () => {
