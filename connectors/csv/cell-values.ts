@@ -5,8 +5,8 @@ export type NumberFormat =
   | "date"
   /** A time without a day. */
   | "time"
-  /** So many digits, with zeros in front. */
-  | { readonly digits: number };
+  /** A digit for each zero of the format, and the texts before, between and after them: one more than digits. */
+  | { readonly texts: readonly string[] };
 
 /** The formats that have a number of their own (ECMA-376, 18.8.30), where they are dates. The rest are numbers. */
 const builtInDates: readonly (readonly [from: number, to: number, format: NumberFormat])[] = [
@@ -22,13 +22,29 @@ const builtInDates: readonly (readonly [from: number, to: number, format: Number
 export function formatOf(id: number, code: string | undefined): NumberFormat {
   if (code === undefined) return builtInDates.find(([from, to]) => id >= from && id <= to)?.[2] ?? "number";
   const [first = ""] = code.split(";");
+  const texts = textsAroundZeros(first);
+  if (texts !== undefined) return { texts };
   const plain = first.replaceAll(/"[^"]*"|\\.|[_*]./g, "");
-  if (/^0{2,}$/.test(plain)) return { digits: plain.length };
   // `[h]:mm` counts hours; `[Red]`, `[$-409]` and `[>5]` are not of the value.
   if (/\[[hms]+\]/i.test(plain)) return "number";
   const letters = plain.replaceAll(/\[[^\]]*\]|general|[e][+-]/gi, "");
   if (/[yd]|mmm/i.test(letters)) return "date";
   return /[hs]/i.test(letters) ? "time" : "number";
+}
+
+/** Of `"EMP"0000` and `000-00-0000`, the texts around the zeros; undefined: the format has something else, or a single zero. */
+function textsAroundZeros(code: string): string[] | undefined {
+  const texts = [""];
+  // Colours and languages are not of the value; `_` and `*` put space of some width.
+  for (const [token, quoted, escaped, plain] of code.matchAll(
+    /"([^"]*)"|\\(.)|([-+ ():])|\[(?![hms]+\])[^\]<>=]*\]|[_*].|./gis,
+  )) {
+    const text = quoted ?? escaped ?? plain;
+    if (token === "0") texts.push("");
+    else if (text !== undefined) texts.push(`${texts.pop() ?? ""}${text}`);
+    else if (token.length === 1) return undefined;
+  }
+  return texts.length > 2 ? texts : undefined;
 }
 
 const day = 86_400_000;
@@ -64,8 +80,13 @@ export const mostDigits = 15;
 export function numberText(value: string, format: NumberFormat): string | undefined {
   const number = Number(value);
   if (value.trim() === "" || !Number.isFinite(number)) return undefined;
-  if (typeof format === "object" && Number.isInteger(number) && number >= 0)
-    return String(number).padStart(format.digits, "0");
+  if (typeof format === "object" && Number.isInteger(number) && number >= 0) {
+    const [before = "", ...after] = format.texts;
+    const digits = String(number).padStart(after.length, "0");
+    // What is more than the format has zeros for comes before the second one, as Excel shows it.
+    const over = digits.length - after.length;
+    return after.reduce((text, each, index) => text + digits[over + index] + each, before + digits.slice(0, over));
+  }
   // Without what computing in binary adds: 0.30000000000000004.
   return String(Number(number.toPrecision(mostDigits)));
 }

@@ -280,7 +280,8 @@ class CellReader {
       const text = dateText(Number(value), format, this.#workbook.is1904);
       return text ?? this.#problem("is formatted as a date, and no date has its number");
     }
-    if (format === "number") this.#notes.push({ column: this.#column, is: "number" });
+    if (format === "number" || Number(value) >= 10 ** mostDigits)
+      this.#notes.push({ column: this.#column, is: "number" });
     return numberText(value, format) ?? this.#problem("is a number, and what it holds is none");
   }
 

@@ -20,7 +20,12 @@ test.each([
   [164, "hh:mm AM/PM", "time"],
   [164, "[hh]:mm:ss", "number"],
   [164, "mm:ss.0", "time"],
-  [164, "00000", { digits: 5 }],
+  [164, "00000", { texts: ["", "", "", "", "", ""] }],
+  [164, '"EMP"000', { texts: ["EMP", "", "", ""] }],
+  [164, String.raw`[Blue]\E-00" (old)"_);[Red]-00`, { texts: ["E-", "", " (old)"] }],
+  [164, "[>9]00", "number"],
+  [164, '"EUR "0', "number"],
+  [164, '00.00" kg"', "number"],
   [164, "0", "number"],
 ])("format %i %j is one of %j", (id, code, format) => {
   expect(formatOf(id, code)).toEqual(format);
@@ -61,8 +66,10 @@ test("numbers are written as people write them", () => {
   expect(numberText("1.0000000000000002E-2", "number")).toBe("0.01");
   expect(numberText("1E5", "number")).toBe("100000");
   expect(numberText("-0.5", "number")).toBe("-0.5");
-  expect(numberText("7", { digits: 3 })).toBe("007");
-  expect(numberText("1234", { digits: 3 })).toBe("1234");
+  expect(numberText("7", { texts: ["", "", "", ""] })).toBe("007");
+  expect(numberText("1234", { texts: ["", "", "", ""] })).toBe("1234");
+  expect(numberText("42", { texts: ["EMP", "", "", "-", "x"] })).toBe("EMP004-2x");
+  expect(numberText("12345", { texts: ["EMP", "", "", "-", "x"] })).toBe("EMP1234-5x");
   expect(numberText(" ", "number")).toBeUndefined();
   expect(numberText("1e999", "number")).toBeUndefined();
 });
