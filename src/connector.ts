@@ -186,17 +186,17 @@ export interface BuiltInConnector {
 /** An opened target: where a sync writes (decision 8). It takes its users and groups as one list, or change by change. */
 export type Target = ListTarget | ObjectTarget;
 
-/** A target that takes a list whole, and previews it. Every list is a file: none is ever one string in memory. */
+/** A target that takes a list whole, and previews it. No list is ever one string in memory. */
 export interface ListTarget {
   readonly takes: "list";
   /** The target's name in the configuration, for messages. */
   readonly name: string;
   /**
-   * Writes the answer of `user/list`, a JSON array of principal objects (B.9), to the file `destination`.
+   * Hands the answer of `user/list`, a JSON array of principal objects (B.9), to `read` as it arrives.
    * @returns the entity tag of the list (RFC 9110, 8.8.3); undefined where the service gives none
-   * @throws {UnavailableError | RefusedError} naming the target and the operation
+   * @throws {UnavailableError | RefusedError} naming the target and the operation; what `read` throws
    */
-  list(destination: string, signal: AbortSignal): Promise<string | undefined>;
+  list(read: ReadList, signal: AbortSignal): Promise<string | undefined>;
   /**
    * Whether the list is still the one with this entity tag. Cheap. Absent: nobody can say.
    * @throws {UnavailableError | RefusedError} naming the target and the operation
@@ -218,6 +218,9 @@ export interface ListTarget {
   /** Ends the session. Never throws. */
   close(): Promise<void>;
 }
+
+/** Reads a list as it arrives. Called again with another answer, from the beginning, where one breaks off. */
+export type ReadList = (bytes: AsyncIterable<Buffer>) => Promise<void>;
 
 export interface SyncRequest {
   /** The file that holds the list. */

@@ -1,7 +1,7 @@
 import { RefusedError } from "#errors.ts";
 import { describeConnection } from "#http/trust.ts";
 import { administrationRoutes, familyB } from "#wire/routes.ts";
-import { complete, receive } from "./download.ts";
+import { complete, jsonBytes, receive } from "./download.ts";
 import { listBody } from "./form.ts";
 import type { FormKind } from "./form.ts";
 import { contextOf } from "./request.ts";
@@ -69,17 +69,30 @@ export class Client {
    */
   async list(destination: string, signal: AbortSignal): Promise<string | undefined> {
     let tag: string | undefined;
-    await complete(destination, (file) =>
-      this.#session.send(
-        this.#userList,
-        async (answer) => {
-          tag = [answer.headers["etag"] ?? []].flat()[0];
-          await receive(answer, file, "[]");
-        },
-        signal,
-      ),
-    );
+    await complete(destination, async (file) => {
+      tag = await this.readList((bytes) => receive(bytes, file), signal);
+    });
     return tag;
+  }
+
+  /**
+   * Hands the answer of `user/list` (B.9) to `read` as it arrives: from the beginning at each call, of which there are several
+   * where answers break off.
+   * @returns its entity tag; undefined where the service gives none
+   */
+  readList(read: (bytes: AsyncIterable<Buffer>) => Promise<void>, signal: AbortSignal): Promise<string | undefined> {
+    return this.#session.send(
+      this.#userList,
+      async (answer) => {
+        const problems: unknown[] = [];
+        // Whatever `read` makes of an answer that broke off.
+        await read(reporting(jsonBytes(answer, "[]"), problems)).catch((error: unknown) => {
+          throw problems[0] ?? error;
+        });
+        return [answer.headers["etag"] ?? []].flat()[0];
+      },
+      signal,
+    );
   }
 
   /** Asks whether the list is still the one with an entity tag, without reading it. */
@@ -127,7 +140,7 @@ export class Client {
       secrets: [defaultPassword],
     };
     await complete(destination, (file) =>
-      this.#session.send(operation, (answer) => receive(answer, file, "{}"), signal),
+      this.#session.send(operation, (answer) => receive(jsonBytes(answer, "{}"), file), signal),
     );
   }
 
@@ -140,6 +153,15 @@ export class Client {
       signal,
     );
     return [this.#context.endpoint.place, connection, `logged in as ${caller}, with the administration privilege`];
+  }
+}
+
+async function* reporting(bytes: AsyncIterable<Buffer>, problems: unknown[]): AsyncGenerator<Buffer> {
+  try {
+    yield* bytes;
+  } catch (error) {
+    problems.push(error);
+    throw error;
   }
 }
 

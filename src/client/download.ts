@@ -36,19 +36,15 @@ export async function complete(destination: string, fill: (file: Destination) =>
 }
 
 /**
- * Writes an answer's body to `file`, which is emptied before.
- * @param brackets what the JSON begins and ends with; whoever reads the file checks what is between them
- * @throws {HttpError} it ended early, is not JSON, or cannot be written
+ * An answer's body that must be JSON, as it arrives.
+ * @param brackets what the JSON begins and ends with; whoever reads it checks what is between them
+ * @throws {HttpError} it ended early, or is not JSON
  */
-export async function receive(
-  { headers, body }: Answer,
-  destination: Destination,
-  brackets: "[]" | "{}",
-): Promise<void> {
+export async function* jsonBytes({ headers, body }: Answer, brackets: "[]" | "{}"): AsyncGenerator<Buffer> {
   const bounds = new JsonBounds(Infinity);
   let first: number | undefined;
   let last: number | undefined;
-  await write(body, destination, (chunk) => {
+  for await (const chunk of body) {
     try {
       bounds.add(chunk);
     } catch (error) {
@@ -58,29 +54,19 @@ export async function receive(
     first ??= chunk.find(isVisible);
     last = chunk.findLast(isVisible) ?? last;
     if (first !== undefined && first !== brackets.charCodeAt(0)) throw notJson(headers["content-type"]);
-  });
+    yield chunk;
+  }
   if (last === undefined) throw notJson(headers["content-type"]);
   if (last !== brackets.charCodeAt(1)) throw unusableAnswer("the answer broke off", "repeat");
 }
 
-/** Writes an answer's body to `file`, which is emptied before. @throws {HttpError} it ended early, or cannot be written */
-export async function receiveBytes({ body }: Answer, destination: Destination): Promise<void> {
-  await write(body, destination, () => undefined);
-}
-
-async function write(
-  body: AsyncIterable<Buffer>,
-  { file, folder }: Destination,
-  check: (chunk: Buffer) => void,
-): Promise<void> {
+/** Writes what arrives to `file`, which is emptied before. @throws {HttpError} it cannot be written; what `bytes` throws */
+export async function receive(bytes: AsyncIterable<Buffer>, { file, folder }: Destination): Promise<void> {
   const failed = (error: unknown): never => {
     throw unwritable(folder, error);
   };
   await file.truncate(0).catch(failed);
-  for await (const chunk of body) {
-    check(chunk);
-    await file.appendFile(chunk).catch(failed);
-  }
+  for await (const chunk of bytes) await file.appendFile(chunk).catch(failed);
 }
 
 function unwritable(folder: string, error: unknown): HttpError {

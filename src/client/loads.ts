@@ -11,7 +11,7 @@ import { chunksOf } from "./chunks.ts";
 import type { LoadSource } from "./chunks.ts";
 import { Cycle, startCycle } from "./cycle.ts";
 import type { CycleStatus } from "./cycle.ts";
-import { receiveBytes } from "./download.ts";
+import { receive } from "./download.ts";
 import type { ClientOptions } from "./client.ts";
 import { nodeOf } from "./endpoint.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -335,7 +335,7 @@ async function saveBadRecords(
 async function save(answer: Answer, wanted: string): Promise<string> {
   const { path, file } = await openNew(wanted);
   try {
-    await receiveBytes(answer, { file, folder: dirname(path) });
+    await receive(answer.body, { file, folder: dirname(path) });
     return path;
   } catch (error) {
     await rm(path, { force: true });

@@ -12,7 +12,7 @@ export function openTarget(options: ClientOptions): ListTarget {
   return {
     takes: "list",
     name: options.name,
-    list: (destination, signal) => client.list(destination, signal),
+    list: (read, signal) => client.readList(read, signal),
     isStill: (tag, signal) => client.isStill(tag, signal),
     sync: (request, destination, signal) => client.sync(request, destination, signal),
     check: (signal) => client.reach(signal),

@@ -1,5 +1,6 @@
 import { createReadStream } from "node:fs";
 import { dirname } from "node:path";
+import { obstacleOf, unwritable } from "#files/disk.ts";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
 import { isOutOfMemory, literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -124,19 +125,20 @@ function typeOf(field: string): string {
 }
 
 /**
- * Reads a file that must hold a JSON array of principal objects (specification 2.7), as `user/list` answers it, into the table
- * `read_principals`: what `principalsOf` makes of it. Its pieces are beside the file meanwhile.
- * @throws {InputError} when the file is no JSON array, or a principal gives a field twice
+ * Reads what must be a JSON array of principal objects (specification 2.7), as `user/list` answers it, into the table
+ * `read_principals`: what `principalsOf` makes of it.
+ * @param folder where its pieces are meanwhile
+ * @throws {InputError} when it is no JSON array, or a principal gives a field twice; what `bytes` throws
  */
-export async function readList(connection: Connection, file: string): Promise<void> {
+export async function readList(connection: Connection, bytes: AsyncIterable<Buffer>, folder: string): Promise<void> {
   let loaded = Promise.resolve();
-  const list = new ListPieces(dirname(file), (piece) => {
+  const list = new ListPieces(folder, (piece) => {
     loaded = loaded.then(async () => loadPiece(connection, await piece));
     loaded.catch(() => undefined);
   });
   try {
-    for await (const bytes of createReadStream(file, { highWaterMark: 256 * 1024 })) {
-      list.write(bytes as Buffer);
+    for await (const some of bytes) {
+      list.write(some);
       await list.room();
     }
     await list.end();
@@ -160,15 +162,28 @@ function loadPiece(connection: Connection, piece: ListPiece): Promise<void> {
   return readPiece(piece, (elements) => connection.run(`${into} ${principalsOf(elements, piece.isUsual)}`));
 }
 
+/** `receivePrincipals` of a file. */
+export function readPrincipals(connection: Connection, file: string, table: PrincipalTable): Promise<void> {
+  return receivePrincipals(connection, createReadStream(file, { highWaterMark: 256 * 1024 }), {
+    table,
+    folder: dirname(file),
+  });
+}
+
 /**
- * Reads the answer of `user/list` (B.9) from a file into a table. Principals of other types than the interface's two are
+ * Reads the answer of `user/list` (B.9) into a table as it arrives. Principals of other types than the interface's two are
  * not in it; for `actual` and `arrived` they are in tables of their own, with what else is carried through (`keepCarried`).
- * @throws {InputError} when the file is not such a list: then nothing may be concluded from it
+ * @param to.folder where pieces of the list are meanwhile
+ * @throws {InputError} when it is no such list: then nothing may be concluded from it
  */
-export async function readPrincipals(connection: Connection, file: string, table: PrincipalTable): Promise<void> {
+export async function receivePrincipals(
+  connection: Connection,
+  bytes: AsyncIterable<Buffer>,
+  { table, folder }: { readonly table: PrincipalTable; readonly folder: string },
+): Promise<void> {
   let unknown: { readonly name: string } | undefined;
   try {
-    await readList(connection, file);
+    await readList(connection, bytes, folder);
     [unknown] = await connection.rows<{ name: string }>(
       `SELECT name FROM read_principals WHERE name = '' OR (kind = '' AND NOT ${hasType}) LIMIT 1`,
     );
@@ -181,6 +196,7 @@ export async function readPrincipals(connection: Connection, file: string, table
       ALTER TABLE read_principals RENAME TO ${table};`);
     await connection.returnMemory();
   } catch (error) {
+    if (obstacleOf(error) !== undefined) throw unwritable(`the folder ${folder}`, error);
     throw new InputError(`the list of principals cannot be read: ${firstLineOf(error)}`, { cause: error });
   }
   if (unknown !== undefined)

@@ -1,5 +1,7 @@
 import { appendFile, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
 import { beforeEach, expect, test } from "vitest";
 import { exists } from "#files/disk.ts";
 import { byHand, directoryOf } from "../e2e/sync/coordinated.ts";
@@ -21,9 +23,9 @@ beforeEach(async () => {
   asked = [];
   const { target } = staff.syncOf();
   listing = staff.syncOf({
-    list: (destination, signal) => {
+    list: (read, signal) => {
       asked.push("list");
-      return target.list(destination, signal);
+      return target.list(read, signal);
     },
     sync: (request, destination, signal) => {
       asked.push(request.applyChanges ? "apply" : "preview");
@@ -76,12 +78,12 @@ test("principals of other types and fields of the target's own go back from a li
     ...listing,
     target: {
       ...target,
-      list: async (destination, signal) => {
-        const tag = await target.list(destination, signal);
-        const list = await readFile(destination, "utf8");
-        await writeFile(destination, list.replace("[", `[${others}`).replace('"name":"ada"', '"limit":1.50,$&'));
-        return tag;
-      },
+      list: (read, signal) =>
+        target.list(async (bytes) => {
+          const list = await text(bytes);
+          const more = list.replace("[", `[${others}`).replace('"name":"ada"', '"limit":1.50,$&');
+          await read(Readable.from([Buffer.from(more)]));
+        }, signal),
       sync: async (request, destination, signal) => {
         const list = await readFile(request.principals, "utf8");
         sent.push(list);

@@ -1,5 +1,6 @@
 import { readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { beforeEach, describe, expect, test } from "vitest";
 import { HeldError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
@@ -15,8 +16,8 @@ describe("somebody else changes the target during a run", () => {
   test("before the preview: the run is held, and nothing is applied", async () => {
     const { list } = syncOf().target;
     const meanwhile = syncOf({
-      list: async (destination, signal) => {
-        await list(destination, signal);
+      list: async (read, signal) => {
+        await list(read, signal);
         await create("newcomer");
       },
     });
@@ -43,8 +44,8 @@ describe("somebody else changes the target during a run", () => {
     await runIt(syncOf());
     await create("local");
     const forgetful = syncOf({
-      list: async (destination) => {
-        await writeFile(destination, "[]");
+      list: async (read) => {
+        await read(Readable.from([Buffer.from("[]")]));
         return undefined;
       },
     });

@@ -74,8 +74,8 @@ describe.skipIf(!canMount)("a data folder whose disk becomes full (a tmpfs, moun
           isApplied = request.applyChanges;
           await at(isApplied ? "after it was applied" : "after the preview");
         },
-        list: async (destination, signal) => {
-          await target.list(destination, signal);
+        list: async (read, signal) => {
+          await target.list(read, signal);
           if (isApplied) await at("after the proof");
         },
       }),

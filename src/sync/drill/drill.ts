@@ -10,6 +10,7 @@ import { limitOf, overridable } from "#plan/limits.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { Rules } from "#principals/rules.ts";
 import { copyLedger, forgetApplied } from "#state/ledger/ledger.ts";
+import { listToFile } from "#sync/planning/target.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
 import type { Planned } from "#sync/planning/limits.ts";
 import { copyBaseline } from "#sync/planning/baseline.ts";
@@ -126,7 +127,7 @@ async function settle(
     name: sync.target.name,
     declared: sync.rules.declared,
     state: list,
-    fill: (signal) => real.list(list, signal),
+    fill: (signal) => listToFile(real, list, signal),
   });
   const principals = workbench.file("principals.parquet");
   let today: Planned | undefined;

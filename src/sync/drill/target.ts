@@ -1,10 +1,10 @@
-import { copyFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
 import { literal } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { createChanges } from "#plan/diff.ts";
 import { readPrincipals, syncArrays, writePrincipals } from "#plan/lists.ts";
 import type { Attributes } from "#principals/attributes.ts";
-import type { ListTarget, SyncRequest } from "#connector.ts";
+import type { ListTarget, ReadList, SyncRequest } from "#connector.ts";
 
 export interface RehearsalTargetOptions {
   readonly name: string;
@@ -40,10 +40,10 @@ export class RehearsalTarget implements ListTarget {
     this.state = options.state;
   }
 
-  async list(destination: string, signal: AbortSignal): Promise<undefined> {
+  async list(read: ReadList, signal: AbortSignal): Promise<undefined> {
     if (!this.#isListed) await this.#options.fill?.(signal);
     this.#isListed = true;
-    await copyFile(this.#options.lists ?? this.state, destination);
+    await read(createReadStream(this.#options.lists ?? this.state));
   }
 
   async sync({ principals, applyChanges, deleteOthers }: SyncRequest, destination: string): Promise<void> {

@@ -1,5 +1,4 @@
 import { createReadStream, createWriteStream } from "node:fs";
-import { copyFile } from "node:fs/promises";
 import { once } from "node:events";
 import { finished } from "node:stream/promises";
 import type {
@@ -18,6 +17,7 @@ import type { Workbench } from "#duckdb/workbench.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import type { Kind } from "#principals/principal.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
+import { listToFile } from "#sync/planning/target.ts";
 import type { Desired } from "#sync/planning/desired.ts";
 import { inWorkbench } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
@@ -97,10 +97,10 @@ function listedOnce(target: Target, workbench: Workbench): Target {
   let listed: Promise<string | undefined> | undefined;
   return {
     ...target,
-    list: async (destination, signal) => {
-      listed ??= target.list(file, signal);
+    list: async (read, signal) => {
+      listed ??= listToFile(target, file, signal);
       const tag = await listed;
-      await copyFile(file, destination);
+      await read(createReadStream(file));
       return tag;
     },
   };

@@ -1,8 +1,10 @@
-import type { ObjectTarget, ReadContext, Target } from "#connector.ts";
+import { createWriteStream } from "node:fs";
+import { pipeline } from "node:stream/promises";
+import type { ListTarget, ObjectTarget, ReadContext, Target } from "#connector.ts";
 import { Rows } from "#duckdb/insert.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { InputError } from "#errors.ts";
-import { readPrincipals } from "#plan/lists.ts";
+import { receivePrincipals } from "#plan/lists.ts";
 import { attributesText, makeFromRemote, missingRemote, remoteTables } from "#plan/remote.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -31,10 +33,13 @@ export async function readTarget(
     await makeFromRemote(connection, reading.declared, table);
     return undefined;
   }
-  const file = workbench.file(`${table}.json`);
-  const tag = await target.list(file, reading.signal);
-  await readPrincipals(connection, file, table);
-  return tag;
+  const to = { table, folder: workbench.file(".") };
+  return target.list((bytes) => receivePrincipals(connection, bytes, to), reading.signal);
+}
+
+/** Writes the list of a target to a file. @returns its entity tag */
+export function listToFile(target: ListTarget, file: string, signal: AbortSignal): Promise<string | undefined> {
+  return target.list((bytes) => pipeline(bytes, createWriteStream(file)), signal);
 }
 
 /** What rules give. The state is there without a rule. */

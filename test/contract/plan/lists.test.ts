@@ -56,7 +56,7 @@ async function read(text: string | Buffer): Promise<unknown[] | string> {
     if (!(error instanceof InputError)) throw error;
     return error.message;
   }
-  await readList(memory.connection, file);
+  await readList(memory.connection, createReadStream(file), folder);
   const rows = await memory.connection.rows<{ index: bigint; json: string }>(
     "SELECT index, json::VARCHAR AS json FROM read_principals ORDER BY index",
   );
@@ -222,7 +222,7 @@ test("B.9 of a target's list, the text of an element is kept only where it says 
     `{${known}, "name":"x","principalTypeEnum":"LDAP_USER"}`,
   ];
   await writeFile(file, `[{${user}}, {${user},${known}}, {${known},${group}}, ${more.join(", ")}]`);
-  await readList(memory.connection, file);
+  await readList(memory.connection, createReadStream(file), folder);
   const rows = await memory.connection.rows<{ json: string | null }>(
     "SELECT json::VARCHAR AS json FROM read_principals",
   );
@@ -234,7 +234,7 @@ test("an element may be longer than DuckDB takes at first", async () => {
   await writeFile(file, `[${small}{"name":"${"x".repeat(35_000_000)}"}]`);
   const database = await openDatabase({ path: ":memory:", memory: 2 ** 30, spill: join(folder, "spill") });
   const connection = await database.connect();
-  await readList(connection, file);
+  await readList(connection, createReadStream(file), folder);
   const rows = await connection.rows(
     "SELECT count(*)::INTEGER AS count, max(len(json))::INTEGER AS longest FROM read_principals",
   );

@@ -1,8 +1,11 @@
 import { brotliCompressSync, gzipSync } from "node:zlib";
-import { expect, test } from "vitest";
+import { dirname } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { RefusedError, UnavailableError } from "#errors.ts";
+import { receivePrincipals } from "#plan/lists.ts";
 import { answer, bomb, loggedIn } from "../../support/scripted-server.ts";
 import type { Behaviour } from "../../support/scripted-server.ts";
+import { openMemory } from "../../support/duckdb.ts";
 import { bench, soon } from "./harness.ts";
 
 const list = JSON.stringify([{ name: "ann", displayName: "Ann \uFEFF😀", groupNames: [] }]);
@@ -116,6 +119,34 @@ test.each<[string, Behaviour]>([
   const once = await serve({ "user/list": [behaviour, answer(200, list)] });
   await client(once.url).list(destination, soon());
   expect(await written()).toBe(list);
+});
+
+test("a list that is read as it arrives and breaks off is read again from the beginning", async () => {
+  const { serve, client, destination, failure } = await bench();
+  const { connection, close } = await openMemory();
+  onTestFinished(close);
+  const listed = (size: number, first: string): string =>
+    JSON.stringify(
+      Array.from({ length: size }, (_, index) => ({ name: `${first}${index}`, principalTypeEnum: "LOCAL_USER" })),
+    );
+  // More pieces than the list has that comes whole.
+  const broke = broken({}, listed(200_000, "before").slice(0, -20));
+  const read = (url: string): Promise<unknown> =>
+    client(url).readList(
+      (bytes) => receivePrincipals(connection, bytes, { table: "actual", folder: dirname(destination) }),
+      soon(),
+    );
+
+  const always = await serve({ "user/list": broke });
+  expect(await failure(read(always.url))).toBeInstanceOf(UnavailableError);
+  expect(always.to("user/list")).toHaveLength(4);
+
+  const once = await serve({ "user/list": [broke, answer(200, listed(2, "after"))] });
+  await read(once.url);
+  expect(await connection.rows("SELECT name FROM actual ORDER BY name")).toEqual([
+    { name: "after0" },
+    { name: "after1" },
+  ]);
 });
 
 test.each([500, 502, 503, 504])("%i is tried again, and given up in the end", async (status) => {

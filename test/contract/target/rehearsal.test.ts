@@ -7,6 +7,7 @@ import { openTarget } from "#client/target.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { serviceAttributes } from "#principals/attributes.ts";
 import { RehearsalTarget } from "#sync/drill/target.ts";
+import { listToFile } from "#sync/planning/target.ts";
 import type { ListTarget } from "#connector.ts";
 import { syncResult } from "#wire/administration.ts";
 import { cases } from "../../support/random.ts";
@@ -80,7 +81,7 @@ test("the target of a rehearsal previews and applies what the service does", asy
       .sort();
   };
   try {
-    await real.list(file("state.json"), soon());
+    await listToFile(real, file("state.json"), soon());
     const rehearsed: ListTarget = new RehearsalTarget(workbench, {
       name: "rehearsed",
       declared: serviceAttributes,
@@ -95,8 +96,8 @@ test("the target of a rehearsal previews and applies what the service does", asy
           await real.sync(request, file("real.json"), soon());
           await rehearsed.sync(request, file("rehearsed.json"), soon());
           expect(await answerOf(file("rehearsed.json"))).toEqual(await answerOf(file("real.json")));
-          await real.list(file("real.json"), soon());
-          await rehearsed.list(file("rehearsed.json"), soon());
+          await listToFile(real, file("real.json"), soon());
+          await listToFile(rehearsed, file("rehearsed.json"), soon());
           expect(await listOf(file("rehearsed.json"))).toEqual(await listOf(file("real.json")));
         }
       }),

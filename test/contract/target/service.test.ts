@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { listToFile } from "#sync/planning/target.ts";
 import { openTarget } from "#client/target.ts";
 import { RefusedError } from "#errors.ts";
 import { listedPrincipal, syncResult } from "#wire/administration.ts";
@@ -146,7 +147,7 @@ test("the embedded service over TLS: its certificate is pinned, its own session 
       log: (message) => log.push(message),
     });
     expect(await target.check(soon())).toHaveLength(3);
-    await target.list(destination, soon());
+    await listToFile(target, destination, soon());
     expect(await namesIn(destination)).toContain("admin");
     await target.close();
   }
@@ -158,7 +159,7 @@ test("the end of a target is not held up by a service that has gone", async () =
   const { destination, log } = await bench();
   const options = { name: "analytics", url: gone.url, prefix: "", credentials };
   const target = openTarget({ ...options, log: (message) => log.push(message) });
-  await target.list(destination, soon());
+  await listToFile(target, destination, soon());
   await gone.kill();
   await target.close();
   expect(log).toEqual([expect.stringMatching(/^target analytics: the session was not ended: .*ECONNREFUSED/)]);

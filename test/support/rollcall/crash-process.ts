@@ -64,7 +64,7 @@ const wrapping: Wrapping = {
   },
   target: (target) => ({
     ...target,
-    list: (destination, signal) => around("list", () => target.list(destination, signal)),
+    list: (read, signal) => around("list", () => target.list(read, signal)),
     sync: (request, destination, signal) =>
       around(request.applyChanges ? "apply" : "preview", async () => {
         applying = request.applyChanges;

@@ -1,7 +1,8 @@
 import { Attributes, serviceAttributes } from "#principals/attributes.ts";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Principal } from "#principals/principal.ts";
@@ -23,9 +24,9 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 /** What a target with these principals lists. */
 async function withListing(principals: readonly Principal[], work: (listing: Listing) => Promise<void>): Promise<void> {
   const target: Pick<ListTarget, "list" | "close"> = {
-    list: async (file) => {
+    list: async (read) => {
       const list = principals.map(({ kind, ...rest }) => ({ ...rest, principalTypeEnum: principalTypes[kind] }));
-      await writeFile(file, JSON.stringify(list));
+      await read(Readable.from([Buffer.from(JSON.stringify(list))]));
       return undefined;
     },
     close: async () => {},
