@@ -285,3 +285,12 @@ export function decoded(part: string): string | undefined {
     return undefined;
   }
 }
+
+/** Whether a spreadsheet has written a number of more than eleven digits: unless its column is text, the last ones are lost. */
+export function isShortened(id: string): boolean {
+  return id.includes("E+") && /^-?\d(?:[.,]\d+)?E\+\d\d$/.test(id);
+}
+
+/** What such an id is, and what to do. */
+export const shortened =
+  "a number that Excel has shortened (1.23457E+11), so its last digits are lost; format the column as text, and export it again";

@@ -1,7 +1,7 @@
 import type { Entry, MemberReference, Membership, MembershipLines } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { nfc } from "#text.ts";
+import { isShortened, nfc, shortened } from "#text.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
 import type { NamedAttributes } from "./attributes.ts";
 import type { Column, Header } from "./header.ts";
@@ -36,10 +36,7 @@ export function entryOf(
     if (id === "")
       throw new InputError(`${origin}: column ${JSON.stringify(options.id)} is empty; every row needs an id`);
     const keys = layout.keysOf?.(row) ?? [id];
-    if (isShortened(id) || keys.some(isShortened))
-      throw new InputError(
-        `${origin}: an id or key is a number that Excel has shortened (1.23457E+11), so its last digits are lost; format the column as text, and export it again`,
-      );
+    if (isShortened(id) || keys.some(isShortened)) throw new InputError(`${origin}: an id or key is ${shortened}`);
     const entry = {
       kind,
       id,
@@ -224,11 +221,6 @@ function memberKindIn(options: MembershipsOptions["kind"], header: Header) {
     const expected = `${JSON.stringify(user)} or ${JSON.stringify(group)}`;
     throw new InputError(`${origin}: column ${JSON.stringify(options.column)}: expected ${expected}`);
   };
-}
-
-/** Excel writes a number of more than eleven digits so, unless its column is formatted as text. */
-function isShortened(id: string): boolean {
-  return id.includes("E+") && /^-?\d(?:[.,]\d+)?E\+\d\d$/.test(id);
 }
 
 function reference(key: string, kind: Kind | undefined): MemberReference {

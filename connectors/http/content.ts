@@ -1,10 +1,11 @@
 import { pipeline, Readable } from "node:stream";
 import { CsvError, parse } from "csv-parse";
-import { InputError, RollcallError, UnavailableError } from "#errors.ts";
+import { IncompleteReadError, InputError, RollcallError, UnavailableError } from "#errors.ts";
 import { problemOf } from "#http/directory/api.ts";
 import type { DirectoryApi } from "#http/directory/api.ts";
 import { itemsOf, JsonError } from "#http/directory/json.ts";
 import type { Answer } from "#http/client.ts";
+import { isShortened, shortened } from "#text.ts";
 import { isObject } from "#values.ts";
 import type { ListOptions } from "./options.ts";
 import { namesOf, valueAt } from "./path.ts";
@@ -80,6 +81,8 @@ async function* rowsIn(body: AsyncIterable<Buffer>, { delimiter, ids }: Content,
   let items: Item[] = [];
   try {
     for await (const row of rows as AsyncIterable<Item>) {
+      const wrong = ids.find((id) => isShortened(String(valueAt(row, id))));
+      if (wrong !== undefined) throw new InputError(`${title}: a value of ${wrong.text} is ${shortened}`);
       items.push(row);
       if (items.length < rowsAtATime) continue;
       yield { items };
@@ -97,11 +100,18 @@ async function* rowsIn(body: AsyncIterable<Buffer>, { delimiter, ids }: Content,
 async function* textIn(body: AsyncIterable<Buffer>, title: string): AsyncGenerator<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   const decoded = (piece?: Buffer): string => {
+    let text: string;
     try {
-      return decoder.decode(piece, { stream: piece !== undefined });
+      text = decoder.decode(piece, { stream: piece !== undefined });
     } catch {
-      throw new InputError(`${title}: the answer is not UTF-8`);
+      throw new InputError(`${title}: the answer is not UTF-8; have the service export UTF-8`);
     }
+    if (text.includes("\0"))
+      throw new IncompleteReadError(
+        `${title}: the answer has zero bytes: the service sends a file that is not fully written, or UTF-16`,
+        { transient: true },
+      );
+    return text;
   };
   for await (const piece of body) yield decoded(piece);
   yield decoded();

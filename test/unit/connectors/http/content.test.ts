@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { pageIn } from "#connectors/http/content.ts";
 import { parsePath } from "#connectors/http/path.ts";
 
-const pageOf = (text: string, ...ids: string[]) => {
+const pageOf = (text: string | Buffer, ...ids: string[]) => {
   const content = { format: "csv" as const, delimiter: ",", ids: ids.map((id) => parsePath(id)!) };
   return pageIn({ body: Readable.from([Buffer.from(text)]) }, content, "source hr: GET https://hr.example.com/pairs");
 };
@@ -17,6 +17,15 @@ test.each([
   await expect(pageOf(text, "team", "who")).rejects.toThrow(
     /^source hr: GET https:\/\/hr\.example\.com\/pairs: the answer is no CSV with a column (?:team|who); look at it/,
   );
+});
+
+test.each([
+  ["an id that a spreadsheet has shortened", "who\n1.23457E+11\n", "who is a number that Excel has shortened"],
+  ["the end of a file that is not written yet", `who\n1\n${"\0".repeat(8)}`, "zero bytes"],
+  ["UTF-16", Buffer.from("who\n1\n", "utf16le"), "zero bytes"],
+  ["another encoding", Buffer.from("who\nJ\xf6rg\n", "latin1"), "the answer is not UTF-8"],
+])("a CSV with %s fails", async (_, text, message) => {
+  await expect(pageOf(text, "who")).rejects.toThrow(message);
 });
 
 test("a CSV with its header has its rows, if any", async () => {
