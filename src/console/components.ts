@@ -241,6 +241,21 @@ export function section(id: string, title: Part, content: Part): Html {
   </section>`;
 }
 
+/** Names in a sentence: `one, another`. */
+export function series(parts: readonly Part[]): Html {
+  return html`${parts.map((part, index) => html`${index > 0 && ", "}${part}`)}`;
+}
+
+/** Points, one a line; nothing where there are none. */
+export function list(points: readonly Part[], className?: string): Html | false {
+  return (
+    points.length > 0 &&
+    html`<ul${className !== undefined && html` class="${className}"`}>
+      ${points.map((each) => html`<li>${each}</li>`)}
+    </ul>`
+  );
+}
+
 /** Labelled facts, one a line. Those without a value are left out. */
 export function facts(rows: readonly (readonly [label: string, value: Part])[]): Html {
   return html`<dl class="facts">

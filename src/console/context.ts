@@ -100,6 +100,11 @@ export function formOf({ body }: FastifyRequest): URLSearchParams {
   return body instanceof URLSearchParams ? body : new URLSearchParams();
 }
 
+/** Answers with a file to store. */
+export function download(reply: FastifyReply, file: string, type = "text/csv; charset=utf-8"): FastifyReply {
+  return reply.type(type).header("content-disposition", `attachment; filename="${file}"`);
+}
+
 /** Aborted when the visitor no longer waits. */
 export function untilLeft({ raw }: FastifyReply): AbortSignal {
   const left = new AbortController();

@@ -2,7 +2,7 @@ import { eachExpectation } from "#plan/render/expectations.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { RunRecord } from "#state/record.ts";
 import { pluralize } from "#text.ts";
-import { badge, section } from "./components.ts";
+import { badge, section, series } from "./components.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
 
@@ -62,5 +62,5 @@ export function brokenExpectations(checks: readonly ExpectationCheck[] = []): re
 /** `2 expectations are broken: "badges", "managers"`. */
 export function brokenWords(broken: readonly ExpectationCheck[]): Html {
   return html`${pluralize(broken.length, "expectation is", "expectations are")} broken:
-  ${broken.map(({ name }, index) => html`${index > 0 && ", "}<q>${name}</q>`)}`;
+  ${series(broken.map(({ name }) => html`<q>${name}</q>`))}`;
 }

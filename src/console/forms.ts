@@ -2,9 +2,7 @@ import { exactValue, html } from "./html.ts";
 import type { Html, Part } from "./html.ts";
 
 /*
- * What a person fills in: one of each. Several beside each other stand in `<div class="fields">`, a form of filters is
- * `<form method="get" class="filters" data-auto>`: with a script it is sent as soon as something changes, and its button is
- * not shown.
+ * What a person fills in: one of each. Several beside each other stand in `<div class="fields">`.
  */
 
 export interface FieldHelp {
@@ -19,6 +17,35 @@ export function field(label: Part, control: Html, { hint, error }: FieldHelp = {
     >${label} ${control} ${error !== undefined && html`<small class="bad" role="alert">${error}</small>`}
     ${hint !== undefined && html`<small>${hint}</small>`}</label
   >`;
+}
+
+/** Something to search for. */
+export function search(name: string, value: string | undefined, attributes: Part = false): Html {
+  return html`<input name="${name}" type="search" value="${exactValue(value ?? "")}" ${attributes} />`;
+}
+
+/** What a form sends without being asked. */
+export function hidden(name: string, value: string): Html {
+  return html`<input type="hidden" name="${name}" value="${exactValue(value)}" />`;
+}
+
+/**
+ * What narrows a list down: with a script it is sent as soon as something changes, and its button is not shown.
+ * @param all where the whole list is; undefined: it is shown
+ */
+export function filters(action: string, fields: Part, { all, button = "Filter", end }: FilterOptions = {}): Html {
+  return html`<form method="get" action="${action}" class="filters" data-auto>
+    ${fields}
+    <button type="submit" class="secondary">${button}</button>
+    ${all !== undefined && html`<a href="${all}">Show all</a>`} ${end}
+  </form>`;
+}
+
+interface FilterOptions {
+  readonly all?: string | undefined;
+  readonly button?: string | undefined;
+  /** What else stands at the end of the line. */
+  readonly end?: Part;
 }
 
 /** A choice of one. @param attributes more of them for the element */

@@ -27,7 +27,24 @@ export function exactValue(text: string): Html {
   return template`${text}` as Html;
 }
 
-/** An address below the console: `at("/runs", id, "plan")`, with a query where there is one. */
+/** An address below the console: `at("/runs", id, "plan")`. */
 export function at(path: string, ...steps: readonly string[]): string {
   return [path, ...steps.map(encodeURIComponent)].join("/");
+}
+
+/** Fields of a form or a query: text, or several values of one name. */
+export type Fields = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** An address with a query; what is undefined or empty is left out. */
+export function withQuery(path: string, fields: Fields): string {
+  const query = queryOf(fields).toString();
+  return query === "" ? path : `${path}?${query}`;
+}
+
+/** The fields that are filled in. */
+export function queryOf(fields: Fields): URLSearchParams {
+  const pairs = Object.entries(fields).flatMap(([name, values]) =>
+    [values ?? []].flat().flatMap((value) => (value === "" ? [] : [[name, value]])),
+  );
+  return new URLSearchParams(pairs);
 }

@@ -9,7 +9,7 @@ import type { CallersLoads, HostedCycle, HostedLoads, HostedTable, Preview, Tabl
 import { inBytes } from "#text.ts";
 import { loadParameters } from "#wire/loads.ts";
 import { checkToken } from "./accounts.ts";
-import { formOf, untilLeft, visitorOf } from "./context.ts";
+import { download, formOf, untilLeft, visitorOf } from "./context.ts";
 import type { AppOptions, FormatGuess, Send } from "./context.ts";
 import { at } from "./html.ts";
 import type { Frame } from "./layout.ts";
@@ -162,10 +162,7 @@ class LoadPages {
     const found = await cycleOf(request, mine);
     const rejected = await mine.badRecords(found.id);
     if (rejected === undefined) throw new Refusal(404, "this load has no bad records");
-    return reply
-      .type("text/plain; charset=utf-8")
-      .header("content-disposition", `attachment; filename="bad-records-${found.id}.csv"`)
-      .send(rejected);
+    return download(reply, `bad-records-${found.id}.csv`, "text/plain; charset=utf-8").send(rejected);
   }
 
   async #loadsOf(request: FastifyRequest): Promise<CallersLoads> {

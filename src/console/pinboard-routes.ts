@@ -12,7 +12,7 @@ import { isNumeric } from "#console/charts/columns.ts";
 import type { Result } from "#console/charts/columns.ts";
 import { figureOf } from "#console/charts/figure.ts";
 import type { Figure, FigureSize } from "#console/charts/figure.ts";
-import { offsetOf, untilLeft, visitorOf } from "./context.ts";
+import { download, offsetOf, untilLeft, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import type { Html } from "./html.ts";
 import type { Frame } from "./layout.ts";
@@ -115,10 +115,9 @@ class PinboardPages {
     reply.raw.once("close", () => {
       answer.release();
     });
-    return reply
-      .type("text/csv; charset=utf-8")
-      .header("content-disposition", `attachment; filename="${visualization.id}.csv"`)
-      .send(Readable.from(inChunks(resultAsCsv(answer)), { objectMode: false }));
+    return download(reply, `${visualization.id}.csv`).send(
+      Readable.from(inChunks(resultAsCsv(answer)), { objectMode: false }),
+    );
   }
 
   #known(): HostPinboards {

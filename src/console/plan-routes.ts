@@ -17,9 +17,9 @@ import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { filterWords, nothingShown, renderReport } from "#sync/report.ts";
 import { checkMayDecide, mayDecide } from "./accounts.ts";
-import { actorOf, formOf, offsetOf, visitorOf } from "./context.ts";
+import { actorOf, download, formOf, offsetOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
-import { at } from "./html.ts";
+import { at, queryOf } from "./html.ts";
 import { tokenField } from "./layout.ts";
 import type { Frame } from "./layout.ts";
 import { crumbsOf } from "./routes.ts";
@@ -27,7 +27,7 @@ import { approve, conflict, part, reject, undo } from "#console/pages/decide.ts"
 import { plan } from "#console/pages/plan.ts";
 import { renderHtml } from "#console/pages/report.ts";
 import type { PlanPage } from "#console/pages/plan.ts";
-import { filled, filterOf, selectionOf, toFilter, UnknownName, valuesOf, withoutUndefined } from "./selection.ts";
+import { filled, filterOf, selectionOf, toFilter, UnknownName, withoutUndefined } from "./selection.ts";
 import type { ReadExcerpts } from "./selection.ts";
 
 /** How many changes of a section are shown beside others, and how many where it is the only one. */
@@ -98,10 +98,7 @@ class PlanPages {
       stored === undefined || without === undefined ? write(without) : this.#plans.read(stored, filter, write);
     written.catch((error: unknown) => report.destroy(error instanceof Error ? error : new Error(String(error))));
     const ending = { text: "txt", json: "json", markdown: "md", html: "html", csv: "csv" }[format];
-    return reply
-      .type(contentTypes[format])
-      .header("content-disposition", `attachment; filename="run-${run.id}.${ending}"`)
-      .send(report);
+    return download(reply, `run-${run.id}.${ending}`, contentTypes[format]).send(report);
   }
 
   async part(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -112,7 +109,7 @@ class PlanPages {
   async askToApprove(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const run = this.#decidable(request);
     if (!isOpen(run)) return this.#conflicted(request, reply, run, "There is nothing left to approve.");
-    const given = valuesOf(request.query);
+    const given = queryOf(filled(request.query));
     let selection: Selection;
     try {
       selection = await selectionOf(this.#excerpts, run, given);

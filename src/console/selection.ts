@@ -6,6 +6,7 @@ import type { Selection, Subject } from "#plan/selection.ts";
 import type { Excerpts, Filter } from "#plan/stored.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber } from "#text.ts";
+import type { Fields } from "#console/html.ts";
 import type { PlanFilter } from "#console/pages/plan.ts";
 
 /* What the fields of the plan's forms mean. */
@@ -20,28 +21,19 @@ export type ReadExcerpts = <Result>(
 /** The most principals that are left out one by one; a selection is part of the journal. */
 const mostExcepted = 1000;
 
-type Values = Readonly<Record<string, string | readonly string[] | undefined>>;
-
 /** The fields of a query that were filled in. */
-export function filled(query: unknown): Values {
-  return Object.fromEntries(Object.entries(query as Values).filter(([, value]) => value !== "" && value !== undefined));
+export function filled(query: unknown): Fields {
+  return Object.fromEntries(Object.entries(query as Fields).filter(([, value]) => value !== "" && value !== undefined));
 }
 
-export function valuesOf(query: unknown): URLSearchParams {
-  const pairs = Object.entries(filled(query)).flatMap(([key, value]) =>
-    [value ?? ""].flat().map((each) => [key, each]),
-  );
-  return new URLSearchParams(pairs);
-}
-
-function valuesByName(form: URLSearchParams): Values {
+function valuesByName(form: URLSearchParams): Fields {
   const keys = ["kind", "action", "attribute", "source", "cause", "name", "group"];
   return filled(Object.fromEntries(keys.map((key) => [key, form.has(key) ? form.getAll(key) : undefined])));
 }
 
 /** @throws {InputError} with a problem for each field that is wrong */
-export function filterOf(values: Values): PlanFilter {
-  const one = (value: Values[string]): string | undefined => [value ?? []].flat()[0];
+export function filterOf(values: Fields): PlanFilter {
+  const one = (value: Fields[string]): string | undefined => [value ?? []].flat()[0];
   const { kind, action, attribute, source, cause, name, group } = values;
   const given = { kind: one(kind), action, attribute, source, cause, name, group };
   const query = read(changesQuery, withoutUndefined(given), "query");
@@ -129,8 +121,9 @@ async function pickedOf(
     .map(subjectOf)
     .map(({ kind, name }) => ({ kind, name }));
   const parts = form.getAll("pickAll").flatMap((text) => {
-    const [, action, kind] = /^(create|update|delete)-(user|group)$/.exec(text) ?? [];
-    return action === undefined || kind === undefined ? [] : [{ action, kind } as Part];
+    const [, name, kind] = /^(\w+)-(user|group)$/.exec(text) ?? [];
+    const action = actions.find((each) => each === name);
+    return action === undefined ? [] : [{ action, kind: kind as Part["kind"] }];
   });
   if (single.length === 0 && parts.length === 0)
     throw new Refusal(400, "no change is ticked: tick the changes you mean, then choose again");
@@ -157,10 +150,10 @@ function actionsOf(
     return undefined;
   const isTicked = (action: Action, kind: Part["kind"]): boolean =>
     parts.some((part) => part.action === action && part.kind === kind);
-  const whole = actions.filter((action) =>
-    (["user", "group"] as const).every((kind) => counts[`${kind}s`][action] === 0 || isTicked(action, kind)),
-  );
-  return parts.every(({ action }) => whole.includes(action)) ? whole : undefined;
+  const ticked = actions.filter((action) => isTicked(action, "user") || isTicked(action, "group"));
+  const isWhole = (action: Action): boolean =>
+    (["user", "group"] as const).every((kind) => (counts[`${kind}s`][action] ?? 0) === 0 || isTicked(action, kind));
+  return ticked.every(isWhole) ? ticked : undefined;
 }
 
 function tooMany(count: number): Refusal {

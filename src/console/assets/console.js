@@ -8,6 +8,16 @@ const units = [
 const relative = new Intl.RelativeTimeFormat("en", { style: "long" });
 const exact = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
 
+/** An element with properties and attributes (those with a hyphen, and `role`), and what is in it. */
+function element(tag, properties, ...content) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties))
+    if (name in made) made[name] = value;
+    else made.setAttribute(name, value);
+  made.append(...content);
+  return made;
+}
+
 /** Moments in the reader's own time, with UTC on hover; relative ones keep up with the clock. */
 function tellTimes() {
   const now = Date.now();
@@ -48,9 +58,6 @@ const places = {
 function showKeys() {
   let dialog = document.querySelector("dialog#keys");
   if (dialog === null) {
-    dialog = document.createElement("dialog");
-    dialog.id = "keys";
-    dialog.setAttribute("aria-labelledby", "keys-title");
     const rows = [
       ["j, k", "next, previous row"],
       ["Enter", "open the row"],
@@ -67,26 +74,17 @@ function showKeys() {
       ],
       ["?", "this help"],
     ];
-    const title = document.createElement("h2");
-    title.id = "keys-title";
-    title.textContent = "Keys";
-    const list = document.createElement("dl");
-    list.className = "facts";
-    for (const [keys, what] of rows) {
-      const row = document.createElement("div");
-      const [term, meaning] = [document.createElement("dt"), document.createElement("dd")];
-      term.textContent = keys;
-      meaning.textContent = what;
-      row.append(term, meaning);
-      list.append(row);
-    }
-    const form = document.createElement("form");
-    form.method = "dialog";
-    const close = document.createElement("button");
-    close.className = "secondary";
-    close.textContent = "Close";
-    form.append(close);
-    dialog.append(title, list, form);
+    dialog = element(
+      "dialog",
+      { id: "keys", "aria-labelledby": "keys-title" },
+      element("h2", { id: "keys-title" }, "Keys"),
+      element(
+        "dl",
+        { className: "facts" },
+        ...rows.map(([keys, what]) => element("div", {}, element("dt", {}, keys), element("dd", {}, what))),
+      ),
+      element("form", { method: "dialog" }, element("button", { className: "secondary" }, "Close")),
+    );
     document.body.append(dialog);
   }
   if (!dialog.open) dialog.showModal();
@@ -156,15 +154,10 @@ document.addEventListener("keydown", (event) => {
 
 /** The search page in a dialog: what is found changes while one types, the arrows go through it, Enter opens it. */
 function openPalette() {
-  const dialog = document.createElement("dialog");
-  dialog.id = "palette";
-  dialog.setAttribute("aria-label", "Search");
-  const input = document.createElement("input");
-  input.type = "search";
-  input.placeholder = "People, groups, runs, pages, actions";
-  input.setAttribute("aria-label", "Search");
-  const found = document.createElement("div");
-  dialog.append(input, found);
+  const placeholder = "People, groups, runs, pages, actions";
+  const input = element("input", { type: "search", placeholder, "aria-label": "Search" });
+  const found = element("div", {});
+  const dialog = element("dialog", { id: "palette", "aria-label": "Search" }, input, found);
   let asked;
   const find = async () => {
     asked?.abort();
@@ -240,13 +233,8 @@ const sorted = new Map();
 const keyOf = (table) => `${location.pathname} ${table.parentElement.getAttribute("aria-label")}`;
 function offerSorting() {
   for (const head of document.querySelectorAll("th[data-sort]")) {
-    if (head.querySelector("button") === null) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "sort";
-      button.textContent = head.textContent;
-      head.replaceChildren(button);
-    }
+    if (head.querySelector("button") === null)
+      head.replaceChildren(element("button", { type: "button", className: "sort" }, head.textContent));
   }
   for (const table of document.querySelectorAll("table:has(th[data-sort])")) {
     const by = sorted.get(keyOf(table));
@@ -294,9 +282,7 @@ let unreached;
 /** Says that the daemon is not reached. What is asked of it meanwhile stays in its form. */
 function tellUnreached(notSent) {
   if (unreached === undefined) {
-    unreached = document.createElement("div");
-    unreached.className = "notice bad toast unreached";
-    unreached.setAttribute("role", "alert");
+    unreached = element("div", { className: "notice bad toast unreached", role: "alert" });
     document.body.append(unreached);
   }
   const text = notSent
@@ -332,23 +318,12 @@ document.addEventListener("submit", (event) => {
 });
 /** A dialog that follows a file on its way to a table. */
 function uploadDialog(file, table) {
-  const dialog = document.createElement("dialog");
-  dialog.setAttribute("aria-labelledby", "upload-title");
-  const title = document.createElement("h2");
-  title.id = "upload-title";
-  title.append(isolated(file), " → ", isolated(table));
-  const told = document.createElement("p");
-  told.setAttribute("role", "status");
-  const bar = document.createElement("progress");
-  bar.max = 1;
-  bar.value = 0;
-  bar.setAttribute("aria-labelledby", "upload-title");
-  const close = document.createElement("button");
-  close.type = "button";
-  close.className = "secondary";
-  close.textContent = "Cancel";
+  const title = element("h2", { id: "upload-title" }, isolated(file), " → ", isolated(table));
+  const told = element("p", { role: "status" });
+  const bar = element("progress", { max: 1, value: 0, "aria-labelledby": "upload-title" });
+  const close = element("button", { type: "button", className: "secondary" }, "Cancel");
   close.addEventListener("click", () => dialog.close());
-  dialog.append(title, bar, told, close);
+  const dialog = element("dialog", { "aria-labelledby": "upload-title" }, title, bar, told, close);
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
@@ -371,12 +346,11 @@ function uploadDialog(file, table) {
 
 /** A name keeps its own direction, and shows what is hidden in it. */
 function isolated(text) {
-  const element = document.createElement("bdi");
-  element.textContent = text.replaceAll(
+  const shown = text.replaceAll(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
     (hidden) => `\\u{${hidden.codePointAt(0).toString(16)}}`,
   );
-  return element;
+  return element("bdi", {}, shown);
 }
 
 /** Sends one file to a table, and goes to the page that shows how it would be read. */

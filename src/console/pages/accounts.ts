@@ -5,8 +5,8 @@ import { capitalized } from "#plan/render/shared.ts";
 import { may, roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
 import { badge, empty, facts, notice, section, table, when } from "#console/components.ts";
-import { field, select } from "#console/forms.ts";
-import { at, exactValue, html } from "#console/html.ts";
+import { field, hidden, select } from "#console/forms.ts";
+import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import type { Visitor } from "#console/accounts.ts";
 
@@ -101,7 +101,7 @@ function tokenTable(now: number, tokens: readonly ListedToken[], token: Html, ac
         kind: "tight",
         cell: ({ id, name }) =>
           html`<form method="post" action="${action}">
-            ${token}<input type="hidden" name="id" value="${exactValue(id)}" />
+            ${token} ${hidden("id", id)}
             <button type="submit" class="danger secondary small" aria-label="Revoke the token ${name}">Revoke</button>
           </form>`,
       },
@@ -194,8 +194,7 @@ function roleForm({ id, name, via, role }: ListedAccount, visitor: Visitor, toke
   if (via === "oidc" || id === visitor.account) return role ?? "none";
   const options = roles.map((each) => [each, each] as const);
   return html`<form method="post" action="${at("/accounts", id)}" class="inline">
-    ${token}<input type="hidden" name="what" value="role" />
-    ${select("role", options, role, html`aria-label="Role of ${name}"`)}
+    ${token} ${hidden("what", "role")} ${select("role", options, role, html`aria-label="Role of ${name}"`)}
     <button type="submit" class="secondary small" aria-label="Change the role of ${name}">Change</button>
   </form>`;
 }

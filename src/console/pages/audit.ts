@@ -8,9 +8,11 @@ import { auditFormats, listAudit, renderAudit } from "#state/audit/list.ts";
 import type { AuditFormat, AuditPage as Found } from "#state/audit/list.ts";
 import { actorOf, entryWords, verdictWords } from "#state/audit/words.ts";
 import { formatNumber } from "#text.ts";
-import { empty, moment, name, none, notice, table } from "#console/components.ts";
+import { empty, list, moment, name, none, notice, table } from "#console/components.ts";
+import { download } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
-import { at, exactValue, html } from "#console/html.ts";
+import { field, filters, hidden, search, select } from "#console/forms.ts";
+import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { filled } from "#console/selection.ts";
 
@@ -39,10 +41,9 @@ export function addAuditPages(scope: FastifyInstance, { control }: AppOptions, s
     const format = auditFormats.find((each) => each === wanted);
     if (format === undefined) throw new Refusal(404, `there is no such download: ${auditFormats.join(", ")}`);
     const { before: _, from, ...filter } = read(auditQuery, fields, "query");
-    return reply
-      .type(contentTypes[format])
-      .header("content-disposition", `attachment; filename="audit.${format}"`)
-      .send(renderAudit(format, control.daemon().audit, { filter, from }));
+    return download(reply, `audit.${format}`, contentTypes[format]).send(
+      renderAudit(format, control.daemon().audit, { filter, from }),
+    );
   });
 }
 
@@ -73,7 +74,7 @@ export function audit(page: AuditPage): Html {
   const { entries, more, fields, verification } = page;
   const isFiltered = filterKeys.some((key) => fields[key] !== undefined);
   return html`<h1>Audit</h1>
-    ${verdict(page)} ${filters(page, isFiltered)}
+    ${verdict(page)} ${filter(page, isFiltered)}
     ${
       entries.length === 0
         ? empty(
@@ -93,8 +94,8 @@ export function audit(page: AuditPage): Html {
     </nav>
     <p class="downloads">
       Download ${isFiltered ? "what matches" : "all of it"}:
-      <a href="${download(fields, "jsonl")}" download>JSON lines</a>
-      <a href="${download(fields, "csv")}" download>CSV</a>
+      <a href="${downloadOf(fields, "jsonl")}" download>JSON lines</a>
+      <a href="${downloadOf(fields, "csv")}" download>CSV</a>
     </p>`;
 }
 
@@ -121,9 +122,7 @@ function verdict({ verification, first, fields }: AuditPage): Html | false {
     return notice(
       "bad",
       html`<p><b>${words}</b></p>
-        <ul>
-          ${damages.map((entry) => html`<li>${moment(entry.at)}: ${entryWords(entry).join("; ")}</li>`)}
-        </ul>
+        ${list(damages.map((entry) => html`${moment(entry.at)}: ${entryWords(entry).join("; ")}`))}
         <p>Once you have investigated: ${since((damages.at(-1)?.sequence ?? 0) + 1)}</p>`,
     );
   return notice(
@@ -163,39 +162,23 @@ const labels: Readonly<Record<AuditEntry["event"], string>> = {
   "audit damaged": "audit log damaged",
 };
 
-function filters({ fields, syncs }: AuditPage, isFiltered: boolean): Html {
+function filter({ fields, syncs }: AuditPage, isFiltered: boolean): Html {
   const known = fields.sync === undefined || syncs.includes(fields.sync) ? syncs : [fields.sync, ...syncs];
-  return html`<form method="get" action="/audit" class="filters" data-auto>
-    <label
-      >Person
-      <input
-        name="by"
-        type="search"
-        value="${exactValue(fields.by ?? "")}"
-        placeholder="a part of the name"
-        data-search
-    /></label>
-    <label
-      >Event
-      <select name="event">
-        <option value="">any</option>
-        ${auditEvents.map((each) => html`<option value="${each}" ${each === fields.event && html`selected`}>${labels[each]}</option>`)}
-      </select></label
-    >
-    <label
-      >Sync
-      <select name="sync">
-        <option value="">all</option>
-        ${known.map((each) => html`<option value="${exactValue(each)}" ${each === fields.sync && html`selected`}>${each}</option>`)}
-      </select></label
-    >
-    <label>Run <input name="run" type="search" value="${exactValue(fields.run ?? "")}" /></label>
-    <label>From (UTC) <input name="since" type="date" value="${fields.since ?? ""}" /></label>
-    <label>To (UTC) <input name="until" type="date" value="${fields.until ?? ""}" /></label>
-    ${fields.from !== undefined && html`<input type="hidden" name="from" value="${fields.from}" />`}
-    <button type="submit" class="secondary">Filter</button>
-    ${isFiltered && html`<a href="/audit">Show all</a>`}
-  </form>`;
+  const events = auditEvents.map((each) => [each, labels[each]] as const);
+  const day = (key: "since" | "until"): Html => html`<input name="${key}" type="date" value="${fields[key] ?? ""}" />`;
+  return filters(
+    "/audit",
+    [
+      field("Person", search("by", fields.by, html`placeholder="a part of the name" data-search`)),
+      field("Event", select("event", [["", "any"], ...events], fields.event)),
+      field("Sync", select("sync", [["", "all"], ...known.map((each) => [each, each] as const)], fields.sync)),
+      field("Run", search("run", fields.run)),
+      field("From (UTC)", day("since")),
+      field("To (UTC)", day("until")),
+      fields.from !== undefined && hidden("from", fields.from),
+    ],
+    { all: isFiltered ? "/audit" : undefined },
+  );
 }
 
 function entryTable({ entries, isRun }: AuditPage): Html {
@@ -242,15 +225,9 @@ function lines(details: readonly string[]): Html | false {
 
 /** The address of the page with some fields changed. */
 function withFields(fields: AuditFields, change: Partial<AuditFields>): string {
-  const query = queryOf({ ...fields, ...change });
-  return query === "" ? "/audit" : `/audit?${query}`;
+  return withQuery("/audit", { ...fields, ...change });
 }
 
-function download(fields: AuditFields, format: string): string {
-  return `/audit/download?${queryOf({ ...fields, before: undefined, format })}`;
-}
-
-function queryOf(fields: AuditFields & { readonly format?: string }): string {
-  const pairs = Object.entries(fields).filter((pair): pair is [string, string] => pair[1] !== undefined);
-  return new URLSearchParams(pairs).toString();
+function downloadOf(fields: AuditFields, format: AuditFormat): string {
+  return withQuery("/audit/download", { ...fields, before: undefined, format });
 }

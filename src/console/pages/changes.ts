@@ -4,7 +4,7 @@ import type { Section } from "#plan/render/shared.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber, pluralize, wordsOf } from "#text.ts";
 import { actions, chip, diff, name } from "#console/components.ts";
-import { at, exactValue, html } from "#console/html.ts";
+import { exactValue, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 
 /* The changes of a plan: one a line, which opens to what it was and what it will be. */
@@ -87,7 +87,7 @@ export function changeRow(change: Change, { other, unfolded, target, hasBox }: R
     target === undefined
       ? name(of)
       : html`<span class="${action}" aria-hidden="true">${actions[action].sign}</span>
-          <a href="${at("/people", kind)}?${new URLSearchParams({ target, name: of }).toString()}">${name(of)}</a>`;
+          <a href="${withQuery(`/people/${kind}`, { target, name: of })}">${name(of)}</a>`;
   const renamed = other !== undefined && html` <small>${action === "delete" ? "now" : "before"} ${name(other)}</small>`;
   return html`<div class="change">
     <b>${hasBox === true && box("pick", `${kind}:${of}`, `Select ${kind} ${of}`)}${called}${renamed}</b>

@@ -1,9 +1,24 @@
 import { capitalized } from "#plan/render/shared.ts";
 import type { Note } from "#plan/note.ts";
 import { advice } from "#console/pages/run.ts";
-import { badge, empty, facts, gauge, name, notice, state, table, when, withDeeper } from "#console/components.ts";
+import {
+  badge,
+  chip,
+  empty,
+  facts,
+  gauge,
+  list,
+  name,
+  notice,
+  series,
+  state,
+  table,
+  when,
+  withDeeper,
+} from "#console/components.ts";
 import type { Check, CheckFinding, Checked, ConfiguredSync } from "#daemon/connections.ts";
-import { at, exactValue, html } from "#console/html.ts";
+import { hidden } from "#console/forms.ts";
+import { at, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { isExpectation } from "#plan/limits.ts";
@@ -87,7 +102,7 @@ function syncSection(sync: ConnectedSync, page: ConnectionsPage): Html {
   return html`<details class="changes sync" id="${id}" data-row ${isOpen && html`open`}>
     <summary>
       <h2>${name(sync.sync)}</h2>
-      <small>${sources.map((each, index) => html`${index > 0 && ", "}${name(each.name)}`)} → ${name(target)}</small>
+      <small>${series(sources.map((each) => name(each.name)))} → ${name(target)}</small>
       ${standing.lastRun === undefined ? badge("quiet", "none", "no run yet") : state(standing.lastRun)}
       ${standing.overdue && badge("bad", "alert", "overdue")}
     </summary>
@@ -236,9 +251,7 @@ function listedFacts({ lastRead, target }: ConnectedSync, now: number): Html {
     [
       "Has",
       counts !== undefined &&
-        html`<a href="/people?${new URLSearchParams({ target }).toString()}"
-          >${formatSizes(counts.users[side], counts.groups[side])}</a
-        >`,
+        html`<a href="${withQuery("/people", { target })}">${formatSizes(counts.users[side], counts.groups[side])}</a>`,
     ],
     ["Took", tookIn(lastRead, "list")],
   ]);
@@ -261,13 +274,7 @@ function found(check: Check, { headline, reached, problems, error }: CheckFindin
       ${error === undefined ? badge("good", "ok", "checked") : badge("bad", "failed", "check failed")}
       ${when(check.startedAt, now)} by ${name(check.by)}${headline !== undefined && html`: <b>${headline}</b>`}
     </p>
-    ${error !== undefined && failure(error)}
-    ${
-      reached.length > 0 &&
-      html`<ul>
-        ${reached.map((line) => html`<li>${line}</li>`)}
-      </ul>`
-    }
+    ${error !== undefined && failure(error)} ${list(reached)}
     ${problems.length > 0 && notice("waiting", problemList(problems))}
   </div>`;
 }
@@ -294,11 +301,7 @@ function checkForm(
       <small class="quiet">begun ${when(check.startedAt, now)} by ${name(check.by)}</small>
     </p>`;
   return html`<form method="post" action="/connections/check" class="buttons">
-    ${token}<input type="hidden" name="what" value="${what}" /><input
-      type="hidden"
-      name="name"
-      value="${exactValue(called)}"
-    />
+    ${token} ${hidden("what", what)} ${hidden("name", called)}
     <button type="submit" class="secondary">${label}</button>
   </form>`;
 }
@@ -405,7 +408,7 @@ function isAttribute(key: string): boolean {
 }
 
 function chips(groups: unknown): Html[] {
-  return (Array.isArray(groups) ? groups : []).map((each) => html`<span class="chip">${name(String(each))}</span>`);
+  return (Array.isArray(groups) ? groups : []).map((each) => chip(name(String(each))));
 }
 
 function text(value: unknown): string {

@@ -12,8 +12,8 @@ import { verdictOnPlan } from "#sync/verdict.ts";
 import type { RunRecord } from "#state/record.ts";
 import { decisionWords, selectionWords, stateOf } from "#state/run-text.ts";
 import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
-import { amount, empty, gauge, id as idOf, name, notice, state, when } from "#console/components.ts";
-import { confirmation, field, tick } from "#console/forms.ts";
+import { amount, empty, gauge, id as idOf, list, name, notice, section, state, when } from "#console/components.ts";
+import { confirmation, field, hidden, tick } from "#console/forms.ts";
 import type { Confirmation } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
@@ -77,9 +77,9 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
           ${part && count === 0 && notice("waiting", "Nothing of the plan is selected.")}
           ${mustOverride && notice("bad", `This plan is beyond ${nameLimits(overridden)}: ${noOverrides}.`)}`,
         action: at("/runs", id, "approve"),
-        fields: html`${token}<input type="hidden" name="digest" value="${digest}" />${selectionFields(selection)}
-          ${noOverrides === undefined && overrides(part, beyond, names)}
-          ${reason(isBeyond && !part ? "Reason" : "Reason (optional)", isBeyond && !part)}`,
+        fields: html`${token} ${hidden("digest", digest)} ${selectionFields(selection)}
+        ${noOverrides === undefined && overrides(part, beyond, names)}
+        ${reason(isBeyond && !part ? "Reason" : "Reason (optional)", isBeyond && !part)}`,
         button:
           !mustOverride &&
           (nth < needed
@@ -148,10 +148,6 @@ function toPlan(id: string): Confirmation["back"] {
   return { href: at("/runs", id, "plan"), label: "Back to the plan" };
 }
 
-function hidden(key: string, value: string): Html {
-  return html`<input type="hidden" name="${key}" value="${exactValue(value)}" />`;
-}
-
 /** The selection as hidden fields, exactly. */
 function selectionFields({ only, except = [], these, onlyCauses = [], exceptCauses = [] }: Selection): Html {
   return html`${only !== undefined && hidden("part", "1")}${(these ?? []).map(({ kind, name: called }) => hidden("these", `${kind}:${called}`))}${(only ?? []).map((each) => hidden("only", each))}${except.map(({ kind, name: called }) => hidden("except", `${kind}:${called}`))}
@@ -178,7 +174,7 @@ export function part({ now, run, given, problem }: PartPage): Html {
     content: false,
     action: at("/runs", id, "approve"),
     method: "get",
-    fields: html`<input type="hidden" name="part" value="1" />
+    fields: html`${hidden("part", "1")}
       <fieldset>
         <legend>Actions</legend>
         ${actions.map((action) =>
@@ -276,14 +272,15 @@ export function conflict({ now, run, message, newer }: ConflictPage): Html {
   ${
     newer === undefined
       ? html`<p><a href="${at("/runs", run.id)}">Look at the run</a></p>`
-      : html`<section aria-labelledby="newer">
-          <h2 id="newer">The plan that waits now</h2>
-          <p>
-            ${state(newer.run)} ${verdictOnPlan(newer.run)}.
-            <a href="${at("/runs", newer.run.id, "plan")}">Look at this plan</a>
-          </p>
-          ${newer.differences !== undefined && differences(newer.differences)}
-        </section>`
+      : section(
+          "newer",
+          "The plan that waits now",
+          html`<p>
+              ${state(newer.run)} ${verdictOnPlan(newer.run)}.
+              <a href="${at("/runs", newer.run.id, "plan")}">Look at this plan</a>
+            </p>
+            ${newer.differences !== undefined && differences(newer.differences)}`,
+        )
   }`;
 }
 
@@ -291,10 +288,8 @@ function differing(title: string, { count, examples }: PlanDifferences["gone"]):
   return (
     count > 0 &&
     html`<h3>${title} (${formatNumber(count)})</h3>
-      <ul>
-        ${examples.map(({ action, kind, name: called }) => html`<li><span class="${action}">${action}</span> ${kind} ${name(called)}</li>`)}
-        ${count > examples.length && html`<li class="quiet">and ${formatNumber(count - examples.length)} more</li>`}
-      </ul>`
+      ${list(examples.map(({ action, kind, name: called }) => html`<span class="${action}">${action}</span> ${kind} ${name(called)}`))}
+      ${count > examples.length && html`<p class="quiet">… and ${formatNumber(count - examples.length)} more</p>`}`
   );
 }
 

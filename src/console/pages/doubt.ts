@@ -10,11 +10,12 @@ import { quarantineNotes } from "#sync/planning/notes.ts";
 import { quarantinedHeader, quarantinedRow } from "#state/quarantined.ts";
 import type { QuarantinedRecords } from "#state/quarantined.ts";
 import { hasReadAll } from "#state/record.ts";
+import { download } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
 import { filled } from "#console/selection.ts";
 import type { RunRecord } from "#state/record.ts";
-import { empty, name, notice, prose, when } from "#console/components.ts";
-import { at, html } from "#console/html.ts";
+import { empty, name, notice, prose, series, when } from "#console/components.ts";
+import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 
@@ -52,10 +53,7 @@ export function addDoubtPages(scope: FastifyInstance, { control, plans }: AppOpt
     const syncs = lastReads(control.daemon().coordinator).filter((each) => sync === undefined || each.sync === sync);
     const list =
       what === "quarantined" ? quarantinedAsCsv(syncs, (each) => recordsOf(plans, each)) : membershipsAsCsv(syncs);
-    return reply
-      .type("text/csv; charset=utf-8")
-      .header("content-disposition", `attachment; filename="${what}.csv"`)
-      .send(Readable.from(inChunks(list)));
+    return download(reply, `${what}.csv`).send(Readable.from(inChunks(list)));
   });
 }
 
@@ -92,7 +90,7 @@ export function doubt({ now, syncs }: DoubtPage): Html {
         "good",
         html`<p>
           Nothing is in doubt in
-          ${sure.map(({ sync, run }, index) => html`${index > 0 && ", "}${name(sync)}${run !== undefined && html` (read ${when(run.startedAt, now)})`}`)}.
+          ${series(sure.map(({ sync, run }) => html`${name(sync)}${run !== undefined && html` (read ${when(run.startedAt, now)})`}`))}.
         </p>`,
       )
     }`;
@@ -143,7 +141,7 @@ function content(what: DoubtKind, hasRecords: boolean): string {
 }
 
 function list(what: DoubtKind, sync: string): string {
-  return `/doubt/download?${new URLSearchParams({ what, sync }).toString()}`;
+  return withQuery("/doubt/download", { what, sync });
 }
 
 /** A sync with its last run that has read everything, and what its notes say. */

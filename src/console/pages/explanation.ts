@@ -6,13 +6,12 @@ import { foreignInWords, memberSource, scopeInWords, waitInWords, whyUnreadable 
 import type { Line } from "#sync/explain/text.ts";
 import { capitalized, describeCheckInWords } from "#plan/render/shared.ts";
 import { pluralize, visible, wordsOf } from "#text.ts";
-import { badge, diff, empty, name, none, notice, table } from "#console/components.ts";
+import { badge, chip, diff, empty, list, name, none, notice, series, table } from "#console/components.ts";
 import type { Tone } from "#console/components.ts";
-import { at, html } from "#console/html.ts";
+import { at, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import type { IconName } from "#console/icons.ts";
 import { membershipChanges } from "#console/pages/changes.ts";
-import { addressOf } from "#console/pages/people.ts";
 
 /* What `rollcall explain` says. */
 
@@ -42,7 +41,7 @@ export function explanation({ target, name: called, explanations }: ExplanationP
         silent.length > 0 &&
         html`<p class="quiet">
           ${pluralize(silent.length, "other sync has", "other syncs have")} nothing to do with it:
-          ${silent.map(({ sync }, index) => html`${index > 0 && ", "}${name(sync)}`)}.
+          ${series(silent.map(({ sync }) => name(sync)))}.
         </p>`
       }
     </section>`;
@@ -71,7 +70,7 @@ function nobody(silent: readonly Explanation[], called: string, target: string):
         nearest.length > 0 &&
         html`<p>
           Similar names:
-          ${nearest.map((each) => html`<a href="${addressOf("/people/explain", { target, name: each })}">${name(each)}</a> `)}
+          ${nearest.map((each) => html`<a href="${withQuery("/people/explain", { target, name: each })}">${name(each)}</a> `)}
         </p>`
       }`,
     "search",
@@ -83,9 +82,7 @@ function unexplained(all: readonly Unexplained[]): Html {
   return notice(
     "waiting",
     html`<p>${pluralize(all.length, "sync")} could not be asked:</p>
-      <ul>
-        ${all.map(({ sync, error }) => html`<li>${name(sync)}: ${[error.message, ...error.problems].join("; ")}</li>`)}
-      </ul>`,
+      ${list(all.map(({ sync, error }) => html`${name(sync)}: ${[error.message, ...error.problems].join("; ")}`))}`,
   );
 }
 
@@ -128,10 +125,7 @@ function outcome(each: Outcome, sync: string): Html {
     ${change !== undefined && membershipChanges(change)}
     ${
       byHand.length > 0 &&
-      html`<p>
-        Somebody added it in the target by hand, and it stays:
-        ${byHand.map((group) => html`<span class="chip">${name(group)}</span> `)}
-      </p>`
+      html`<p>Somebody added it in the target by hand, and it stays: ${byHand.map((group) => chip(name(group)))}</p>`
     }
     ${breaks.map((check) =>
       notice(
@@ -154,23 +148,19 @@ function waiting(wait: Outcome["waits"][number], now: Outcome["action"]): Html {
   return notice(
     "waiting",
     html`<p>${capitalized(text)}</p>
-      <ul>
-        ${words.map(item)}
-      </ul>`,
+      ${list(words.map(item))}`,
     false,
     link === false ? undefined : link,
   );
 }
 
 function item({ text, isCommand }: Line): Html {
-  return html`<li>${isCommand === true ? html`<code>${text}</code>` : html`<bdi>${text}</bdi>`}</li>`;
+  return isCommand === true ? html`<code>${text}</code>` : html`<bdi>${text}</bdi>`;
 }
 
 function lines({ text, below = [] }: Line): Html {
   return html`<p><bdi>${text}</bdi></p>
-    <ul>
-      ${below.map(item)}
-    </ul>`;
+    ${list(below.map(item))}`;
 }
 
 const verdicts = { included: ["good", "ok"], excluded: ["quiet", "none"], quarantined: ["waiting", "alert"] } as const;
@@ -199,12 +189,7 @@ function record({
       <small>${kind} ${name(id)}, ${name(origin)}</small> ${badge(tone, picture, verdict)}
     </h4>
     ${reason !== undefined && html`<p>${as !== undefined && html`${name(as)}: `}${name(reason)}</p>`}
-    ${
-      scope.length > 0 &&
-      html`<ul>
-        ${scope.map((each) => html`<li><bdi>${scopeInWords(each)}</bdi></li>`)}
-      </ul>`
-    }
+    ${list(scope.map((each) => html`<bdi>${scopeInWords(each)}</bdi>`))}
     ${
       rules.length > 0 &&
       table(
@@ -262,6 +247,6 @@ function shown(value: unknown): Part {
   if (Array.isArray(value) && value.every((each) => typeof each === "string"))
     return value.length === 0
       ? html`<span class="quiet">an empty list</span>`
-      : html`<span class="chips">${value.map((each) => html`<span class="chip">${name(each)}</span>`)}</span>`;
+      : html`<span class="chips">${value.map((each) => chip(name(each)))}</span>`;
   return html`<code>${JSON.stringify(value)}</code>`;
 }

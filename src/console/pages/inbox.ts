@@ -14,10 +14,10 @@ import { isExceeded } from "#plan/limits.ts";
 import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber, formatSizes, pluralize } from "#text.ts";
-import { badge, empty, facts, gauge, name, notice, state, table, when } from "#console/components.ts";
+import { badge, empty, facts, gauge, list, name, notice, state, table, when } from "#console/components.ts";
 import type { Tone } from "#console/components.ts";
-import { confirmation, field } from "#console/forms.ts";
-import { at, exactValue, html } from "#console/html.ts";
+import { confirmation, field, hidden } from "#console/forms.ts";
+import { at, exactValue, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 import type { IconName } from "#console/icons.ts";
@@ -70,9 +70,7 @@ function heldNotice(run: RunRecord): Html {
   return notice(
     "bad",
     html`<p>${name(run.sync)} is ${state(run)}: ${limitName("pushed")} beyond the bound.</p>
-      <ul>
-        ${beyond.map(({ value, of, bound }) => html`<li>${formatNumber(value)} ${of}; at most ${formatNumber(bound)}</li>`)}
-      </ul>`,
+      ${list(beyond.map(({ value, of, bound }) => `${formatNumber(value)} ${of}; at most ${formatNumber(bound)}`))}`,
     false,
     html`<a class="button" href="${at("/runs", run.id, "plan")}">Look at the plan</a>`,
   );
@@ -187,7 +185,7 @@ function tokens({ status: { source, tokens: all }, mayManage }: ShownInbox, now:
       ? html`<span class="quiet">in the configuration</span>`
       : html`<a
           class="button danger secondary small"
-          href="${at("/inbox", source, "revoke")}?${new URLSearchParams({ token: listed.id }).toString()}"
+          href="${withQuery(at("/inbox", source, "revoke"), { token: listed.id })}"
           aria-label="Revoke the token ${listed.name}"
           >Revoke…</a
         >`;
@@ -334,7 +332,7 @@ export function revokeToken({
         ${used === undefined ? "never used" : html`last used ${when(used, now)}`}. What was pushed stays.
       </p>`,
       action: at("/inbox", source, "revoke"),
-      fields: html`${token}<input type="hidden" name="id" value="${exactValue(key)}" />`,
+      fields: [token, hidden("id", key)],
       button: html`<button type="submit" class="danger">Revoke the token</button>`,
       back,
     })}`;

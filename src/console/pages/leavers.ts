@@ -4,12 +4,13 @@ import { leaversCsv } from "#daemon/leavers.ts";
 import type { StagedLeaver, SyncLeavers } from "#daemon/leavers.ts";
 import type { People } from "#daemon/people.ts";
 import { formatNumber, formatPrincipals } from "#text.ts";
-import { badge, empty, name, none, notice, table, when } from "#console/components.ts";
-import { visitorOf } from "#console/context.ts";
+import { badge, empty, name, none, notice, series, table, when } from "#console/components.ts";
+import { download, visitorOf } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
-import { at, html } from "#console/html.ts";
+import { html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
+import { principalLink } from "#console/pages/people.ts";
 import { filled } from "#console/selection.ts";
 
 /** How many of each sync are on the page. */
@@ -26,10 +27,9 @@ export function addLeaversPage(scope: FastifyInstance, { people }: Pick<AppOptio
   scope.get("/leavers/download", async (request, reply) => {
     const { sync } = filled(request.query);
     const syncs = await leaversFor(people, visitorOf(request).target);
-    return reply
-      .type("text/csv; charset=utf-8")
-      .header("content-disposition", `attachment; filename="leavers.csv"`)
-      .send(Readable.from(leaversCsv(syncs.filter((each) => sync === undefined || each.sync === sync))));
+    return download(reply, "leavers.csv").send(
+      Readable.from(leaversCsv(syncs.filter((each) => sync === undefined || each.sync === sync))),
+    );
   });
 }
 
@@ -60,13 +60,7 @@ export function leavers({ now, syncs }: LeaversPage): Html {
     ${withSome.map((each) => ofSync(each, now))}
     ${
       without.length > 0 &&
-      notice(
-        "good",
-        html`<p>
-          Nobody is gone from the sources of
-          ${without.map(({ sync }, index) => html`${index > 0 && ", "}${name(sync)}`)}.
-        </p>`,
-      )
+      notice("good", html`<p>Nobody is gone from the sources of ${series(without.map(({ sync }) => name(sync)))}.</p>`)
     }`;
 }
 
@@ -85,11 +79,7 @@ function ofSync({ sync, target, leavers: all }: Read, now: number): Html {
         {
           label: "Name",
           kind: "head",
-          cell: ({ kind, name: called }) =>
-            html`${icon(kind)}
-              <a href="${at("/people", kind)}?${new URLSearchParams({ target, name: called }).toString()}"
-                >${name(called)}</a
-              >`,
+          cell: ({ kind, name: called }) => html`${icon(kind)} ${principalLink(target, kind, called)}`,
           sort: ({ name: called }) => called,
         },
         { label: "Stage", kind: "status", cell: stage, sort: ({ stage: of }) => of },
@@ -110,7 +100,7 @@ function ofSync({ sync, target, leavers: all }: Read, now: number): Html {
     )}
     <p class="downloads">
       ${all.length > most && html`The first ${formatNumber(most)} of ${formatNumber(all.length)}.`} All of them:
-      <a href="/leavers/download?${new URLSearchParams({ sync }).toString()}" download>CSV</a>
+      <a href="${withQuery("/leavers/download", { sync })}" download>CSV</a>
     </p>
   </section>`;
 }

@@ -2,9 +2,9 @@ import type { ErrorDocument } from "#errors.ts";
 import type { HostedCycle, HostedTable, Preview, PreviewKeys, PreviewRow } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
-import { facts, moment, name, notice, when } from "#console/components.ts";
+import { facts, list, moment, name, notice, section, when } from "#console/components.ts";
 import type { FormatGuess } from "#console/context.ts";
-import { field, select, tick } from "#console/forms.ts";
+import { field, hidden, select, tick } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { fieldsOf, labels } from "#console/load-form.ts";
@@ -97,12 +97,7 @@ function reading({ table, guess, preview, problem, fields }: DraftPage): Html {
       notice(
         "bad",
         html`<p>${sentence(problem.message)}</p>
-          ${
-            problem.problems.length > 0 &&
-            html`<ul>
-              ${problem.problems.map((each) => html`<li>${each}</li>`)}
-            </ul>`
-          }`,
+          ${list(problem.problems)}`,
         true,
       )
     }
@@ -125,10 +120,7 @@ function verdict({ accepted, rejected, errors, isWhole }: Preview): Html {
   return notice(
     "bad",
     html`<p><b>${pluralize(rejected, "row")}</b> of ${formatNumber(all)} would be rejected in ${what}:</p>
-      <ul>
-        ${errors.map((each) => html`<li>${each}</li>`)}
-      </ul>
-      ${rejected > errors.length && html`<p>… and ${formatNumber(rejected - errors.length)} more.</p>`}
+      ${list(errors)} ${rejected > errors.length && html`<p>… and ${formatNumber(rejected - errors.length)} more.</p>`}
       <p>To load the others, set “${labels.max_ignored_rows}”.</p>`,
   );
 }
@@ -159,9 +151,7 @@ function aboutKeys({ columns, blank, doubled, known }: PreviewKeys, isWhole: boo
           <b>${pluralize(doubled.count, "row")} would not be loaded</b>, because a later row has the same value of
           ${key}. The last one counts.
         </p>
-        <ul>
-          ${doubled.keys.map((each) => html`<li>${name(each.key.join(", "))}: ${numbered(each.rows)}</li>`)}
-        </ul>`,
+        ${list(doubled.keys.map((each) => html`${name(each.key.join(", "))}: ${numbered(each.rows)}`))}`,
     )
   }
   ${
@@ -233,24 +223,23 @@ function formatFields(fields: LoadFields, table: HostedTable | undefined): Html 
   const times = has("TIME") && (table === undefined || table.columns.some(({ type }) => type === "TIME"));
   const booleans = has("BOOLEAN");
   // What the table has no column for is sent as it is.
-  const hidden = (...names: readonly FieldName[]): Html =>
-    html`${names.map((each) => html`<input type="hidden" name="${each}" value="${exactValue(fields[each])}" />`)}`;
+  const unasked = (...names: readonly FieldName[]): Html[] => names.map((each) => hidden(each, fields[each]));
   return html`<div class="fields">
       ${ticked("has_header_row", fields)} ${textField("field_separator", fields, "short")}
       ${textField("enclosing_character", fields, "short")} ${textField("null_value", fields)}
-      ${dates ? textField("date_format", fields) : hidden("date_format")}
-      ${datetimes ? textField("date_time_format", fields) : hidden("date_time_format")}
-      ${times ? textField("time_format", fields) : hidden("time_format")}
-      ${dates || datetimes ? ticked("converted_to_epoch", fields) : hidden("converted_to_epoch")}
-      ${booleans ? html`${textField("true_format", fields)} ${textField("false_format", fields)}` : hidden("true_format", "false_format")}
+      ${dates ? textField("date_format", fields) : unasked("date_format")}
+      ${datetimes ? textField("date_time_format", fields) : unasked("date_time_format")}
+      ${times ? textField("time_format", fields) : unasked("time_format")}
+      ${dates || datetimes ? ticked("converted_to_epoch", fields) : unasked("converted_to_epoch")}
+      ${booleans ? html`${textField("true_format", fields)} ${textField("false_format", fields)}` : unasked("true_format", "false_format")}
     </div>
     <details ${hasUnusual(fields) && html`open`}>
       <summary>More</summary>
       <div class="fields">
         ${field(labels.type, select("type", types, fields.type))} ${textField("escape_character", fields, "short")}
         ${ticked("trailing_field_separator", fields)} ${ticked("flexible", fields)}
-        ${datetimes || times ? ticked("skip_second_fraction", fields) : hidden("skip_second_fraction")}
-        ${booleans ? ticked("use_bit_values", fields) : hidden("use_bit_values")}
+        ${datetimes || times ? ticked("skip_second_fraction", fields) : unasked("skip_second_fraction")}
+        ${booleans ? ticked("use_bit_values", fields) : unasked("use_bit_values")}
       </div>
       ${
         (dates || datetimes || times) &&
@@ -338,24 +327,25 @@ export function cycle({ now, cycle: of, token }: CyclePage): Html {
   }
   ${
     errors.length > 0 &&
-    html`<section aria-labelledby="bad">
-      <h2 id="bad">Bad records</h2>
-      ${
-        badRecords !== undefined &&
-        html`<p>
-            <a class="button secondary" href="${at("/loads", id, "bad-records")}" download
-              >Download them (${inBytes(badRecords)})</a
-            >
-          </p>
-          <p class="quiet">
-            The rejected rows exactly as they were, without the header: mend them, and load that file.
-          </p>`
-      }
-      <ol class="causes">
-        ${errors.slice(0, shownErrors).map((each) => html`<li data-row><bdi>${each}</bdi></li>`)}
-      </ol>
-      ${bad > Math.min(errors.length, shownErrors) && html`<p class="quiet">… and ${formatNumber(bad - Math.min(errors.length, shownErrors))} more, in the download.</p>`}
-    </section>`
+    section(
+      "bad",
+      "Bad records",
+      html`${
+          badRecords !== undefined &&
+          html`<p>
+              <a class="button secondary" href="${at("/loads", id, "bad-records")}" download
+                >Download them (${inBytes(badRecords)})</a
+              >
+            </p>
+            <p class="quiet">
+              The rejected rows exactly as they were, without the header: mend them, and load that file.
+            </p>`
+        }
+        <ol class="causes">
+          ${errors.slice(0, shownErrors).map((each) => html`<li data-row><bdi>${each}</bdi></li>`)}
+        </ol>
+        ${bad > Math.min(errors.length, shownErrors) && html`<p class="quiet">… and ${formatNumber(bad - Math.min(errors.length, shownErrors))} more, in the download.</p>`}`,
+    )
   }
   ${end.code !== "CANCELLED" && readAs(of)}`;
 }

@@ -1,8 +1,8 @@
 import type { HostedCycle, HostedTable, TableName } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
-import { badge, empty, id, name, none, table as rowsTable, when } from "#console/components.ts";
+import { badge, empty, id, name, none, section, table as rowsTable, when } from "#console/components.ts";
 import type { Column } from "#console/components.ts";
-import { at, html } from "#console/html.ts";
+import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 
 /** The largest file, in bytes and as a person reads it. */
@@ -23,14 +23,20 @@ export interface LoadsPage {
 /** The tables, and what is or was loaded into them. */
 export function loads({ now, tables, cycles, size }: LoadsPage): Html {
   return html`<h1>Loads</h1>
-    <section aria-labelledby="cycles">
-      <h2 id="cycles">Recent loads</h2>
-      ${cycles.length === 0 ? empty(html`<p>Nothing has been loaded yet.</p>`, "loads") : cycleList(cycles, now)}
-    </section>
-    <section aria-labelledby="tables">
-      <h2 id="tables">Tables</h2>
-      ${tables.length === 0 ? noTables() : html`${tables.length > 0 && html`<p class="quiet">Open a table to load a file into it, or drop the file on its row. Nothing is loaded before you have seen how it would be read.</p>`}${tableList(tables, size)}`}
-    </section>`;
+    ${section(
+      "cycles",
+      "Recent loads",
+      cycles.length === 0 ? empty(html`<p>Nothing has been loaded yet.</p>`, "loads") : cycleList(cycles, now),
+    )}
+    ${section("tables", "Tables", tables.length === 0 ? noTables() : allTables(tables, size))}`;
+}
+
+function allTables(tables: readonly HostedTable[], size: LargestFile): Html {
+  return html`<p class="quiet">
+      Open a table to load a file into it, or drop the file on its row. Nothing is loaded before you have seen how it
+      would be read.
+    </p>
+    ${tableList(tables, size)}`;
 }
 
 function noTables(): Html {
@@ -104,43 +110,38 @@ export interface TablePage {
 
 /** A table: its columns, and the form that takes a file for it. */
 export function table({ now, table: of, cycles, size, token }: TablePage): Html {
-  const { database, schema, name: called, columns, primaryKey, problem, rows } = of;
+  const { database, schema, name: called, columns, problem, rows } = of;
   const target = { database, schema, table: called };
   return html`<hgroup>
       <h1>${name(called)} <small>in ${path(database, schema)}</small></h1>
       <p class="quiet">${rowsOf(of)} ${rows === 1 ? "row" : "rows"}, ${pluralize(columns.length, "column")}</p>
     </hgroup>
-    <section aria-labelledby="file">
-      <h2 id="file">Load a file</h2>
-      ${problem === undefined ? fileForm(target, size, token) : empty(html`<p>Loads cannot write to it: ${problem}.</p>`)}
-    </section>
-    ${
-      cycles.length > 0 &&
-      html`<section aria-labelledby="cycles">
-        <h2 id="cycles">Recent loads</h2>
-        ${cycleList(cycles, now)}
-      </section>`
-    }
-    <section aria-labelledby="columns">
-      <h2 id="columns">Columns</h2>
-      <p class="quiet">
-        Fields go to columns by position.
-        ${primaryKey.length > 0 ? "A row whose key is known replaces it." : "It has no key: rows are added."}
-      </p>
-      ${rowsTable<HostedTable["columns"][number]>(
-        "Columns of the table",
-        [
-          { label: "Column", kind: "head", cell: (column) => name(column.name) },
-          { label: "Type", cell: ({ type }) => html`<code>${type}</code>` },
-          {
-            label: "Null",
-            cell: (column) =>
-              primaryKey.includes(column.name) ? "no, part of the key" : column.nullable ? "yes" : "no",
-          },
-        ],
-        columns,
-      )}
-    </section>`;
+    ${section(
+      "file",
+      "Load a file",
+      problem === undefined ? fileForm(target, size, token) : empty(html`<p>Loads cannot write to it: ${problem}.</p>`),
+    )}
+    ${cycles.length > 0 && section("cycles", "Recent loads", cycleList(cycles, now))}
+    ${section("columns", "Columns", columnList(of))}`;
+}
+
+function columnList({ columns, primaryKey }: HostedTable): Html {
+  return html`<p class="quiet">
+      Fields go to columns by position.
+      ${primaryKey.length > 0 ? "A row whose key is known replaces it." : "It has no key: rows are added."}
+    </p>
+    ${rowsTable<HostedTable["columns"][number]>(
+      "Columns of the table",
+      [
+        { label: "Column", kind: "head", cell: (column) => name(column.name) },
+        { label: "Type", cell: ({ type }) => html`<code>${type}</code>` },
+        {
+          label: "Null",
+          cell: (column) => (primaryKey.includes(column.name) ? "no, part of the key" : column.nullable ? "yes" : "no"),
+        },
+      ],
+      columns,
+    )}`;
 }
 
 function fileForm(target: TableName, size: LargestFile, token: Html): Html {
@@ -234,13 +235,9 @@ export function cycleState({ isDraft, status }: HostedCycle): Html {
 
 /** The page of a table. */
 export function tableAddress(table: TableName): string {
-  return `/loads/table?${queryOf(table)}`;
+  return withQuery("/loads/table", { ...table });
 }
 
 function uploadAddress(table: TableName): string {
-  return `/loads/upload?${queryOf(table)}`;
-}
-
-function queryOf({ database, schema, table }: TableName): string {
-  return new URLSearchParams({ database, schema, table }).toString();
+  return withQuery("/loads/upload", { ...table });
 }

@@ -1,4 +1,4 @@
-import { notice } from "#console/components.ts";
+import { list, notice } from "#console/components.ts";
 import { html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 
@@ -15,12 +15,7 @@ export function message({ title, message, problems = [], next = { href: "/", lab
     ${notice(
       "bad",
       html`<p>${message}</p>
-        ${
-          problems.length > 0 &&
-          html`<ul>
-            ${problems.map((each) => html`<li>${each}</li>`)}
-          </ul>`
-        }`,
+        ${list(problems)}`,
       true,
     )}
     <p><a href="${next.href}">${next.label}</a></p>`;

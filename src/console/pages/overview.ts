@@ -13,6 +13,7 @@ import {
   countsInShort,
   empty,
   gaugeInShort,
+  list,
   name,
   none,
   notice,
@@ -123,9 +124,10 @@ function syncStates(syncs: readonly SyncOverview[]): Html[] {
 
 /** What there is to see of a service that nothing is synced with. */
 function serviceAlone({ tables, cycles }: NonNullable<OverviewPage["loads"]>, now: number): Html {
-  return html`<section aria-labelledby="loads">
-    <h2 id="loads">Recent loads</h2>
-    ${
+  return section(
+    "loads",
+    "Recent loads",
+    html`${
       cycles.length > 0
         ? cycleList(cycles, now)
         : empty(
@@ -137,8 +139,8 @@ function serviceAlone({ tables, cycles }: NonNullable<OverviewPage["loads"]>, no
                 </p>`,
           )
     }
-    ${cycles.length > 0 && html`<p><a href="/loads">All tables and loads</a></p>`}
-  </section>`;
+    ${cycles.length > 0 && html`<p><a href="/loads">All tables and loads</a></p>`}`,
+  );
 }
 
 /** Something that a person should know or do. The lowest rank comes first. */
@@ -346,16 +348,15 @@ function leaving(syncs: readonly SyncOverview[], now: number): Html | false {
     "leaving",
     "Leaving",
     html`${words.length > 0 && bars(values, words.join(", "), "leaving")}
-      <ul class="causes">
-        ${all.map((each) => html`<li><b>${name(each.sync)}</b> ${each.words}</li>`)}
-      </ul>
+      ${list(
+        all.map((each) => html`<b>${name(each.sync)}</b> ${each.words}`),
+        "causes",
+      )}
       ${
         words.length > 1 &&
         html`<details class="more">
           <summary>${pluralize(words.length, "day")}</summary>
-          <ul>
-            ${words.map((each) => html`<li>${each}</li>`)}
-          </ul>
+          ${list(words)}
         </details>`
       }
       <p><a href="/leavers">All leavers</a></p>`,

@@ -11,7 +11,8 @@ import { empty, name, notice, pager, section, table, tabs, when } from "#console
 import type { Column } from "#console/components.ts";
 import { offsetOf, visitorOf } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
-import { at, exactValue, html } from "#console/html.ts";
+import { field, filters, hidden, search, select } from "#console/forms.ts";
+import { at, exactValue, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 
@@ -24,7 +25,7 @@ type Tab = Kind | "deleted";
 /** Adds the page with the users and groups of a target, and those who were deleted there. */
 export function addPeoplePage(scope: FastifyInstance, { people: known }: AppOptions, send: Send): void {
   scope.get("/people", async (request, reply) => {
-    const { text = "", kind, from, instead, ...query } = queryOf(request);
+    const { text = "", kind, from, instead, ...query } = textsIn(request);
     const targets = targetsOf(known, request);
     const frame = { title: "People and groups", section: "people" } as const;
     if (targets.length === 0) return send(request, reply, frame, nowhere());
@@ -93,7 +94,7 @@ export async function readList<Found>(
 }
 
 /** The fields that were filled in, each once. */
-export function queryOf({ query }: FastifyRequest): Readonly<Record<string, string | undefined>> {
+export function textsIn({ query }: FastifyRequest): Readonly<Record<string, string | undefined>> {
   const entries = Object.entries(query as Record<string, unknown>);
   return Object.fromEntries(
     entries.filter((each): each is [string, string] => typeof each[1] === "string" && each[1] !== ""),
@@ -134,29 +135,23 @@ export interface PeoplePage extends PeopleFrame {
 export function people(page: PeoplePage): Html {
   const { target, targets, text, tab, found, url } = page;
   return html`<h1>People and groups</h1>
-    <form method="get" action="/people" class="filters" data-auto>
-      <label
-        >Search
-        <input
-          name="text"
-          type="search"
-          value="${exactValue(text)}"
-          placeholder="a name, mail or id"
-          autocomplete="off"
-          data-search
-      /></label>
-      ${
+    ${filters(
+      "/people",
+      [
+        field("Search", search("text", text, html`placeholder="a name, mail or id" autocomplete="off" data-search`)),
         targets.length > 1 &&
-        html`<label
-          >Target
-          <select name="target">
-            ${targets.map((each) => html`<option value="${exactValue(each)}" ${each === target && html`selected`}>${each}</option>`)}
-          </select></label
-        >`
-      }
-      ${tab !== undefined && html`<input type="hidden" name="kind" value="${tab}" />`}
-      <button type="submit" class="secondary">Search</button>
-    </form>
+          field(
+            "Target",
+            select(
+              "target",
+              targets.map((each) => [each, each]),
+              target,
+            ),
+          ),
+        tab !== undefined && hidden("kind", tab),
+      ],
+      { button: "Search" },
+    )}
     ${found === undefined ? listing(page, url) : results(page, found)}`;
 }
 
@@ -206,7 +201,7 @@ function results(page: PeoplePage, found: NonNullable<PeoplePage["found"]>): Htm
   const { target, text, deleted, now } = page;
   const { tab, counts, rows, count, offset, listedAt } = found;
   const address = (more: Readonly<Record<string, string | undefined>>): string =>
-    addressOf("/people", { target, text, kind: page.tab, ...more });
+    withQuery("/people", { target, text, kind: page.tab, ...more });
   const all = [
     ["user", "Users", counts.user],
     ["group", "Groups", counts.group],
@@ -246,7 +241,7 @@ function nobody({ target, text }: PeoplePage, kind: Kind): Html {
     html`<p>No ${kind} of ${name(target)} has ${name(text)} in a name, a mail or an id.</p>
       <p>
         A source may have them, and a rule leave them out:
-        <a href="${addressOf("/people/explain", { target, name: text })}">look for ${name(text)} in the sources</a>
+        <a href="${withQuery("/people/explain", { target, name: text })}">look for ${name(text)} in the sources</a>
       </p>`,
     "search",
   );
@@ -260,7 +255,7 @@ type Called = Pick<ListedPrincipal, "kind" | "name" | "known">;
 /** What a person would call them, with the link to their page. */
 function called(target: string, row: Called): Html {
   return html`${icon(row.kind)}
-    <a href="${addressOf(`/people/${row.kind}`, { target, name: row.name })}">${name(titleOf(row))}</a>`;
+    <a href="${withQuery(`/people/${row.kind}`, { target, name: row.name })}">${name(titleOf(row))}</a>`;
 }
 
 /** What a person would call somebody: the first attribute that people know them by, or the name. */
@@ -342,13 +337,5 @@ function deletedTable(
 }
 
 export function principalLink(target: string, kind: Kind, of: string): Html {
-  return html`<a href="${addressOf(`/people/${kind}`, { target, name: of })}">${name(of)}</a>`;
-}
-
-/** An address with a query; what is undefined or empty is left out. Names in it may have any character. */
-export function addressOf(path: string, query: Readonly<Record<string, string | undefined>>): string {
-  const given = Object.entries(query).filter(
-    (each): each is [string, string] => each[1] !== undefined && each[1] !== "",
-  );
-  return `${path}?${new URLSearchParams(given).toString()}`;
+  return html`<a href="${withQuery(`/people/${kind}`, { target, name: of })}">${name(of)}</a>`;
 }

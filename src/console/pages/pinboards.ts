@@ -3,7 +3,7 @@ import { formatNumber, pluralize, visible } from "#text.ts";
 import { isNumeric } from "#console/charts/columns.ts";
 import type { Result } from "#console/charts/columns.ts";
 import type { Figure } from "#console/charts/figure.ts";
-import { empty, name, notice, pager, when, none, table as rowsTable } from "#console/components.ts";
+import { empty, list, name, notice, pager, when, none, table as rowsTable } from "#console/components.ts";
 import type { Column } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
@@ -150,12 +150,7 @@ function failed({ message, problems = [] }: Extract<Shown, { kind: "problem" }>)
   return notice(
     "bad",
     html`<p><bdi>${message}</bdi></p>
-      ${
-        problems.length > 0 &&
-        html`<ul>
-          ${problems.map((each) => html`<li><bdi>${each}</bdi></li>`)}
-        </ul>`
-      }`,
+      ${list(problems.map((each) => html`<bdi>${each}</bdi>`))}`,
   );
 }
 

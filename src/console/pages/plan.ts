@@ -11,15 +11,28 @@ import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import { decisionWords } from "#state/run-text.ts";
 import { verdictOnPlan } from "#sync/verdict.ts";
 import { formatNumber, formatPrincipals, pluralize, wordsOf } from "#text.ts";
-import { actions, amount, empty, gauge, id as idOf, name, notice, pager, section, when } from "#console/components.ts";
+import {
+  actions,
+  amount,
+  empty,
+  gauge,
+  id as idOf,
+  list,
+  name,
+  notice,
+  pager,
+  section,
+  when,
+} from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
-import { at, exactValue, html } from "#console/html.ts";
+import { field, filters, hidden, search, select } from "#console/forms.ts";
+import { at, html, queryOf, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { box, changeRow, changesTogether, otherNames, partForm } from "#console/pages/changes.ts";
 import { heading, problem, runTabs, timeline } from "#console/pages/run.ts";
 
 /** What the filters of a plan say, as a form sends it. Empty: everything. */
-export interface PlanFilter {
+export type PlanFilter = {
   readonly kind?: string | undefined;
   readonly action: readonly string[];
   readonly attribute: readonly string[];
@@ -27,7 +40,7 @@ export interface PlanFilter {
   readonly cause: readonly string[];
   readonly name?: string | undefined;
   readonly group?: string | undefined;
-}
+};
 
 export interface PlanPage {
   /** In epoch milliseconds. */
@@ -78,7 +91,7 @@ export function plan(page: PlanPage): Html {
           section(
             "changes",
             "Changes",
-            shown === undefined ? notStored : html`${filters(run, filter, shown)} ${sections(page)}`,
+            shown === undefined ? notStored : html`${filterOf(run, filter, shown)} ${sections(page)}`,
           )
         }
         ${downloads(page)}
@@ -144,12 +157,7 @@ function approvals(run: RunRecord, now: number | undefined): Html | false {
     "approvals",
     "Approvals",
     html`<p>${capitalized(words)}.</p>
-      ${
-        given.length > 0 &&
-        html`<ul>
-          ${given.map((each) => html`<li>${capitalized(decisionWords(each))}, ${when(each.at, now)}</li>`)}
-        </ul>`
-      }`,
+      ${list(given.map((each) => html`${capitalized(decisionWords(each))}, ${when(each.at, now)}`))}`,
   );
 }
 
@@ -233,18 +241,18 @@ export function causes({ causes: all = [], counts }: Judged, changesOf?: (cause:
   if (all.every(({ kind }) => kind === "first")) return false;
   const [drift, others] = [all.filter(({ kind }) => kind === "drift"), all.filter(({ kind }) => kind !== "drift")];
   const whole = Math.max(counts === undefined ? 0 : changes(counts), ...all.map(({ users, groups }) => users + groups));
-  const list = (some: readonly Cause[]): Html =>
+  const cards = (some: readonly Cause[]): Html =>
     html`<ul class="cause-cards">
       ${some.map((cause) => causeCard(cause, whole, changesOf?.(cause)))}
     </ul>`;
-  return html`${others.length > 0 && section("causes", "Causes", list(others))}
+  return html`${others.length > 0 && section("causes", "Causes", cards(others))}
   ${
     drift.length > 0 &&
     section(
       "drift",
       "Changed in the target",
       html`<p class="quiet">These changed in the target; the sources are unchanged.</p>
-        ${list(drift)}`,
+        ${cards(drift)}`,
     )
   }`;
 }
@@ -290,68 +298,61 @@ function causeWords(cause: Cause): Html {
   return html`${marked}${rest}`;
 }
 
-/** A choice of a filter; of several given values only the first can be shown. */
-function option(value: string, label: string, given: readonly string[] | string | undefined): Html {
-  const chosen = typeof given === "string" ? given : given?.[0];
-  return html`<option value="${value}" ${chosen === value && html`selected`}>${label}</option>`;
-}
-
-function filters(
-  { id, causes: all = [], counts }: RunRecord,
+function filterOf(
+  { id, causes = [], counts }: RunRecord,
   filter: PlanFilter,
   { sources, aspects }: NonNullable<PlanPage["shown"]>,
 ): Html {
-  const known = all.filter(({ kind }) => kind !== "first");
-  return html`<form method="get" action="${at("/runs", id, "plan")}#changes" class="filters" data-auto>
-    <label
-      >Name
-      <input name="name" type="search" value="${exactValue(filter.name ?? "")}" placeholder="a part of it" data-search
-    /></label>
-    <label
-      >Action
-      <select name="action">
-        ${option("", "any", filter.action)}
-        ${byDanger
-          .filter((action) => counts !== undefined && actionsOf(counts).includes(action))
-          .map((action) => option(action, `${actions[action].sign} ${usualWords[action]}`, filter.action))}
-      </select></label
-    >
-    <label
-      >Kind
-      <select name="kind">
-        ${option("", "both", filter.kind)}${option("user", "users", filter.kind)}${option("group", "groups", filter.kind)}
-      </select></label
-    >
-    <label
-      >Attribute
-      <select name="attribute">
-        ${option("", "any", filter.attribute)}${aspects.map((each) => option(each, wordsOf(each), filter.attribute))}
-      </select></label
-    >
-    <label
-      >Group <input name="group" type="search" value="${exactValue(filter.group ?? "")}" placeholder="its whole name"
-    /></label>
-    ${
+  // Of several given values only the first can be shown.
+  const oneOf = (key: "action" | "attribute" | "source" | "cause", choices: (readonly [string, string])[]): Html =>
+    select(key, [["", "any"], ...choices], filter[key][0]);
+  const all = `${at("/runs", id, "plan")}#changes`;
+  const known = causes.filter(({ kind }) => kind !== "first");
+  const possible = byDanger.filter((action) => counts !== undefined && actionsOf(counts).includes(action));
+  const kinds = [
+    ["", "both"],
+    ["user", "users"],
+    ["group", "groups"],
+  ] as const;
+  return filters(
+    all,
+    [
+      field("Name", search("name", filter.name, html`placeholder="a part of it" data-search`)),
+      field(
+        "Action",
+        oneOf(
+          "action",
+          possible.map((each) => [each, `${actions[each].sign} ${usualWords[each]}`]),
+        ),
+      ),
+      field("Kind", select("kind", kinds, filter.kind)),
+      field(
+        "Attribute",
+        oneOf(
+          "attribute",
+          aspects.map((each) => [each, wordsOf(each)]),
+        ),
+      ),
+      field("Group", search("group", filter.group, html`placeholder="its whole name"`)),
       sources.length > 0 &&
-      html`<label
-        >Source
-        <select name="source">
-          ${option("", "any", filter.source)}${sources.map((each) => option(each, each, filter.source))}
-        </select></label
-      >`
-    }
-    ${
+        field(
+          "Source",
+          oneOf(
+            "source",
+            sources.map((each) => [each, each]),
+          ),
+        ),
       known.length > 0 &&
-      html`<label
-        >Cause
-        <select name="cause">
-          ${option("", "any", filter.cause)}${known.map((cause) => option(cause.id, `${cause.id}: ${describeCause(cause)}`, filter.cause))}
-        </select></label
-      >`
-    }
-    <button type="submit" class="secondary">Filter</button>
-    ${isFiltered(filter) && html`<a href="${at("/runs", id, "plan")}#changes">Show all</a>`}
-  </form>`;
+        field(
+          "Cause",
+          oneOf(
+            "cause",
+            known.map((each) => [each.id, `${each.id}: ${describeCause(each)}`]),
+          ),
+        ),
+    ],
+    { all: isFiltered(filter) ? all : undefined },
+  );
 }
 
 function isFiltered(filter: PlanFilter): boolean {
@@ -390,28 +391,13 @@ function pageOfChanges(page: PlanPage, of: PlanSection): Html {
   );
 }
 
-/** The query of a filter. */
-function queryOf(filter: PlanFilter): URLSearchParams {
-  const { kind, action, attribute, source, cause, name: called, group } = filter;
-  const query = new URLSearchParams();
-  for (const [key, value] of Object.entries({ kind, name: called, group }))
-    if (value !== undefined) query.set(key, value);
-  for (const [key, values] of Object.entries({ action, attribute, source, cause }))
-    for (const each of values) query.append(key, each);
-  return query;
-}
-
 function withFilter(id: string, filter: PlanFilter, more: Partial<PlanFilter>, offset = 0): string {
-  const query = queryOf({ ...filter, ...more });
-  if (offset > 0) query.set("from", String(offset));
-  return `${at("/runs", id, "plan")}?${query.toString()}#changes`;
+  const query = { ...filter, ...more, from: offset > 0 ? String(offset) : undefined };
+  return `${withQuery(at("/runs", id, "plan"), query)}#changes`;
 }
 
 /** Where the boxes of the changes lead: to what applying these, or all but these, would do. */
 function choice({ run, filter }: PlanPage): Html {
-  const fields = [...queryOf(filter)].map(
-    ([key, value]) => html`<input type="hidden" name="${key}" value="${exactValue(value)}" />`,
-  );
   return html`<form
     id="${partForm}"
     method="get"
@@ -419,7 +405,7 @@ function choice({ run, filter }: PlanPage): Html {
     class="choice"
     aria-label="A part of the plan"
   >
-    ${fields}
+    ${[...queryOf(filter)].map(([key, value]) => hidden(key, value))}
     <small class="quiet" data-picked>Tick changes, or whole groups of them, to decide about a part.</small>
     <button type="submit" class="secondary small" name="as" value="these">Approve only the ticked…</button>
     <button type="submit" class="secondary small" name="as" value="except">Approve all but the ticked…</button>
@@ -435,18 +421,18 @@ function downloads({ run: { id, digest }, filter, shown }: PlanPage): Html | fal
   if (digest === undefined) return false;
   const formats = planFormats.filter((each) => each !== "text");
   const labels: Readonly<Record<string, string>> = { html: "HTML", csv: "CSV", json: "JSON", markdown: "Markdown" };
-  const links = (query: URLSearchParams): Html[] =>
+  const links = (query: Partial<PlanFilter>): Html[] =>
     formats.map((format) => {
-      const wanted = new URLSearchParams([["format", format], ...query]).toString();
-      return html`<a href="${at("/runs", id, "report")}?${wanted}" download>${labels[format] ?? format}</a> `;
+      const report = withQuery(at("/runs", id, "report"), { format, ...query });
+      return html`<a href="${report}" download>${labels[format] ?? format}</a> `;
     });
-  return html`<p class="downloads">Download ${links(new URLSearchParams())}</p>
+  return html`<p class="downloads">Download ${links({})}</p>
     ${
       isFiltered(filter) &&
       shown !== undefined &&
       shown.count > 0 &&
       html`<p class="downloads">
-        Only ${pluralize(shown.count, "change that matches", "changes that match")} ${links(queryOf(filter))}
+        Only ${pluralize(shown.count, "change that matches", "changes that match")} ${links(filter)}
       </p>`
     }`;
 }
@@ -457,7 +443,6 @@ function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | fal
   if (!isOpen(run) || counts === undefined) return false;
   const beyond = trippedLimits(run).length > 0;
   const [deleted, suspended] = [countOf(counts, "delete"), countOf(counts, "suspend")];
-  const query = queryOf(filter).toString();
   const some = shown?.count ?? 0;
   return html`<div class="bar" role="region" aria-label="Decide">
     <span
@@ -473,7 +458,7 @@ function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | fal
             ${
               isFiltered(filter) &&
               some > 0 &&
-              html`<a class="button secondary" href="${at("/runs", id, "approve")}?${query}"
+              html`<a class="button secondary" href="${withQuery(at("/runs", id, "approve"), filter)}"
                 >Approve these ${formatNumber(some)}…</a
               >`
             }

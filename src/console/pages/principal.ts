@@ -10,10 +10,24 @@ import { decisionWords } from "#state/run-text.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber, pluralize, wordsOf } from "#text.ts";
 import { mayDecide } from "#console/accounts.ts";
-import { diff, empty, facts, name, notice, pager, prose, state, table, tabs, when } from "#console/components.ts";
+import {
+  diff,
+  empty,
+  facts,
+  list,
+  name,
+  notice,
+  pager,
+  prose,
+  section,
+  state,
+  table,
+  tabs,
+  when,
+} from "#console/components.ts";
 import { offsetOf, untilLeft, visitorOf } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
-import { at, html } from "#console/html.ts";
+import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 import type { Frame } from "#console/layout.ts";
@@ -21,15 +35,14 @@ import { explanation } from "#console/pages/explanation.ts";
 import { membershipList, membershipPicture } from "#console/pages/memberships.ts";
 import { membershipChanges } from "#console/pages/changes.ts";
 import {
-  addressOf,
   listed,
   listing,
   pageSize,
   principalLink,
   principals,
-  queryOf,
   readList,
   targetOf,
+  textsIn,
   titleOf,
 } from "#console/pages/people.ts";
 import type { PeopleFrame } from "#console/pages/people.ts";
@@ -39,7 +52,7 @@ export function addPrincipalPages(scope: FastifyInstance, { people: known }: App
   for (const kind of ["user", "group"] as const) {
     scope.get(`/people/${kind}`, async (request, reply) => {
       const { target, name: called } = subjectOf(request);
-      const { nested: also, from, instead } = queryOf(request);
+      const { nested: also, from, instead } = textsIn(request);
       const nested = also === "yes";
       const offset = offsetOf(from);
       const { found, problem } = await readList(
@@ -86,14 +99,14 @@ export function addPrincipalPages(scope: FastifyInstance, { people: known }: App
 
   scope.get("/people/history", async (request, reply) => {
     const { target, name: called } = subjectOf(request);
-    const kind: Kind = queryOf(request)["kind"] === "group" ? "group" : "user";
+    const kind: Kind = textsIn(request)["kind"] === "group" ? "group" : "user";
     const found = await known.history(target, kind, called);
     const page = history({ now: Date.now(), target, kind, name: called, history: found });
     return send(request, reply, frame(`${called}, history`, target, kind, called), page);
   });
 
   function subjectOf(request: FastifyRequest): { readonly target: string; readonly name: string } {
-    const { target, name: called } = queryOf(request);
+    const { target, name: called } = textsIn(request);
     if (called === undefined) throw new Refusal(400, "the address has no `name`");
     return { target: targetOf(known, request, target), name: called };
   }
@@ -104,7 +117,7 @@ function frame(title: string, target: string, kind?: Kind, called?: string): Omi
   return {
     title,
     section: "people",
-    crumbs: [{ label: target, href: addressOf("/people", { target, kind }) }, ...own],
+    crumbs: [{ label: target, href: withQuery("/people", { target, kind }) }, ...own],
   };
 }
 
@@ -148,8 +161,8 @@ export function principal(page: PrincipalPage): Html {
       <p class="quiet">${title !== called && html`${name(called)}, `}${kind} of ${name(target)}</p>
     </hgroup>
     ${found === undefined ? listing(page, url) : inTarget(page, found)}
-    ${later("explanation", "Where it comes from, and what the next run does", addressOf("/people/explain", query), "Read the sources and explain it")}
-    ${later("history", "History", addressOf("/people/history", { ...query, kind }), "Show what the runs did with it")}`;
+    ${later("explanation", "Where it comes from, and what the next run does", withQuery("/people/explain", query), "Read the sources and explain it")}
+    ${later("history", "History", withQuery("/people/history", { ...query, kind }), "Show what the runs did with it")}`;
 }
 
 /** A part that takes time: fetched once the page is there; without JavaScript it is a page of its own. */
@@ -169,7 +182,7 @@ function later(id: string, title: string, href: string, label: string): Html {
 
 function inTarget(page: PrincipalPage, { listedAt, details, members }: NonNullable<PrincipalPage["found"]>): Html {
   const { target, kind, name: called } = page;
-  const again = addressOf(`/people/${kind}`, { target, name: called, instead: listedAt });
+  const again = withQuery(`/people/${kind}`, { target, name: called, instead: listedAt });
   if (details === undefined) return listed(page, listedAt, again, gone(page));
   const { known, attributes, records } = details;
   // The title is above.
@@ -185,10 +198,11 @@ function inTarget(page: PrincipalPage, { listedAt, details, members }: NonNullab
       }),
       [
         "Made of",
-        records.length > 0 &&
-          html`<ul>
-            ${records.map((each) => html`<li>${name(each.source)} ${name(each.id)} <small class="quiet">by ${name(each.sync)}</small></li>`)}
-          </ul>`,
+        list(
+          records.map(
+            (each) => html`${name(each.source)} ${name(each.id)} <small class="quiet">by ${name(each.sync)}</small>`,
+          ),
+        ),
       ],
     ])}
     ${memberships(page, details)} ${members !== undefined && membersOf(page, members)}`,
@@ -218,31 +232,31 @@ function memberships({ target, name: called }: PrincipalPage, { groups }: Listed
   const direct = groups.filter((way) => way.length === 1);
   const nested = groups.length - direct.length;
   const ordered = [...direct, ...groups.filter((way) => way.length > 1)].slice(0, shown);
-  const picture = membershipPicture(called, ordered, (group) => addressOf("/people/group", { target, name: group }));
-  const list = membershipList(ordered, (group) => principalLink(target, "group", group));
-  return html`<section aria-labelledby="memberships">
-    <h2 id="memberships">
-      Memberships
-      ${groups.length > 0 && html`<small>${pluralize(direct.length, "group")} directly${nested > 0 && `, ${formatNumber(nested)} through them`}</small>`}
-    </h2>
-    ${
+  const picture = membershipPicture(called, ordered, (group) => withQuery("/people/group", { target, name: group }));
+  const ways = membershipList(ordered, (group) => principalLink(target, "group", group));
+  return section(
+    "memberships",
+    html`Memberships
+    ${groups.length > 0 && html`<small>${pluralize(direct.length, "group")} directly${nested > 0 && `, ${formatNumber(nested)} through them`}</small>`}`,
+    html`${
       groups.length === 0
         ? html`<p class="quiet">It is in no group.</p>`
         : picture === undefined
-          ? list
+          ? ways
           : html`<div class="only-wide">${picture}</div>
-              <div class="only-narrow">${list}</div>`
+              <div class="only-narrow">${ways}</div>`
     }
-    ${groups.length > shown && html`<p class="quiet">… and ${formatNumber(groups.length - shown)} more</p>`}
-  </section>`;
+    ${groups.length > shown && html`<p class="quiet">… and ${formatNumber(groups.length - shown)} more</p>`}`,
+  );
 }
 
 function membersOf({ target, name: called }: PrincipalPage, { rows, count, nested, offset }: Members): Html {
   const address = (more: Readonly<Record<string, string | undefined>>): string =>
-    addressOf("/people/group", { target, name: called, nested: nested ? "yes" : undefined, ...more });
-  return html`<section aria-labelledby="members">
-    <h2 id="members">Members ${count > 0 && html`<small>${formatNumber(count)}</small>`}</h2>
-    ${tabs("Members", [
+    withQuery("/people/group", { target, name: called, nested: nested ? "yes" : undefined, ...more });
+  return section(
+    "members",
+    html`Members ${count > 0 && html`<small>${formatNumber(count)}</small>`}`,
+    html`${tabs("Members", [
       { href: address({ nested: undefined }), label: "Direct", isCurrent: !nested },
       { href: address({ nested: "yes" }), label: "Also through other groups", isCurrent: nested },
     ])}
@@ -251,8 +265,8 @@ function membersOf({ target, name: called }: PrincipalPage, { rows, count, neste
         ? html`<p class="quiet">Nobody is in it.</p>`
         : html`${principals(target, "both", rows)}
           ${pager("Pages", { count, offset, pageSize }, (from) => address({ from: from === 0 ? undefined : String(from) }))}`
-    }
-  </section>`;
+    }`,
+  );
 }
 
 export interface HistoryPage extends PeopleFrame {

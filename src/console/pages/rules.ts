@@ -7,9 +7,9 @@ import type { Outcome } from "#sync/explain/outcome.ts";
 import type { ExplainedTwice, Outlook, PlannedTwice, Side } from "#sync/explain/try.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
-import { empty, facts, name, notice, section, when } from "#console/components.ts";
+import { empty, facts, list, name, notice, section, when } from "#console/components.ts";
 import type { Trial } from "#daemon/trial.ts";
-import { field, select } from "#console/forms.ts";
+import { field, filters, hidden, search, select } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { byItselfHeaders, tokenField } from "#console/layout.ts";
@@ -55,11 +55,7 @@ export function rules(page: RulesPage): Html {
 function choice({ syncs }: RulesPage, sync: string): Html | false {
   const options = syncs.map((each) => [each, each] as const);
   return (
-    syncs.length > 1 &&
-    html`<form method="get" action="/rules" class="filters" data-auto>
-      ${field("Sync", select("sync", options, sync))}
-      <button type="submit" class="secondary">Show its rules</button>
-    </form>`
+    syncs.length > 1 && filters("/rules", field("Sync", select("sync", options, sync)), { button: "Show its rules" })
   );
 }
 
@@ -69,8 +65,7 @@ const lines = { least: 12, most: 32 } as const;
 function form({ visitor, text = "", name: called = "", problem, trial }: RulesPage, sync: string): Html {
   const rows = Math.min(Math.max(text.split("\n").length + 1, lines.least), lines.most);
   return html`<form method="post" action="/rules" class="card rules">
-    ${tokenField(visitor)}
-    <input type="hidden" name="sync" value="${exactValue(sync)}" />
+    ${tokenField(visitor)} ${hidden("sync", sync)}
     ${problem !== undefined && notice("bad", html`<p>${problem}</p>`, true)}
     ${field(
       html`Rules of ${name(sync)}`,
@@ -92,16 +87,7 @@ ${exactValue(text)}</textarea>`,
         reads.</small
       >
     </p>
-    ${field(
-      "User or group",
-      html`<input
-        name="name"
-        type="search"
-        value="${exactValue(called)}"
-        placeholder="a name, mail or id"
-        data-search
-      />`,
-    )}
+    ${field("User or group", search("name", called, html`placeholder="a name, mail or id" data-search`))}
     <p class="buttons">
       <button type="submit" name="what" value="one">Explain</button>
       <button type="submit" name="what" value="all" class="secondary">Compare for everybody</button>
@@ -183,15 +169,7 @@ function problemLine(problem: string, text: string): Html {
 }
 
 function warnings({ warnings: all }: Trial): Html | false {
-  return (
-    all.length > 0 &&
-    notice(
-      "waiting",
-      html`<ul>
-        ${all.map((each) => html`<li>${each}</li>`)}
-      </ul>`,
-    )
-  );
+  return all.length > 0 && notice("waiting", list(all));
 }
 
 /* For one */

@@ -1,4 +1,4 @@
-import { name, state, when } from "#console/components.ts";
+import { name, series, state, when } from "#console/components.ts";
 import type { ConfiguredSync } from "#daemon/connections.ts";
 import { confirmation } from "#console/forms.ts";
 import { at, html } from "#console/html.ts";
@@ -22,8 +22,8 @@ export function runNow(page: RunNowPage): Html {
       content: html`<ol>
         ${running !== undefined && html`<li>It waits until <a href="${at("/runs", running)}">the run that is under way</a> has ended.</li>`}
         <li>
-          It reads ${sources.map((each, index) => html`${index > 0 && ", "}${name(each.name)}`)}, lists ${name(target)}
-          and plans the changes${nextSlotAt !== undefined && html`, as its schedule would ${when(nextSlotAt, now)}`}.
+          It reads ${series(sources.map((each) => name(each.name)))}, lists ${name(target)} and plans the
+          changes${nextSlotAt !== undefined && html`, as its schedule would ${when(nextSlotAt, now)}`}.
         </li>
         <li>${then(page)}</li>
         ${waiting.map(

@@ -8,6 +8,7 @@ import { lasting } from "#times.ts";
 import {
   facts,
   id as idOf,
+  list,
   moment,
   name,
   notice,
@@ -124,12 +125,7 @@ export function problem(run: RunRecord, next?: Html): Html | false {
   return notice(
     cancelled === true ? "waiting" : "bad",
     html`<p><b>${capitalized(stateOf(run))}</b>: ${prose(error.message)}</p>
-      ${
-        error.problems.length > 0 &&
-        html`<ul>
-          ${error.problems.map((each) => html`<li>${prose(each)}</li>`)}
-        </ul>`
-      }
+      ${list(error.problems.map(prose))}
       ${next ?? (cancelled !== true && advice[error.advice] !== undefined && html`<p>${advice[error.advice]}</p>`)}`,
   );
 }
@@ -203,13 +199,7 @@ export function about(
     ["ended", endedAt !== undefined && moment(endedAt)],
     ["changes", counts !== undefined && verdictOnPlan(record)],
     ["only", record.for !== undefined && record.for.map((each) => html`${name(each)} `)],
-    [
-      "decisions",
-      decisions.length > 0 &&
-        html`<ul>
-          ${decisions.map((each) => html`<li>${decisionWords(each)}, ${when(each.at, now)}</li>`)}
-        </ul>`,
-    ],
+    ["decisions", list(decisions.map((each) => html`${decisionWords(each)}, ${when(each.at, now)}`))],
     ["needs approval", caution !== undefined && prose(caution)],
     ["expires", expiresAt !== undefined && isOpen(record) && when(expiresAt, now)],
     [

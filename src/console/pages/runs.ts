@@ -2,7 +2,8 @@ import { stateNames } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { causeOf, stateOf, tookOf } from "#state/run-text.ts";
 import { countsInShort, empty, id, name, none, state, table, took, when } from "#console/components.ts";
-import { at, html } from "#console/html.ts";
+import { field, filters, select } from "#console/forms.ts";
+import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 
@@ -24,40 +25,19 @@ export interface RunsPage {
 
 export function runs({ now, runs: found, more, syncs, runnable, filter }: RunsPage): Html {
   const isFiltered = filter.sync !== undefined || filter.state !== undefined;
+  const choose = (key: "sync" | "state", none: string, all: readonly string[], attributes?: Html): Html =>
+    select(key, [["", none], ...all.map((each) => [each, each] as const)], filter[key], attributes);
   return html`<h1>Runs</h1>
-    <form method="get" action="/runs" class="filters" data-auto>
-      <label
-        >Sync
-        <select name="sync" data-search>
-          <option value="">all</option>
-          ${syncs.map((each) => option(each, each, filter.sync))}
-        </select></label
-      >
-      <label
-        >State
-        <select name="state">
-          <option value="">any</option>
-          ${stateNames.map((each) => option(each, each, filter.state))}
-        </select></label
-      >
-      <button type="submit" class="secondary">Filter</button>
-      ${isFiltered && html`<a href="/runs">Show all</a>`}
-      ${
-        filter.sync !== undefined &&
-        runnable.map(
-          (sync) =>
-            html`<a class="button secondary" href="${at("/syncs", sync, "run")}"
-              >${icon("play")}Run ${name(sync)} now…</a
-            >`,
-        )
-      }
-    </form>
+    ${filters(
+      "/runs",
+      [
+        field("Sync", choose("sync", "all", syncs, html`data-search`)),
+        field("State", choose("state", "any", stateNames)),
+      ],
+      { all: isFiltered ? "/runs" : undefined, end: filter.sync !== undefined && runnable.map(runNow) },
+    )}
     ${found.length === 0 ? nothing(isFiltered || filter.before !== undefined, runnable) : list(found, now)}
-    ${more && html`<p class="paging"><a href="${older(found, filter)}" rel="next">Earlier runs</a></p>`}`;
-}
-
-function option(value: string, label: string, given: string | undefined): Html {
-  return html`<option value="${value}" ${value === given && html`selected`}>${label}</option>`;
+    ${more && html`<p class="paging"><a href="${withQuery("/runs", { ...filter, before: found.at(-1)?.id })}" rel="next">Earlier runs</a></p>`}`;
 }
 
 function nothing(isFiltered: boolean, runnable: readonly string[]): Html {
@@ -68,6 +48,12 @@ function nothing(isFiltered: boolean, runnable: readonly string[]): Html {
       ${first !== undefined && html`<p><a class="button" href="${at("/syncs", first, "run")}">Run ${name(first)} now…</a></p>`}`,
     "runs",
   );
+}
+
+function runNow(sync: string): Html {
+  return html`<a class="button secondary" href="${at("/syncs", sync, "run")}"
+    >${icon("play")}Run ${name(sync)} now…</a
+  >`;
 }
 
 /** Runs, newest first. */
@@ -88,13 +74,4 @@ function list(found: readonly RunRecord[], now: number): Html {
     ],
     found,
   );
-}
-
-function older(found: readonly RunRecord[], { sync, state: of }: RunsPage["filter"]): string {
-  const query = new URLSearchParams({
-    ...(sync === undefined ? {} : { sync }),
-    ...(of === undefined ? {} : { state: of }),
-    before: found.at(-1)?.id ?? "",
-  });
-  return `/runs?${query.toString()}`;
 }

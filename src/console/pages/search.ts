@@ -1,11 +1,11 @@
 import type { ListedPrincipal } from "#sync/explain/listing.ts";
 import type { RunRecord } from "#state/record.ts";
-import { id, name, state, when } from "#console/components.ts";
-import { at, exactValue, html } from "#console/html.ts";
+import { id, name, series, state, when } from "#console/components.ts";
+import { at, exactValue, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 import type { IconName } from "#console/icons.ts";
-import { addressOf, titleOf } from "#console/pages/people.ts";
+import { titleOf } from "#console/pages/people.ts";
 
 export interface SearchPage {
   /** In epoch milliseconds. */
@@ -30,7 +30,7 @@ export function search(page: SearchPage): Html {
       people.map((each) =>
         item(
           each.kind,
-          addressOf(`/people/${each.kind}`, { target: each.target, name: each.name }),
+          withQuery(`/people/${each.kind}`, { target: each.target, name: each.name }),
           html`${name(titleOf(each))}`,
           html`${name(each.name)} · ${name(each.target)}`,
         ),
@@ -70,7 +70,7 @@ export function search(page: SearchPage): Html {
     </form>
     <div id="results" class="palette">
       ${groups.length === 0 ? html`<p class="quiet" role="status">Nothing is called ${name(text)}.${text.length === 1 && " People and groups are found by two characters or more."}</p>` : groups}
-      ${unlisted.length > 0 && html`<p class="quiet">${unlisted.map((target, index) => html`${index > 0 && ", "}${name(target)}`)} ${unlisted.length === 1 ? "is" : "are"} being listed: search again in a moment for people.</p>`}
+      ${unlisted.length > 0 && html`<p class="quiet">${series(unlisted.map(name))} ${unlisted.length === 1 ? "is" : "are"} being listed: search again in a moment for people.</p>`}
     </div>`;
 }
 

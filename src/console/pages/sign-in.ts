@@ -1,8 +1,9 @@
 import type { OidcOptions } from "#config/console.ts";
 import { roles } from "#roles.ts";
 import { pluralize } from "#text.ts";
-import { empty, facts, notice } from "#console/components.ts";
-import { exactValue, html } from "#console/html.ts";
+import { empty, facts, list, name, notice } from "#console/components.ts";
+import { field, hidden, select } from "#console/forms.ts";
+import { exactValue, html, withQuery } from "#console/html.ts";
 import { mark } from "#console/icons.ts";
 import type { Html } from "#console/html.ts";
 import type { Choice } from "#console/accounts.ts";
@@ -50,34 +51,26 @@ export function signIn(page: SignInPage): Html {
   </section>`;
 }
 
-function single({ name, problem }: NonNullable<SignInPage["provider"]>, next: string): Html {
+function single({ name: provider, problem }: NonNullable<SignInPage["provider"]>, next: string): Html {
   if (problem !== undefined)
     return notice(
       "waiting",
       html`Single sign-on is not available now: ${problem}. Accounts with a password still work.`,
     );
-  const query = next === "/" ? "" : `?${new URLSearchParams({ next }).toString()}`;
-  return html`<p><a class="button" href="/sign-in/oidc${query}">Sign in with ${name}</a></p>`;
+  const address = withQuery("/sign-in/oidc", { next: next === "/" ? undefined : next });
+  return html`<p><a class="button" href="${address}">Sign in with ${provider}</a></p>`;
 }
 
 function withPassword({ next, choices, provider, username = "", of }: SignInPage): Html {
   const [only, ...others] = choices;
   const isFirst = provider === undefined || provider.problem !== undefined;
+  const accounts = choices.map(({ value, label }) => [value, label] as const);
   return html`<form method="post" action="/sign-in">
     ${others.length === 0 && html`<p class="quiet">${isFirst ? "With" : "Or with"} an account of ${only?.label}.</p>`}
-    <input type="hidden" name="next" value="${exactValue(next)}" />
-    ${
-      others.length > 0 &&
-      html`<label
-        >Account of
-        <select name="of">
-          ${choices.map(({ value, label }) => html`<option value="${exactValue(value)}" ${value === of && html`selected`}>${label}</option>`)}
-        </select></label
-      >`
-    }
-    <label
-      >Name
-      <input
+    ${hidden("next", next)} ${others.length > 0 && field("Account of", select("of", accounts, of))}
+    ${field(
+      "Name",
+      html`<input
         name="username"
         value="${exactValue(username)}"
         autocomplete="username"
@@ -85,16 +78,18 @@ function withPassword({ next, choices, provider, username = "", of }: SignInPage
         spellcheck="false"
         required
         ${username === "" && isFirst && html`autofocus`}
-    /></label>
-    <label
-      >Password
-      <input
+      />`,
+    )}
+    ${field(
+      "Password",
+      html`<input
         name="password"
         type="password"
         autocomplete="current-password"
         required
         ${username !== "" && html`autofocus`}
-    /></label>
+      />`,
+    )}
     <button type="submit" ${!isFirst && html`class="secondary"`}>Sign in</button>
   </form>`;
 }
@@ -109,7 +104,7 @@ function sentence(problem: NonNullable<SignInPage["problem"]>): string {
 
 /** Somebody whom the provider knows, and whose groups give them nothing here: which they have, and which they need. */
 export function noRole({
-  name,
+  name: called,
   groups,
   provider,
   roles: needed,
@@ -129,8 +124,7 @@ export function noRole({
     <h1>No role here</h1>
     ${notice(
       "bad",
-      html`${provider} knows you as <b><bdi>${name}</bdi></b
-        >, but none of your groups has a role in Rollcall.`,
+      html`${provider} knows you as <b>${name(called)}</b>, but none of your groups has a role in Rollcall.`,
       true,
     )}
     <h2>Your groups</h2>
@@ -139,9 +133,7 @@ export function noRole({
         ? html`<p>${provider} does not say which groups you are in.</p>`
         : groups.length === 0
           ? html`<p>You are in no group.</p>`
-          : html`<ul>
-              ${groups.map((group) => html`<li><bdi>${group}</bdi></li>`)}
-            </ul>`
+          : list(groups.map(name))
     }
     <h2>What gives a role</h2>
     ${facts(rows)}

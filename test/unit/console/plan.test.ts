@@ -180,8 +180,8 @@ test("the only section is read page by page, with the filter in every link", () 
     pageOf({ filter, shown: { count: 250, sections, sources: [], aspects: ["displayName", "mail", "groups"] } }),
   ).toString();
   expect(textOf(page)).toContain("Previous 101 to 200 of 250 Next");
-  expect(page).toContain("/plan?kind=user&amp;name=a+b&amp;action=update&amp;from=200#changes");
-  expect(page).toContain('href="/runs/20261121-100000-000001/approve?kind=user&amp;name=a+b&amp;action=update"');
+  expect(page).toContain("/plan?action=update&amp;kind=user&amp;name=a+b&amp;from=200#changes");
+  expect(page).toContain('href="/runs/20261121-100000-000001/approve?action=update&amp;kind=user&amp;name=a+b"');
 });
 
 test("only whoever may decide gets buttons, and only while there is something to decide", () => {
