@@ -86,7 +86,9 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   await card("Broken")
     .getByText(/nothing_like_that is not a table/)
     .waitFor();
-  expect(await card("Misnamed").textContent()).toMatch(/did you mean "net"\?/);
+  await card("Misnamed")
+    .getByText(/did you mean "net"\?/)
+    .waitFor();
   await card("Many").getByText("As a table").click();
   await card("Many").getByRole("columnheader", { name: "x" }).waitFor();
   expect(await window.accessibility()).toEqual([]);
