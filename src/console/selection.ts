@@ -31,9 +31,12 @@ function valuesByName(form: URLSearchParams): Fields {
   return filled(Object.fromEntries(keys.map((key) => [key, form.has(key) ? form.getAll(key) : undefined])));
 }
 
+function one(value: Fields[string]): string | undefined {
+  return [value ?? []].flat()[0];
+}
+
 /** @throws {InputError} with a problem for each field that is wrong */
 export function filterOf(values: Fields): PlanFilter {
-  const one = (value: Fields[string]): string | undefined => [value ?? []].flat()[0];
   const { kind, action, attribute, source, cause, name, group } = values;
   const given = { kind: one(kind), action, attribute, source, cause, name, group };
   const query = read(changesQuery, withoutUndefined(given), "query");
