@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { Argument, Option } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
-import { layOut, renderTable } from "./format.ts";
+import { writeTable } from "./format.ts";
 import { passwordOf } from "./password-prompt.ts";
 import type { PasswordOptions } from "./password-prompt.ts";
 import type { Runner } from "./runner.ts";
@@ -18,7 +18,7 @@ import { localActor } from "#daemon/context.ts";
 import type { Context, ReadingContext } from "#daemon/context.ts";
 import { readState } from "#daemon/data-folder.ts";
 import { exitCodes } from "#daemon/output.ts";
-import type { ExitCode, Output } from "#daemon/output.ts";
+import type { ExitCode } from "#daemon/output.ts";
 import { roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
 import { exactly } from "#times.ts";
@@ -162,7 +162,7 @@ async function list(context: ReadingContext): Promise<ExitCode> {
   else if (accounts.length === 0)
     output.say("there are no accounts yet: `rollcall account add NAME --role administrator` adds one");
   else
-    await table(
+    await writeTable(
       output,
       ["name", "role", "signs in by", "state", "signed in", "tokens", "id"],
       accounts.map(({ id, name, role, via, disabled, signedIn, tokens: count }) => [
@@ -174,6 +174,7 @@ async function list(context: ReadingContext): Promise<ExitCode> {
         count,
         id,
       ]),
+      { flexible: [1], expendable: [] },
     );
   return exitCodes.done;
 }
@@ -185,7 +186,7 @@ async function tokens(context: ReadingContext): Promise<ExitCode> {
   if (output.json) await output.write(`${JSON.stringify({ tokens: all }, undefined, 2)}\n`);
   else if (all.length === 0) output.say("there are no access tokens: people create them on the page Your account");
   else
-    await table(
+    await writeTable(
       output,
       ["id", "name", "account", "last used", "expires"],
       all.map(({ id, name, owner, used, expires }) => [
@@ -195,12 +196,7 @@ async function tokens(context: ReadingContext): Promise<ExitCode> {
         used === undefined ? "never" : exactly(used),
         exactly(expires),
       ]),
+      { flexible: [1], expendable: [] },
     );
   return exitCodes.done;
-}
-
-async function table(output: Output, names: readonly string[], rows: readonly (readonly unknown[])[]): Promise<void> {
-  const room = output.terminal ? output.width : undefined;
-  const layout = layOut(names, rows, { room, flexible: [1], expendable: [] });
-  for (const part of renderTable(names, rows, { layout })) await output.write(part);
 }

@@ -1,3 +1,4 @@
+import type { Output } from "#daemon/output.ts";
 import { csvField, visible } from "#text.ts";
 
 type Rows = readonly (readonly unknown[])[];
@@ -65,7 +66,7 @@ export function* renderTable(
   {
     layout: { widths } = layOut(columnNames, rows),
     paint = (text) => text,
-  }: { readonly layout?: TableLayout; readonly paint?: CellPaint } = {},
+  }: { readonly layout?: TableLayout; readonly paint?: CellPaint | undefined } = {},
 ): Generator<string> {
   const isNumber = columnNames.map((_, index) =>
     rows.every((row) => row[index] === null || typeof row[index] === "number"),
@@ -88,6 +89,21 @@ export function* renderTable(
     const lines = rows.slice(from, from + pieceSize).map((row) => `${line(cells(row), row)}\n`);
     yield lines.join("");
   }
+}
+
+/**
+ * Writes a table that fits into the terminal.
+ * @returns the columns that there was no room for
+ */
+export async function writeTable(
+  output: Output,
+  columnNames: readonly string[],
+  rows: Rows,
+  { paint, ...fitting }: Omit<Fitting, "room"> & { readonly paint?: CellPaint },
+): Promise<string[]> {
+  const layout = layOut(columnNames, rows, { ...fitting, room: output.terminal ? output.width : undefined });
+  for (const part of renderTable(columnNames, rows, { layout, paint })) await output.write(part);
+  return columnNames.filter((_, column) => layout.widths[column] === 0);
 }
 
 /** Rows as CSV with a header, values exactly as they are; a null is an empty field, an empty text is `""`. */

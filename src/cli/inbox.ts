@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
-import { layOut, renderTable } from "./format.ts";
+import { writeTable } from "./format.ts";
 import { daemonElsewhere } from "./known-runs.ts";
 import type { Runner } from "./runner.ts";
 import { withDaemonOrStore } from "#cli/coordinator.ts";
@@ -128,7 +128,7 @@ export function inboxLines(status: InboxStatus, now: number): string[] {
   const at = (iso: string): string => `${exactly(iso)}, ${relatively(iso, now)}`;
   const used = tokens
     .filter((each) => each.used !== undefined)
-    .toSorted((a, b) => ((a.used ?? "" > (b.used ?? "")) ? -1 : 1));
+    .toSorted((a, b) => ((a.used ?? "") > (b.used ?? "") ? -1 : 1));
   return [
     `inbox    ${source}: ${last === undefined ? "nothing was pushed yet" : formatSizes(users, groups)}`,
     ...(last === undefined
@@ -159,9 +159,7 @@ async function list(context: Context, source: string): Promise<ExitCode> {
       used === undefined ? "never" : exactly(used),
       id,
     ]);
-    const room = output.terminal ? output.width : undefined;
-    const layout = layOut(names, rows, { room, flexible: [0], expendable: [] });
-    for (const part of renderTable(names, rows, { layout })) await output.write(part);
+    await writeTable(output, names, rows, { flexible: [0], expendable: [] });
   }
   return exitCodes.done;
 }

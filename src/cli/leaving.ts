@@ -8,7 +8,7 @@ import type { ExitCode, Output } from "#daemon/output.ts";
 import { painter } from "#plan/render/text.ts";
 import { formatNumber, formatPrincipals, visible } from "#text.ts";
 import { exactly } from "#times.ts";
-import { layOut, renderTable } from "./format.ts";
+import { writeTable } from "./format.ts";
 import { allSyncs, common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
@@ -68,9 +68,7 @@ async function writeText(output: Output, found: SyncLeavers): Promise<void> {
   const cells = leavers
     .slice(0, most)
     .map((each) => [each.kind, each.name, exactly(each.since), stageNames[each.stage], nextWords(each, now)]);
-  const room = output.terminal ? output.width : undefined;
-  const layout = layOut(names, cells, { room, flexible: [1, 4], expendable: [2] });
-  for (const part of renderTable(names, cells, { layout })) await output.write(part);
+  await writeTable(output, names, cells, { flexible: [1, 4], expendable: [2] });
   if (leavers.length > most) await output.write(`… and ${formatNumber(leavers.length - most)} more: --csv lists all\n`);
 }
 

@@ -5,7 +5,7 @@ import type { Runner } from "./runner.ts";
 import { runDocument, stateName, stateNames } from "#state/record.ts";
 import { chosenSyncs } from "#daemon/context.ts";
 import type { ReadingContext } from "#daemon/context.ts";
-import { layOut, renderTable } from "./format.ts";
+import { writeTable } from "./format.ts";
 import { exactly, lasting, relatively } from "#times.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
@@ -77,15 +77,13 @@ export async function runs(context: ReadingContext, sync: string | undefined, op
   const paint = painter(output.colour);
   const now = Date.now();
   const rows = lines.slice(0, limit).map((group) => lineOf(group, now));
-  const layout = layOut(columns, rows, { ...fitting, room: output.terminal ? output.width : undefined });
-  const table = renderTable(columns, rows, {
-    layout,
+  await writeTable(output, columns, rows, {
+    ...fitting,
     paint: (text, column, row) => {
       const tone = column === stateColumn ? tones[String(row[column]).replace(/ by .*$/, "") as StateName] : undefined;
       return tone === undefined ? text : paint(toneStyles[tone], text);
     },
   });
-  for (const part of table) await output.write(part);
   const left = lines.slice(limit).flat().length;
   if (left > 0) await output.write(paint("dim", `… and ${pluralize(left, "older run")} (use --limit or --all)\n`));
   return exitCodes.done;

@@ -12,7 +12,7 @@ import type { Context } from "#daemon/context.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import type { SqlResult } from "#client/sql.ts";
-import { layOut, renderCsv, renderTable } from "./format.ts";
+import { renderCsv, writeTable } from "./format.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
@@ -61,29 +61,24 @@ export async function sql(
       output.say(`only the first ${pluralize(rows.length, "row")} of ${formatNumber(totalRowCount)} are shown`);
     return exitCodes.done;
   }
-  await writeTable(output, result);
+  await writeRows(output, result);
   return exitCodes.done;
 }
 
 /** How many rows a terminal shows. */
 const mostAtTerminal = 1000;
 
-async function writeTable(output: Output, { columnNames, rows, totalRowCount }: SqlResult): Promise<void> {
-  const { terminal, width } = output;
+async function writeRows(output: Output, { columnNames, rows, totalRowCount }: SqlResult): Promise<void> {
+  const { terminal } = output;
   const shown = terminal ? rows.slice(0, mostAtTerminal) : rows;
   const columns = [...columnNames.keys()];
   // Where there is no room for all columns, the last ones go.
-  const layout = layOut(columnNames, shown, {
-    room: terminal ? width : undefined,
-    flexible: columns,
-    expendable: columns.slice(1).toReversed(),
-  });
-  for (const part of renderTable(columnNames, shown, { layout })) await output.write(part);
+  const expendable = columns.slice(1).toReversed();
+  const hidden = await writeTable(output, columnNames, shown, { flexible: columns, expendable });
   await output.write(`(${pluralize(totalRowCount, "row")})\n`);
   const rest = terminal ? "; --csv and --json show more" : "";
   if (shown.length < totalRowCount)
     output.say(`only the first ${pluralize(shown.length, "row")} of ${formatNumber(totalRowCount)} are shown${rest}`);
-  const hidden = layout.widths.flatMap((each, column) => (each === 0 ? [columnNames[column] ?? ""] : []));
   if (hidden.length > 0)
     output.say(
       `the terminal has no room for ${pluralize(hidden.length, "column")}: ${hidden.map(formatName).join(", ")}${rest}`,

@@ -22,7 +22,7 @@ import type { KnownJournal } from "#state/store.ts";
 import { pluralize } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
 import { readPresence } from "#daemon/data-folder.ts";
-import { layOut, renderTable } from "./format.ts";
+import { writeTable } from "./format.ts";
 import { exactly, forCaller, relatively } from "#times.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
@@ -91,18 +91,16 @@ export async function status(context: Context): Promise<ExitCode> {
       ),
     );
   const rows = syncs.map((sync) => rowOf(sync, daemon !== undefined, now));
-  const room = output.terminal ? output.width : undefined;
-  const layout = layOut(columns, rows, { room, flexible: [0, 1], expendable: [1, 3] });
   await output.write("\n");
-  for (const part of renderTable(columns, rows, {
-    layout,
+  await writeTable(output, columns, rows, {
+    flexible: [0, 1],
+    expendable: [1, 3],
     paint: (text, column, row) => {
       const lastRun = syncs[rows.indexOf(row as string[])]?.lastRun;
       const tone = column === 2 && lastRun !== undefined ? tones[stateName(lastRun)] : undefined;
       return tone === undefined ? text : paint(toneStyles[tone], text);
     },
-  }))
-    await output.write(part);
+  });
   const attention = syncs.flatMap((sync) => attentionLines(sync, now));
   if (attention.length > 0) await output.write(forCaller(`\n${attention.join("\n")}\n`));
   return exitCodes.done;

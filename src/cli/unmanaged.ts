@@ -11,7 +11,7 @@ import type { Fate, Unmanaged, UnmanagedList } from "#sync/explain/unmanaged.ts"
 import { formatName, formatNumber, pluralize, visible, wordsOf } from "#text.ts";
 import { exactly } from "#times.ts";
 import type { Context } from "#daemon/context.ts";
-import { layOut, renderTable } from "./format.ts";
+import { writeTable } from "./format.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import { eachSync, withSync } from "./syncs.ts";
@@ -156,13 +156,8 @@ async function writeText(output: Output, list: UnmanagedList): Promise<void> {
   // The first that they are known by, the groups and the others go where there is no room.
   const [first, ...others] = knownBy.map((_, index) => index + 2);
   const groups = knownBy.length + 2;
-  const room = output.terminal ? output.width : undefined;
-  const layout = layOut(names, cells, {
-    room,
-    flexible: names.map((_, index) => index).slice(1),
-    expendable: [...(first === undefined ? [] : [first]), groups, ...others],
-  });
-  if (shown.length > 0) for (const part of renderTable(names, cells, { layout })) await output.write(part);
+  const expendable = [...(first === undefined ? [] : [first]), groups, ...others];
+  if (shown.length > 0) await writeTable(output, names, cells, { flexible: [...names.keys()].slice(1), expendable });
   if (count > shown.length) await output.write(`… and ${formatNumber(count - shown.length)} more: --csv lists all\n`);
   const rest = [
     [leftOut.protected, "whose name is protected"],
