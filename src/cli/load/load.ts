@@ -193,7 +193,8 @@ export async function loadCommand(context: Context, files: readonly string[], fl
       output.say(`${notesOf({ ...loaded, errors })}Nothing was loaded; the table is unchanged.`);
       const separation = await unseparated(options, inputs, columns);
       if (separation !== undefined) output.say(separation);
-      if (flags.guess === undefined && !output.interactive)
+      // Only the format is guessed: a key that the table refuses has nothing to do with it.
+      if (flags.guess === undefined && !output.interactive && loaded.errors.length > 0)
         output.say("`--guess` guesses the format from the file, and shows the options that say the same.");
     }
     return loaded.code === "OK" ? exitCodes.done : exitCodes.failed;

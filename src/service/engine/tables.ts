@@ -215,7 +215,7 @@ export async function define(databases: Databases, sql: string, origin: string):
         if (definition.makes === "table") await tryTable(connection, definition.table, definition.body);
         definitions.push({ definition, place });
       } catch (error) {
-        problems.push(`${place}: ${firstLineOf(error)}`);
+        problems.push(`${place}: ${isReference(error) ? noReference : firstLineOf(error)}`);
       }
     }
     refuseProblems(origin, problems);
@@ -226,6 +226,14 @@ export async function define(databases: Databases, sql: string, origin: string):
     }
   });
 }
+
+/** DuckDB looks for the other table in memory, or takes its full name for another database's. */
+function isReference(error: unknown): boolean {
+  return /FOREIGN KEY constraints|Table with name .* does not exist/.test(firstLineOf(error));
+}
+
+const noReference =
+  "foreign keys (REFERENCES) cannot be made here: leave them out, or make the table with `rollcall sql --database`";
 
 function parse(script: string, statement: Statement): Definition {
   const { tokens } = statement;

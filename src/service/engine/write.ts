@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { InputError } from "#errors.ts";
+import { firstLineOf, InputError } from "#errors.ts";
 import { identifier, interruptible } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { rowNumberOf, TableChangedError } from "./engine.ts";
@@ -39,7 +39,19 @@ export async function writeTable(
     // From here on the load is committed, whatever the signal says.
   });
   await writing.catch(async (error: unknown) => {
-    throw (await failedCheck(connection, table, error)) ?? error;
+    throw (await failedCheck(connection, table, error)) ?? stillReferenced(table, empty, error) ?? error;
+  });
+}
+
+/** A row that another table refers to: DuckDB's sentence names neither table, and leads to its own documentation. */
+function stillReferenced({ name }: Table, empty: boolean, error: unknown): InputError | undefined {
+  const key = /key "(.*?)" is still referenced by a foreign key/s.exec(firstLineOf(error))?.[1];
+  if (key === undefined) return undefined;
+  const advice = empty
+    ? "empty the other table first"
+    : "DuckDB cannot replace such a row in a table with an index or a UNIQUE column; drop that or the foreign key";
+  return new InputError(`the table ${name} has rows that another table refers to (${key}): ${advice}`, {
+    cause: error,
   });
 }
 

@@ -28,6 +28,8 @@ engineSuite("DuckDB", open, {
       "CREATE TABLE IF NOT EXISTS shop.x (a INT, b INT GENERATED ALWAYS AS (a + 1))",
       /t.sql:1: table x: column b is GENERATED/,
     ],
+    ["CREATE TABLE IF NOT EXISTS shop.x (a INT REFERENCES shop.core_default_schema.people (id))", "foreign keys"],
+    ["CREATE TABLE IF NOT EXISTS shop.x (a INT REFERENCES people (id))", "t.sql:1: foreign keys (REFERENCES) cannot"],
   ],
   unloadable: "CREATE TABLE IF NOT EXISTS other.x (a BLOB)",
   counted: [["SELECT DISTINCT ON (i % 3) i FROM range(10) r(i) ORDER BY i", 3]],
@@ -274,6 +276,13 @@ test("A.21 tables with indexes, unique columns and references are upserted and e
       [2, "f"],
     ]);
   }
+  await expect(load("referenced", "SELECT 1 AS id, 'e' AS name", true)).rejects.toThrow(
+    /^the table referenced has rows that another table refers to \(id: \d\): empty the other table first$/,
+  );
+  await executed(engine, "shop", "CREATE INDEX too ON referenced (name)", never);
+  await expect(load("referenced", "SELECT 1 AS id, 'e' AS name", false)).rejects.toThrow(
+    "DuckDB cannot replace such a row in a table with an index or a UNIQUE column",
+  );
   await expect(load("one_name", "SELECT 9 AS id, 'e' AS name", false)).rejects.toMatchObject({ name: "InputError" });
   await expect(load("referring", "SELECT 9 AS id, 'e' AS name", false)).rejects.toMatchObject({ name: "InputError" });
   const computed = "column a b is GENERATED ALWAYS and cannot be loaded";
