@@ -19,10 +19,10 @@ import type { ExitCode } from "#daemon/output.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
-    .argument("<name>", "a name, mail address or record id")
+    .argument("<name>", "a name, mail address or record id, with user: or group: in front if only that is meant")
     .option("--sync <sync>", "only this sync (default: all)");
   help(command, {
-    examples: ["rollcall explain ada", "rollcall explain ada@example.com --sync staff"],
+    examples: ["rollcall explain ada", "rollcall explain group:Sales", "rollcall explain ada@example.com --sync staff"],
     exits: { 1: "failed, or no user or group matches" },
   }).action((wanted: string, options: CommonOptions & { readonly sync?: string }) =>
     runner.runWithContext(options, (context) => explain(context, wanted, options.sync)),

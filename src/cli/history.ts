@@ -21,7 +21,10 @@ import { knownRuns, refuseElsewhere } from "./known-runs.ts";
 
 export function declare(command: Command, runner: Runner): void {
   common(command)
-    .argument("<name>", "the name of a user or group; * stands for any characters")
+    .argument(
+      "<name>",
+      "the name of a user or group, with user: or group: in front if only that is meant; * stands for any characters",
+    )
     .option("--sync <sync>", "only this sync (default: all)");
   help(command, {
     examples: ["rollcall history ada", "rollcall history 'ada*' --sync staff"],

@@ -130,8 +130,8 @@ export class People {
     const runs = this.#runsTo(target);
     return this.#readStored(runs, async ({ connection }, files) => {
       const entries: HistoryEntry[] = [];
-      for await (const entry of historyOf(connection, runs, files, name)) {
-        const changes = entry.changes.filter((change) => change.kind === kind && change.name === name);
+      for await (const entry of historyOf(connection, runs, files, `${kind}:${name}`)) {
+        const changes = entry.changes.filter((change) => change.name === name);
         if (changes.length + entry.notes.length > 0) entries.push({ ...entry, changes });
         if (entries.length > most) break;
       }

@@ -10,7 +10,7 @@ import type { LimitCheck } from "#plan/limits.ts";
 import { isEmpty, leavingWords, nameLimits, waitingWords } from "#plan/render/shared.ts";
 import { noteLines, readNotes, withoutNames as notesWithoutNames } from "#plan/note.ts";
 import type { Note, NoteDocument } from "#plan/note.ts";
-import { hasSucceeded } from "#state/record.ts";
+import { hasSucceeded, planAgain } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import { limitsLeftOut, trippedLimits } from "#sync/coordinator/refusals.ts";
@@ -215,7 +215,7 @@ function commandsOf(event: NoticeEvent, run: RunRecord): string[] {
       return [show, command("approve", id), reject];
     case "held": {
       if (hasSucceeded(run)) return [show, command("plan", sync, "--override", limitsLeftOut(run).join(","))];
-      if (heldBy !== "limits") return [show, command("plan", sync)];
+      if (heldBy !== "limits") return [show, planAgain(run)];
       const names = [...new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit))];
       return [show, command("approve", id, "--override", names.join(",")), reject];
     }

@@ -94,7 +94,7 @@ export interface PlanFacts {
 }
 
 /** The same, as it is stored. */
-interface StoredPlan extends PlanFacts {
+export interface StoredPlan extends PlanFacts {
   readonly version: 1;
   readonly digest: string;
 }
@@ -189,9 +189,7 @@ export class Plans {
       throw unreadable(id, error);
     });
     if (found !== seal)
-      throw new InputError(
-        `the stored plan of run ${id} was altered: its files have changed since the run. Plan again`,
-      );
+      throw new InputError(`the stored plan of run ${id} was altered: its files have changed since the run`);
   }
 
   /** Replaces a plan by the part of it that was selected. Without a stored part, that has happened already. */
@@ -283,7 +281,7 @@ export async function setPlansAside(daemonFolder: string, suffix: string): Promi
 }
 
 function unreadable(id: string, error: unknown): InputError {
-  return new InputError(`the stored plan of run ${id} cannot be read (${firstLineOf(error)}): plan again`, {
+  return new InputError(`the stored plan of run ${id} cannot be read: ${firstLineOf(error)}`, {
     cause: error,
   });
 }

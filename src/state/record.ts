@@ -1,3 +1,4 @@
+import { command, forOptions } from "#commands.ts";
 import { noteDocument, readNotes } from "#plan/note.ts";
 import type { Note, NoteDocument } from "#plan/note.ts";
 import type { ErrorDocument, HeldBy } from "#errors.ts";
@@ -305,6 +306,11 @@ export type SyncEvent =
 /** Whether a run can be approved: its plan is stored, and it is pending or held by limits. */
 export function isOpen({ state, heldBy }: RunRecord): boolean {
   return state === "pending" || (state === "held" && heldBy === "limits");
+}
+
+/** The command that plans anew what a run of these planned: an undo, or a sync for everybody or for some. */
+export function planAgain({ sync, undoes, for: people }: Pick<RunRecord, "sync" | "undoes" | "for">): string {
+  return undoes === undefined ? command("plan", sync, ...forOptions(people)) : command("undo", undoes);
 }
 
 /** Whether it is running, or ended without anybody knowing how. */

@@ -1,3 +1,4 @@
+import { planAgain } from "#state/record.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Connection } from "#duckdb/database.ts";
 import { HeldError, messageOf } from "#errors.ts";
@@ -195,7 +196,7 @@ async function verify(
   ];
   if (problems.length === 0) return tag;
   throw new HeldError(
-    `target ${target.name}: the list was applied, but the target does not match the plan. Something else may be changing it; plan again to see what is left`,
+    `target ${target.name}: the list was applied, but the target does not match the plan. Something else may be changing it; see what is left: \`${planAgain({ ...options, sync: sync.name })}\``,
     problems,
     "verification",
   );
@@ -237,7 +238,7 @@ async function keepBaseline(
   known: Baseline | undefined,
   { changed, isOlder }: { readonly changed: boolean; readonly isOlder: boolean },
 ): Promise<void> {
-  const { id, undoes = false, files } = options;
+  const { id, undoes, files } = options;
   // A run for some leaves the rest to the next run, with what has changed since the last one for all.
   const isPart = options.for !== undefined;
   if (!sync.causes || (isPart && (!changed || known === undefined))) return;
@@ -246,7 +247,7 @@ async function keepBaseline(
   try {
     if (changed || known === undefined)
       await storeBaseline(connection, files, sync.name, baseline, {
-        undone: undoes,
+        undone: undoes !== undefined,
         isOlder: isOlder && known !== undefined && sync.keepManual.length > 0,
       });
     else await renewSettings(files, sync.name, known, sync.settings);

@@ -29,8 +29,8 @@ export interface RunOptions {
   readonly overrides?: readonly Overridable[] | undefined;
   /** How far earlier runs have come with what providers pushed. Absent: that is not known. */
   readonly seenPushes?: Seen | undefined;
-  /** True: it undoes earlier runs. */
-  readonly undoes?: boolean | undefined;
+  /** The run that it undoes, with the later ones of its sync. */
+  readonly undoes?: string | undefined;
   /** Names of users and groups: only these change, everything else in the target stays unchanged. */
   readonly for?: readonly string[] | undefined;
   /** Makes the plan; default: reads the sources. */

@@ -11,7 +11,7 @@ import { formatName, pluralize } from "#text.ts";
 import { exactly, forCaller, lasting, relatively } from "#times.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import { limitsToOverride } from "#sync/coordinator/refusals.ts";
-import { isOpen, runDocument, stateName } from "#state/record.ts";
+import { isOpen, planAgain, runDocument, stateName } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "#state/run-text.ts";
 import { mapNotes } from "#plan/note.ts";
@@ -170,13 +170,13 @@ function stageLine({ stage, milliseconds, records }: RunRecord["stages"][number]
 
 /** The commands that a person can use now. */
 export function possibilities(run: RunRecord): string[] {
-  const { id, sync, state, kept } = run;
+  const { id, state, kept } = run;
   if (isOpen(run)) {
     const beyond = limitsToOverride(run);
     const override = beyond.length === 0 ? [] : ["--override", beyond.join(",")];
     return [command("approve", id, ...override), command("reject", id, "--reason", "…")];
   }
-  if (state === "held" || state === "failed" || state === "expired") return [command("plan", sync)];
+  if (state === "held" || state === "failed" || state === "expired") return [planAgain(run)];
   if (state === "applied" && kept) return [command("undo", id)];
   return [];
 }

@@ -1,3 +1,4 @@
+import { command, forOptions } from "#commands.ts";
 import { isOutOfMemory } from "#duckdb/database.ts";
 import { HeldError, InputError } from "#errors.ts";
 import { naming } from "#files/disk.ts";
@@ -151,7 +152,7 @@ async function decide(
   { changed, beyond, mustBeShared }: Verdict,
   disagreements: readonly string[],
 ): Promise<"apply" | Exclude<RunResult["outcome"], "applied">> {
-  holdUnlessAgreed(sync, planned, disagreements, options.digest);
+  holdUnlessAgreed(sync, planned, disagreements, options);
   const isShown = options.digest !== undefined;
   const policy = options.apply && !isShown ? (options.approval ?? "automatic") : "automatic";
   // Sources that have lost too much are held even if the plan has no changes, yet, to approve.
@@ -167,10 +168,10 @@ async function decide(
 }
 
 function holdUnlessAgreed(
-  { target }: Sync,
+  { name, target }: Sync,
   { plan }: Planned,
   disagreements: readonly string[],
-  digest: string | undefined,
+  { digest, overrides = [], for: people }: RunOptions,
 ): void {
   if (disagreements.length > 0)
     throw new HeldError(
@@ -178,12 +179,14 @@ function holdUnlessAgreed(
       disagreements,
       "opinions",
     );
-  if (digest !== undefined && !plan.digest.startsWith(digest))
+  if (digest !== undefined && !plan.digest.startsWith(digest)) {
+    const override = overrides.length === 0 ? [] : ["--override", overrides.join(",")];
     throw new HeldError(
-      "the changes differ from the plan that was shown; nothing was applied. Plan again",
+      `the changes differ from the plan that was shown; nothing was applied. Plan again: \`${command("plan", name, ...forOptions(people), ...override)}\``,
       [],
       "digest",
     );
+  }
 }
 
 function resultOf({ plan, checks, waiting, adopted = 0 }: Planned, outcome: RunResult["outcome"]): RunResult {

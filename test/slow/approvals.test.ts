@@ -71,7 +71,9 @@ describe("what waits for approval", () => {
     await byHand(url(), user("ada", "Somebody else"));
     const refused = await approve(id);
     expect(refused).toMatchObject({ state: "pending", digest, error: { advice: "stop" } });
-    expect(refused.error?.message).toMatch(/the plan of run .* is out of date: the target has changed since/);
+    expect(refused.error?.message).toMatch(
+      /the plan of run .* is out of date: the target has changed since; .*\. Plan again: `rollcall plan staff`/,
+    );
     expect(refused.error?.problems).toEqual(["user ada: it was to be created, and would be updated now"]);
     expect(await staff.users()).not.toContain("grace");
     expect(await told()).toEqual(["approved", "ended pending"]);

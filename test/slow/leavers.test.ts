@@ -117,7 +117,7 @@ describe("who leaves the sources", () => {
     expect((await runAt(start + 200 * day)).result.outcome).toBe("no change");
     const undone = await runAt(start + 200 * day, staff(), {
       planner: planUndo(plansNow(), [left.stored]),
-      undoes: true,
+      undoes: left.stored.id,
     });
     expect(undone.changes).toEqual(["reactivate bob"]);
     expect(isActive("bob")).toBe(true);
@@ -170,7 +170,10 @@ describe("who leaves the sources", () => {
   test("is not created by an undo of a creation, and suspended where nobody is ever deleted", async () => {
     await write(three, team);
     const made = await runAt(start);
-    const undone = await runAt(start + 1, staff(), { planner: planUndo(plansNow(), [made.stored]), undoes: true });
+    const undone = await runAt(start + 1, staff(), {
+      planner: planUndo(plansNow(), [made.stored]),
+      undoes: made.stored.id,
+    });
     expect(undone.changes).toEqual(["delete team", "suspend ada", "suspend bob", "suspend cem"]);
     expect(undone.notes.join("\n")).toContain("3 principals that the undone runs created: not deleted");
   });
@@ -193,7 +196,7 @@ describe("a new name", () => {
     expect((await runAt(start + 2 * day)).result.outcome).toBe("no change");
     const undone = await runAt(start + 2 * day, staff(), {
       planner: planUndo(plansNow(), [renamed.stored]),
-      undoes: true,
+      undoes: renamed.stored.id,
     });
     expect(undone.changes).toEqual(["update mathematicians", "update lovelace"]);
     expect(idOf("ada")).toBe(id);
@@ -280,7 +283,7 @@ test("a deletion that was undone is planned again as one that was undone, whatev
   await write(["1,ada,"]);
   const left = await runAt(start + day, sync({}));
   expect([left.changes, left.causes]).toEqual([["delete bob"], ["gone"]]);
-  await runAt(start + 2 * day, sync({}), { planner: planUndo(plansNow(), [left.stored]), undoes: true });
+  await runAt(start + 2 * day, sync({}), { planner: planUndo(plansNow(), [left.stored]), undoes: left.stored.id });
   for (const settings of [{}, { "limits.creates": "5%" }]) {
     const again = await runAt(start + 3 * day, sync(settings), { apply: false });
     expect([again.changes, again.causes]).toEqual([["delete bob"], ["left out"]]);

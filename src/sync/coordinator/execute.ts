@@ -196,7 +196,7 @@ class Recording {
     const { id, undoes, for: people } = this.#run;
     return {
       id,
-      undoes: undoes !== undefined,
+      undoes,
       for: people,
       apply: true,
       approval,

@@ -4,7 +4,7 @@ import { isExceeded } from "#plan/limits.ts";
 import type { LimitCheck, Overridable } from "#plan/limits.ts";
 import { concernsWhole, isPart } from "#plan/selection.ts";
 import { quote } from "#text.ts";
-import { isOpen } from "#state/record.ts";
+import { isOpen, planAgain } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Context, SyncSettings } from "./context.ts";
 import type { Approval } from "./coordinator.ts";
@@ -93,7 +93,7 @@ export function checkSameTarget(run: RunRecord, target: string, what: "approved"
   if (run.target === target) return;
   const next =
     what === "approved"
-      ? `plan again: \`${command("apply", run.sync)}\``
+      ? `plan again: \`${planAgain(run)}\``
       : `to undo it, give ${run.sync} the target ${run.target} again`;
   throw new InputError(
     `the run ${run.id} cannot be ${what}: it was for the target ${run.target}, and ${run.sync} has another one now (${target}); ${next}`,

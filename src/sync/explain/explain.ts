@@ -18,7 +18,7 @@ import type { Interruption } from "#sync/interruption.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
 import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
-import { folded, nearestNames, recordsCalled } from "#sync/planning/people.ts";
+import { calledBy, folded, nearestNames, recordsCalled } from "#sync/planning/people.ts";
 import { differenceOf, foreignCalled, outcomesOf } from "./outcome.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { ApprovalPolicy } from "#sync/context.ts";
@@ -77,13 +77,14 @@ export interface ExplainOptions {
 const limit = 20;
 
 /**
- * Follows everything that matches a name (a principal's name, display name or mail, a record's id, or a value that the rules
+ * Follows everything that matches a name, with `user:` or `group:` in front if only that is meant (a principal's name, display name or mail, a record's id, or a value that the rules
  * `name` and `mail` read; case does not matter) from the sources to what a run would do with it. It reads what a run reads,
  * and changes nothing.
  * @throws what `run` throws before it applies
  */
-export async function explain(sync: Sync, wanted: string, options: ExplainOptions): Promise<Explanation> {
+export async function explain(sync: Sync, given: string, options: ExplainOptions): Promise<Explanation> {
   const { files } = options.state;
+  const { kind: only, text: wanted } = calledBy(given);
   return inWorkbench({ ...options, files }, async (workbench, watching) => {
     const { history } = await Ledger.open(workbench.connection, {
       files,
@@ -97,7 +98,7 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
       `SELECT source, source_id AS id FROM ledger WHERE ${folded("name")} = ${folded("$1")}`,
       [wanted],
     );
-    const finder = findRecords(sync, wanted, owners);
+    const finder = findRecords(sync, { wanted, only }, owners);
     const baseline = sync.causes
       ? await loadBaseline(workbench.connection, files, sync.name, sync.rules.declared)
       : undefined;
@@ -109,7 +110,7 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
     });
     const records = await finder.records();
     const names = records.flatMap(({ kind, name }) => (name === undefined ? [] : [{ kind, name }]));
-    const found = await outcomesOf(workbench.connection, sync, { wanted, names, limit });
+    const found = await outcomesOf(workbench.connection, sync, { wanted, only, names, limit });
     const unread = assembly.unread.map(({ name }) => name);
     const outcomes =
       found.length === 0
@@ -196,12 +197,13 @@ async function brokenBy(
 
 function findRecords(
   { rules }: Sync,
-  wanted: string,
+  { wanted, only }: { readonly wanted: string; readonly only: Kind | undefined },
   owners: readonly { readonly source: string; readonly id: string }[],
 ): { observer: Observer; records: () => Promise<RecordExplanation[]> } {
   const isCalled = recordsCalled(rules, wanted);
   const isWanted = (judged: Judged): boolean =>
-    isCalled(judged) || owners.some(({ source, id }) => source === judged.source && id === judged.entry.id);
+    (only === undefined || judged.entry.kind === only) &&
+    (isCalled(judged) || owners.some(({ source, id }) => source === judged.source && id === judged.entry.id));
   const found: Judged[] = [];
   const memberships = new Map<number, DirectMembership[]>();
   const held = new Map<number, string>();

@@ -3,10 +3,11 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Change } from "#plan/change.ts";
 import type { Attributes } from "#principals/attributes.ts";
+import type { Kind } from "#principals/principal.ts";
 import { patternMatching } from "#plan/patterns.ts";
 import { changesIn, readPastChanges } from "#plan/stored.ts";
 import type { Known } from "./listing.ts";
-import { folded } from "#sync/planning/people.ts";
+import { calledBy, folded } from "#sync/planning/people.ts";
 import { formatName } from "#text.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Subject } from "#plan/selection.ts";
@@ -24,22 +25,23 @@ export interface HistoryEntry {
  * Everything that happened to the users and groups of a name. A note that a run only repeats is left out.
  * @param runs newest first
  * @param files the stored changes of those that have any, each named after its run
- * @param name in which `*` stands for any characters
+ * @param given the name, in which `*` stands for any characters; with `user:` or `group:` in front if only that is meant
  */
 export async function* historyOf(
   connection: Connection,
   runs: readonly RunRecord[],
   files: readonly string[],
-  name: string,
+  given: string,
 ): AsyncIterable<HistoryEntry> {
-  const said = runs.map((run) => notesAbout(name, run));
+  const { kind, text: name } = calledBy(given);
+  const said = runs.map((run) => notesAbout({ kind, name }, run));
   const reader = readPastChanges(connection, files, name)[Symbol.asyncIterator]();
   try {
     let next = await reader.next();
     for (const [place, run] of runs.entries()) {
       const changes: Change[] = [];
       while (next.done !== true && basename(next.value.file) === `${run.id}.parquet`) {
-        changes.push(next.value.change);
+        if (kind === undefined || next.value.change.kind === kind) changes.push(next.value.change);
         next = await reader.next();
       }
       const before = runs.findIndex((each, at) => at > place && each.sync === run.sync && each.digest !== undefined);
@@ -88,13 +90,18 @@ export async function deletedBy(
 }
 
 /** What the notes of a run say about principals with that name. In records of 0.1 only the text shows it. */
-function notesAbout(name: string, { notes }: RunRecord): string[] {
+function notesAbout(
+  { kind: only, name }: { readonly kind: Kind | undefined; readonly name: string },
+  { notes }: RunRecord,
+): string[] {
   const written = [...new Set([name, formatName(name)])].map((each) => RegExp.escape(each)).join("|");
-  const about = new RegExp(`^(?:user|group) (?:.* is now )?(?:${written})(?=[ :]|$)`, "u");
+  const about = new RegExp(`^(?:${only ?? "user|group"}) (?:.* is now )?(?:${written})(?=[ :]|$)`, "u");
   return notes
     .flatMap(({ details = [] }) => details)
-    .filter(({ text, names }) =>
-      names === undefined ? about.test(text) : names.some((each) => patternMatching(each, [name]) !== undefined),
+    .filter(({ text, kind = only, names }) =>
+      names === undefined
+        ? about.test(text)
+        : (only === undefined || kind === only) && names.some((each) => patternMatching(each, [name]) !== undefined),
     )
     .map(({ text }) => text);
 }

@@ -39,16 +39,28 @@ export interface Outcome {
 }
 
 /**
- * The outcomes of the principals with that name, mail or display name, in the sources or in the target, and of `names`.
+ * The outcomes of the principals (of the kind `only`, if there is one) with that name, mail or display name, in the sources or in
+ * the target, and of `names`.
  * Runs after `makeDesired`.
  */
 export async function outcomesOf(
   connection: Connection,
   sync: Sync,
-  options: { readonly wanted: string; readonly names: readonly Subject[]; readonly limit: number },
+  {
+    wanted,
+    only,
+    names,
+    limit,
+  }: {
+    readonly wanted: string;
+    readonly only?: Kind | undefined;
+    readonly names: readonly Subject[];
+    readonly limit: number;
+  },
 ): Promise<Outcome[]> {
-  const known = await principalsCalled(connection, sync.rules.declared, options.wanted, options.limit);
-  const subjects = new Map([...options.names, ...known].map((subject) => [JSON.stringify(subject), subject]));
+  const called = await principalsCalled(connection, sync.rules.declared, wanted, limit);
+  const known = called.filter(({ kind }) => only === undefined || kind === only);
+  const subjects = new Map([...names, ...known].map((subject) => [JSON.stringify(subject), subject]));
   const outcomes: Outcome[] = [];
   for (const { kind, name } of subjects.values()) outcomes.push(await outcomeOf(connection, sync, { kind, name }));
   return outcomes;

@@ -6,7 +6,7 @@ import { andMore, detailAbout } from "#plan/note.ts";
 import type { Note, NoteDetail } from "#plan/note.ts";
 import { narrowTo } from "#plan/selection.ts";
 import type { LeftMemberships, Subject } from "#plan/selection.ts";
-import type { PrincipalValue } from "#principals/principal.ts";
+import type { Kind, PrincipalValue } from "#principals/principal.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { Judged, Observer } from "#principals/stage.ts";
@@ -14,6 +14,12 @@ import { tables } from "#plan/tables.ts";
 import { formatName, pluralize, quote } from "#text.ts";
 
 /* Who is meant by a name that a person gives: `explain NAME`, `plan --for NAME`. Case does not matter. */
+
+/** What a person calls somebody: a name that may have `user:` or `group:` in front. */
+export function calledBy(given: string): { readonly kind: Kind | undefined; readonly text: string } {
+  const [, kind, text = given] = /^(?:(user|group):)?(.+)$/s.exec(given) ?? [];
+  return { kind: kind as Kind | undefined, text };
+}
 
 /** The text for a comparison that ignores case. */
 function fold(text: string): string {
@@ -96,7 +102,7 @@ export class People {
   constructor(sync: { readonly name: string; readonly rules: CompiledRules }, names: readonly string[]) {
     this.#sync = sync;
     this.#sought = names.map((given) => {
-      const [, kind, text = given] = /^(?:(user|group):)?(.+)$/s.exec(given) ?? [];
+      const { kind, text } = calledBy(given);
       return { given, kind, text, isMeant: recordsCalled(sync.rules, text), found: new Map() };
     });
   }
@@ -148,7 +154,7 @@ export class People {
 /** A name that a person gives. */
 interface Sought {
   readonly given: string;
-  readonly kind: string | undefined;
+  readonly kind: Kind | undefined;
   readonly text: string;
   readonly isMeant: (judged: Judged) => boolean;
   /** What its records make, by their place in the read. */

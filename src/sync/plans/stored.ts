@@ -10,7 +10,9 @@ import { renameAgain } from "#plan/renames-in-place.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
-import type { Plans } from "#state/plans.ts";
+import type { Plans, StoredPlan } from "#state/plans.ts";
+import type { Attributes } from "#principals/attributes.ts";
+import { planAgain } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { readTarget } from "#sync/planning/target.ts";
 import { findLeftOut, planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
@@ -48,14 +50,13 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
   const plan: Planner["plan"] = async (sync, { connection }, { signal, progress, history, overrides = [] }) => {
     await useThreads(connection);
     progress?.("plan");
-    await plans.verify(run.id, run.seal);
-    const { scope } = await plans.load(run.id, connection, sync.rules.declared);
+    const { scope } = await load(plans, run, connection, sync.rules.declared);
     if (run.seal === undefined) await ownOnlyShown(connection);
     await carryOver(connection, sync.target);
     const whole = await createPlan(connection, sync.rules.declared);
-    if (whole.digest !== run.digest) throw noLongerShown(run.id, await differences(connection));
+    if (whole.digest !== run.digest) throw noLongerShown(run, await differences(connection));
     const severed = [...(await severedMemberships(connection)), ...(await takenMeanwhile(connection))];
-    if (severed.length > 0) throw noLongerShown(run.id, severed);
+    if (severed.length > 0) throw noLongerShown(run, severed);
     await narrow(connection, selection);
     await connection.run("CREATE OR REPLACE TEMP TABLE never_planned AS FROM left_out");
     const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
@@ -77,6 +78,17 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
   return { read: listActual, plan };
 }
 
+/** @throws {InputError} when the plan is not as it was stored */
+async function load(plans: Plans, run: RunRecord, connection: Connection, declared: Attributes): Promise<StoredPlan> {
+  try {
+    await plans.verify(run.id, run.seal);
+    return await plans.load(run.id, connection, declared);
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error;
+    throw new InputError(`${error.message}. Plan again: \`${planAgain(run)}\``, { cause: error });
+  }
+}
+
 /**
  * Versions before 0.3 stored plans without a seal: of those, nobody is owned but who was shown or is owned already. The next
  * run adopts the rest.
@@ -87,9 +99,9 @@ async function ownOnlyShown(connection: Connection): Promise<void> {
   );
 }
 
-function noLongerShown(id: string, differences: readonly string[]): HeldError {
+function noLongerShown(run: RunRecord, differences: readonly string[]): HeldError {
   return new HeldError(
-    `the plan of run ${id} is out of date: the target has changed since; nothing was applied. Plan again`,
+    `the plan of run ${run.id} is out of date: the target has changed since; nothing was applied. Plan again: \`${planAgain(run)}\``,
     differences,
     "digest",
   );

@@ -151,6 +151,24 @@ describe("what keeps a change waiting, since when, and what has it made", () => 
   });
 });
 
+test("a user and a group of one name are explained and shown together, or one by its kind", async () => {
+  await company.write("people.csv", `${people}5,staff,The Shared Account,,active,\n`);
+  await company.command("apply");
+  const kinds = async (name: string) => {
+    const { records, outcomes } = await explained(name);
+    return [records, outcomes].map((found: readonly { kind: string }[]) => found.map(({ kind }) => kind).sort());
+  };
+  expect(await kinds("staff")).toEqual([
+    ["group", "user"],
+    ["group", "user"],
+  ]);
+  expect(await kinds("group:staff")).toEqual([["group"], ["group"]]);
+  expect(await kinds("user:staff")).toEqual([["user"], ["user"]]);
+  const { stdout } = await company.command("history", "group:staff");
+  expect(stdout).toContain("group created: + staff");
+  expect(stdout).not.toContain("user created");
+});
+
 test("a name that nothing has gives those that are near, and fails", async () => {
   const { code, stdout } = await explain("gracie");
   expect(code).toBe(1);

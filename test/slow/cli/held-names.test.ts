@@ -111,7 +111,7 @@ test("a stored plan whose files somebody has changed is not approved; of an olde
   const refused = await command("approve", id);
   expect(refused).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("its files have changed since the run. Plan again"),
+    stderr: expect.stringContaining("its files have changed since the run. Plan again: `"),
   });
   // One of an older version has no seal: nobody is owned who was not shown.
   const journal = join(daemon, "journal.json");

@@ -107,6 +107,10 @@ test("what a person can do about a run is what makes sense for it", () => {
   expect(commands({ state: "pending" })).toEqual(["rollcall approve r", 'rollcall reject r --reason "…"']);
   expect(commands({ state: "held", heldBy: "limits", limits })?.[0]).toBe("rollcall approve r --override deletes");
   expect(commands({ state: "held", heldBy: "opinions" })).toEqual(["rollcall plan staff"]);
+  expect(commands({ state: "failed", for: ["ada", "group:All of us"] })).toEqual([
+    'rollcall plan staff --for ada --for "group:All of us"',
+  ]);
+  expect(commands({ state: "expired", undoes: "q" })).toEqual(["rollcall undo q"]);
   expect(commands({ state: "applied" })).toEqual(["rollcall undo r"]);
   expect(commands({ state: "applied", kept: false })).toEqual([]);
   expect(commands({ state: "rejected" })).toEqual([]);

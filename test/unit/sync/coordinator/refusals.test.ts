@@ -60,7 +60,7 @@ describe("who can approve what", () => {
     expect(() => {
       checkSameTarget(pending, "elsewhere", "approved");
     }).toThrow(
-      "it was for the target analytics, and staff has another one now (elsewhere); plan again: `rollcall apply staff`",
+      "it was for the target analytics, and staff has another one now (elsewhere); plan again: `rollcall plan staff`",
     );
   });
 
