@@ -23,7 +23,7 @@ const fileOf = (data: string): string => join(data, "daemon", "control.json");
 
 const file = presenceFile(presence, fileOf);
 
-export const { withdraw: withdrawDaemon, read: readDaemonPresence } = file;
+export const { renew: renewDaemonPresence, withdraw: withdrawDaemon, read: readDaemonPresence } = file;
 
 /** Writes the file, and its folder if that is missing. */
 export async function announceDaemon(data: string, value: DaemonPresence): Promise<void> {

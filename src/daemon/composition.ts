@@ -65,7 +65,9 @@ export interface RunningService {
   readonly generatedPassword?: string;
   /** The cookie value of a session of the administrator that ends with the process. */
   openLocalSession(): Promise<string>;
-  /** Reloads the pinboards. @returns what is wrong with them; then the old ones stay */
+  /** The certificate that it serves, in PEM form; absent without TLS. */
+  readonly certificate?: string | undefined;
+  /** Reads the pinboards and the certificate again. @returns what is wrong with them; then the old ones stay */
   reload(): Promise<readonly string[]>;
   /** How many of each it has now. */
   figures(): { readonly sessions: number; readonly cycles: number };

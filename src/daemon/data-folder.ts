@@ -52,9 +52,21 @@ export async function readStateForPlan(configuration: Pick<Configuration, "data"
  * How commands on the same data folder find a running service: `service.json`, readable only by its owner. It contains
  * the cookie of a session that ends with the process.
  */
-const presence = z.object({ pid: z.int(), url: z.url(), startedAt: z.iso.datetime(), session: z.string() });
+const presence = z.object({
+  pid: z.int(),
+  url: z.url(),
+  startedAt: z.iso.datetime(),
+  session: z.string(),
+  /** The one that the service serves, in PEM form, if it uses TLS: its file may have been renewed since. */
+  certificate: z.string().exactOptional(),
+});
 
-export const { announce, withdraw, read: readPresence } = presenceFile(presence, (data) => join(data, "service.json"));
+export const {
+  announce,
+  renew: renewPresence,
+  withdraw,
+  read: readPresence,
+} = presenceFile(presence, (data) => join(data, "service.json"));
 
 /**
  * The error for a second process on a data folder: names the first, as far as it is known.

@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import type { Logger } from "pino";
 import type { BegunService, Composition, RunningService, ServiceStart } from "./composition.ts";
@@ -48,8 +47,8 @@ export class EmbeddedService {
     const present = await runningService(data);
     const administrator = service.administrator.name;
     if (present !== undefined) {
-      const certificate = service.tls === undefined ? undefined : await readFile(service.tls.cert, "utf8");
-      return { url: present.url, session: present.session, administrator, certificate };
+      const { url, session, certificate } = present;
+      return { url, session, administrator, certificate };
     }
     if (!mayStart) {
       throw new UnavailableError(
@@ -107,7 +106,15 @@ export async function startAnnounced(
     throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
   });
   const session = await service.openLocalSession();
-  await announce(data, { pid: process.pid, url: service.url, startedAt: new Date().toISOString(), session });
+  const { url, certificate } = service;
+  const startedAt = new Date().toISOString();
+  await announce(data, {
+    pid: process.pid,
+    url,
+    startedAt,
+    session,
+    ...(certificate !== undefined && { certificate }),
+  });
   options.log.info({ url: service.url }, `the service is listening on ${service.url}`);
   return service;
 }

@@ -18,7 +18,7 @@ export interface ReloadOptions {
   readonly sinks: Sinks;
   /** The current configuration. */
   readonly running: Configuration;
-  /** Its pinboards are reloaded. Absent: there is no service in this process. */
+  /** Its pinboards and its certificate are reloaded. Absent: there is no service in this process. */
   readonly service?: RunningService | undefined;
   /** Switches to another configuration, or throws why it cannot. */
   readonly take: (configuration: Configuration, by: Actor) => Promise<void>;
@@ -26,7 +26,7 @@ export interface ReloadOptions {
 
 /**
  * Returns the function that reloads the configuration, at SIGHUP and by the API. All of it is replaced or none: if
- * anything is wrong with it or with a pinboard, or a change needs a restart, all stays as it is, and the log says why.
+ * anything is wrong with it, with a pinboard or with the certificate, or a change needs a restart, all stays as it is, and the log says why.
  */
 export function createReload({
   file,
@@ -59,7 +59,7 @@ export function createReload({
       );
     }
     const problems = (await service?.reload()) ?? [];
-    if (problems.length > 0) return refuse("the pinboards have problems", problems);
+    if (problems.length > 0) return refuse("the service could not take it", problems);
     try {
       await take(next, by);
     } catch (error) {

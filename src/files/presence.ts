@@ -18,6 +18,11 @@ export function presenceFile<Presence extends { readonly pid: number }>(
     /** Writes the file, readable by its owner alone. A concurrent reader finds the one from before, or none. */
     announce: (data: string, value: Presence): Promise<void> =>
       writeDurably(fileOf(data), `${JSON.stringify(value)}\n`),
+    /** Changes the file, when it is this process's. */
+    renew: async (data: string, change: Partial<Presence>): Promise<void> => {
+      const found = await read(data);
+      if (found?.pid === process.pid) await writeDurably(fileOf(data), `${JSON.stringify({ ...found, ...change })}\n`);
+    },
     /** Removes the file, when it is this process's. */
     withdraw: async (data: string): Promise<void> => {
       if ((await read(data))?.pid === process.pid) await rm(fileOf(data), { force: true });

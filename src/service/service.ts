@@ -1,13 +1,14 @@
 import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import type { Server as TlsServer } from "node:tls";
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { InputError, messageOf, reasonOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { addHealthRoutes } from "#http/health-routes.ts";
 import type { Probe } from "#http/health-routes.ts";
-import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
+import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate, serverTls } from "#http/listening.ts";
 import { closeServer, Work } from "#http/server.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { hashOfNobody, verifyPassword } from "#passwords.ts";
@@ -80,6 +81,7 @@ export class Service {
   readonly #parts: Parts;
   readonly #app: FastifyInstance;
   readonly #opened: AsyncDisposableStack;
+  #certificate: string | undefined;
   #stopped: Promise<void> | undefined;
 
   /** @param opened closes everything but the listener */
@@ -89,6 +91,7 @@ export class Service {
     parts: Parts,
     app: FastifyInstance,
     opened: AsyncDisposableStack,
+    certificate: string | undefined,
   ) {
     this.url = url;
     this.address = address;
@@ -96,6 +99,7 @@ export class Service {
     this.#parts = parts;
     this.#app = app;
     this.#opened = opened;
+    this.#certificate = certificate;
   }
 
   /** The cookie value of a session of the administrator without a login. It ends with the process and not before. */
@@ -103,16 +107,33 @@ export class Service {
     return this.#parts.sessions.openLocal(await this.#parts.directory.administrator());
   }
 
-  /** Reads the pinboards again. @returns the problems; with any, the previous pinboards stay */
+  /** The certificate that it serves, in PEM form; undefined without TLS. */
+  get certificate(): string | undefined {
+    return this.#certificate;
+  }
+
+  /** Reads the pinboards and the certificate again. @returns the problems; with any, the previous ones stay */
   async reload(): Promise<readonly string[]> {
     const { pinboards, options } = this.#parts;
     try {
+      const renewed = options.tls === undefined ? undefined : await readCertificate(options.tls);
       const count = await pinboards.reload();
       options.log.info(`the pinboards were read again: ${count}`);
+      if (renewed !== undefined) await this.#renew(renewed);
       return [];
     } catch (error) {
       return error instanceof InputError && error.problems.length > 0 ? error.problems : [messageOf(error)];
     }
+  }
+
+  /** Open connections go on with the certificate that they began with. */
+  async #renew({ cert, key }: { readonly cert: string; readonly key: string }): Promise<void> {
+    const { options, stores } = this.#parts;
+    (this.#app.server as unknown as TlsServer).setSecureContext({ ...serverTls, cert, key });
+    if (cert === this.#certificate) return;
+    this.#certificate = cert;
+    await stores.nodes?.announce(advertised(options.advertise, this.address), cert);
+    options.log.info("the certificate was renewed");
   }
 
   figures(): Figures {
@@ -172,7 +193,14 @@ async function open(options: ServiceOptions): Promise<Service> {
   });
   const { port } = app.server.address() as AddressInfo;
   await stores.nodes?.announce(advertised(options.advertise, { host, port }), certificate?.cert);
-  return new Service(localUrl(secure ? "https" : "http", host, port), { host, port }, parts, app, opening.move());
+  return new Service(
+    localUrl(secure ? "https" : "http", host, port),
+    { host, port },
+    parts,
+    app,
+    opening.move(),
+    certificate?.cert,
+  );
 }
 
 async function startWorker(options: ServiceOptions, { folder }: Storage): Promise<Worker> {

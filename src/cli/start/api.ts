@@ -5,7 +5,6 @@ import { RunPlans } from "#daemon/plans.ts";
 import { Plans } from "#state/plans.ts";
 import { daemonFolder, readState } from "#daemon/data-folder.ts";
 import type { FormatGuess, GuessFormat } from "#console/context.ts";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
@@ -41,7 +40,7 @@ export interface Served {
   readonly current: () => Configuration;
   readonly reload: (by: Actor) => Promise<Reloaded>;
   /** The service whose listener has the routes; undefined: there is none. */
-  readonly service: { readonly url: string } | undefined;
+  readonly service: { readonly url: string; readonly certificate?: string | undefined } | undefined;
 }
 
 export interface DaemonApiOptions {
@@ -170,10 +169,9 @@ export class DaemonApi {
     });
     if (service === undefined) this.#listener = await this.#listen();
     const { url } = service ?? this.#listener ?? { url: "" };
-    const { tls } = (service === undefined ? undefined : configuration.service) ?? {};
-    const certificate = tls === undefined ? undefined : await readFile(tls.cert, "utf8");
-    const presence = { pid: process.pid, url, startedAt: this.#startedAt, token: this.#token, certificate };
-    await announceDaemon(configuration.data, presence);
+    const presence = { pid: process.pid, url, startedAt: this.#startedAt, token: this.#token };
+    const certificate = service?.certificate;
+    await announceDaemon(configuration.data, { ...presence, ...(certificate !== undefined && { certificate }) });
     if (service === undefined) log.info({ url }, `the daemon is listening on ${url}`);
     return url;
   }

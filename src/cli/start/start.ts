@@ -1,4 +1,5 @@
 import { createMetrics } from "#control/metrics/metrics.ts";
+import { renewDaemonPresence } from "#control/presence.ts";
 import { addMetricsRoute } from "#control/metrics/route.ts";
 import { EmbeddedService, startAnnounced } from "#daemon/embedded.ts";
 import { Signals } from "#daemon/signals.ts";
@@ -16,7 +17,7 @@ import type { Sinks } from "#daemon/context.ts";
 import type { AddRoutes } from "./api.ts";
 import type { Daemon } from "#daemon/daemon.ts";
 import { createReload } from "#daemon/reload.ts";
-import { holdLock, withdraw } from "#daemon/data-folder.ts";
+import { holdLock, renewPresence, withdraw } from "#daemon/data-folder.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import type { Configuration } from "#config/configuration.ts";
@@ -138,6 +139,12 @@ async function startAll(options: Start, started: AsyncDisposableStack) {
 
   let current = configuration;
   const take = async (next: Configuration, by: Actor): Promise<void> => {
+    const { certificate } = service ?? {};
+    if (certificate !== undefined) {
+      // Commands on this machine accept only the one that is served.
+      await renewPresence(configuration.data, { certificate });
+      await renewDaemonPresence(configuration.data, { certificate });
+    }
     if (store !== undefined) await parts?.recordConfiguration(next, store, by);
     daemon?.take(next);
     current = next;

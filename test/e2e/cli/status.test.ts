@@ -1,4 +1,9 @@
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { connect } from "node:tls";
 import { expect, test, vi } from "vitest";
+import { makeCertificate } from "../../support/certificates.ts";
+import type { Certificate } from "../../support/certificates.ts";
 import { rollcall } from "../../support/rollcall/command.ts";
 import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 import { stopRollcall } from "../../support/rollcall/rollcall.ts";
@@ -106,6 +111,37 @@ test("reload makes a service without a daemon read its pinboards again", async (
   expect(JSON.parse(asked.stdout)).toEqual({ asked: service.process.pid });
   await service.wrote("the configuration was reloaded");
   await stopRollcall(service);
+});
+
+test("a renewed certificate stops no run, and is served after a reload; one that does not fit its key is refused", async () => {
+  const [first, second] = [await makeCertificate({ ip: ["127.0.0.1"] }), await makeCertificate({ ip: ["127.0.0.1"] })];
+  const renew = async ({ cert, key }: Certificate): Promise<void> => {
+    await company.write("cert.pem", cert);
+    await company.write("key.pem", key);
+  };
+  const fingerprintOf = ({ cert }: Certificate): string => new X509Certificate(cert).fingerprint256;
+  await renew(first);
+  await company.configure((yaml) => yaml.replace("data: data", "data: data\n  tls: { cert: cert.pem, key: key.pem }"));
+  const daemon = company.start();
+  await daemonAnswers();
+  const { service } = JSON.parse((await command("status", "--json")).stdout);
+  const served = async (): Promise<string> => {
+    const socket = connect({ host: "127.0.0.1", port: Number(new URL(service.url).port), rejectUnauthorized: false });
+    await once(socket, "secureConnect");
+    const { fingerprint256 } = socket.getPeerCertificate();
+    socket.destroy();
+    return fingerprint256;
+  };
+  await renew(second);
+  expect(await command("apply", "--yes")).toMatchObject({ code: 0 });
+  expect(await served()).toBe(fingerprintOf(first));
+  expect(await command("reload")).toMatchObject({ code: 0 });
+  expect(await served()).toBe(fingerprintOf(second));
+  expect(await command("apply", "--yes")).toMatchObject({ code: 0 });
+  await company.write("key.pem", first.key);
+  expect((await command("reload")).stderr).toContain("are not a certificate and its key in PEM form");
+  expect(await served()).toBe(fingerprintOf(second));
+  await stopRollcall(daemon);
 });
 
 test("validate connects to nothing: it says what there is, or what is wrong and where", async () => {

@@ -18,9 +18,9 @@ const write = (name: string, text: string): Promise<void> => writeFile(join(serv
 let signals = 0;
 
 /** Sends SIGHUP and waits until the log has said so once more. */
-async function hangUp(outcome: "were read again" | "the pinboards have problems"): Promise<void> {
+async function hangUp(outcome: "were read again" | "the service could not take it"): Promise<void> {
   signals += 1;
-  const times = new RegExp(`(?:(?:the pinboards were read again|the pinboards have problems).*?){${signals}}`, "s");
+  const times = new RegExp(`(?:(?:the pinboards were read again|the service could not take it).*?){${signals}}`, "s");
   service.service.running.process.kill("SIGHUP");
   await service.service.running.wrote(times);
   await service.service.running.wrote(outcome);
@@ -38,7 +38,7 @@ test("SIGHUP reads the pinboards again", async () => {
 test("with something wrong among them all those from before stay, and the log says why", async () => {
   await write("test.yaml", pinboardOf(["SELECT 4 AS x"]));
   await write("wrong.yaml", "id: 5\nnam: x\n");
-  await hangUp("the pinboards have problems");
+  await hangUp("the service could not take it");
   await service.service.running.wrote(/wrong\.yaml:2:1: nam: unknown key; did you mean \\"name\\"\?/);
   expect((await service.data(0)).data).toEqual([[2]]);
   await rm(join(service.folder, "wrong.yaml"));
