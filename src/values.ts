@@ -25,6 +25,11 @@ export function addProblem(context: z.RefinementCtx, path: readonly PropertyKey[
 export const count = (least: number) =>
   z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
 
+/** A whole number within bounds. */
+export function wholeNumber(least: number, most: number, error = `expected a whole number from ${least} to ${most}`) {
+  return z.int({ error }).min(least, { error }).max(most, { error });
+}
+
 /** A mapping whose keys are all optional: left out or left empty, it has every default. */
 export function section<Shape extends z.ZodRawShape>(shape: Shape) {
   const schema = z.strictObject(shape);
@@ -60,6 +65,10 @@ export const patience = duration.refine((value) => value <= 24 * 86_400_000, {
 const bytes: Readonly<Record<string, number>> = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
 
 export const path = text("the path of a file");
+
+export const notNegative = z
+  .int({ error: "expected a whole number" })
+  .min(0, { error: "expected a whole number, at least 0" });
 
 export const atLeastOne = z
   .int({ error: "expected a whole number, at least 1" })
@@ -109,10 +118,7 @@ function isNetwork(value: string): boolean {
 }
 
 /** The port of a server that clients connect to. */
-export const port = z
-  .int({ error: "expected a port from 1 to 65535" })
-  .min(1, { error: "expected a port from 1 to 65535" })
-  .max(65_535, { error: "expected a port from 1 to 65535" });
+export const port = wholeNumber(1, 65_535, "expected a port from 1 to 65535");
 
 /** A host, or one port of it: `node1.example.com`, `[::1]:8442`. */
 export const node = text("a host like node1.example.com or node1.example.com:8442").regex(

@@ -92,10 +92,7 @@ export class Changes {
   /** @returns undefined: the token is too old, and Graph would list everything */
   async #page(graph: Graph, url: URL) {
     const isLatest = url.searchParams.get("$deltatoken") === "latest";
-    const { value } = await graph.json(url, {
-      refused: ({ status }) =>
-        !isLatest && (status === 410 || status === 400) ? { value: { value: undefined, headers: {} } } : undefined,
-    });
+    const value = await graph.jsonIfAny(url, isLatest ? [] : [400, 410]);
     if (value === undefined) return undefined;
     if (!isObject(value) || !Array.isArray(value["value"]))
       throw new InputError(`${graph.titleOf(url)}: the answer is not a list of Graph`);

@@ -24,10 +24,7 @@ async function lookUp(graph: Graph, { kind, id }: RecordId, selections: Selectio
   const part = kind === "user" ? users : groups;
   if (part === false) return undefined;
   const parameters = parametersOf(selections[kind]);
-  const none = { value: { value: undefined, headers: {} } };
-  const { value } = await graph.json(graph.url(`${kind}s/${encodeURIComponent(id)}`, parameters), {
-    refused: ({ status }) => (status === 404 ? none : undefined),
-  });
+  const value = await graph.jsonIfAny(graph.url(`${kind}s/${encodeURIComponent(id)}`, parameters));
   if (value === undefined) return undefined;
   const object = value as GraphObject;
   const entry = graph.entry(kind, object);

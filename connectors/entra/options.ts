@@ -7,7 +7,7 @@ import {
   serviceUrl,
   timeouts,
 } from "#http/directory/options.ts";
-import { addProblem, path, proxy, text } from "#values.ts";
+import { addProblem, path, proxy, text, wholeNumber } from "#values.ts";
 
 const optionalAttributes = optionalAttributesLike("employeeId");
 
@@ -108,12 +108,7 @@ export const options = z
     proxy: proxy.optional(),
     users,
     groups,
-    concurrency: z
-      .int({ error: "expected a whole number from 1 to 32" })
-      .min(1, { error: "expected a whole number from 1 to 32" })
-      .max(32, { error: "expected a whole number from 1 to 32" })
-      .default(8)
-      .describe("How many requests to make at a time. Default 8."),
+    concurrency: wholeNumber(1, 32).default(8).describe("How many requests to make at a time. Default 8."),
     timeouts,
     ...minimums,
   })

@@ -124,9 +124,7 @@ class GroupReader {
   /** @throws {RefusedError} one is not there */
   async *#named(ids: readonly string[], selection: Selection): AsyncGenerator<readonly GraphObject[]> {
     for (const id of new Set(ids.map((id) => id.toLowerCase()))) {
-      const { value } = await this.#graph.json(this.#graph.url(`groups/${id}`, parametersOf(selection)), {
-        refused: ({ status }) => (status === 404 ? { value: { value: undefined, headers: {} } } : undefined),
-      });
+      const value = await this.#graph.jsonIfAny(this.#graph.url(`groups/${id}`, parametersOf(selection)));
       if (value === undefined)
         throw new IncompleteReadError(
           `${this.#graph.subject}: there is no group ${id}; if it was deleted on purpose, take it out of groups: { only }`,

@@ -105,9 +105,7 @@ export class Lists {
 
   /** @returns undefined: there is none */
   async #one(url: URL): Promise<Resource | undefined> {
-    const { value } = await this.#api.json(url, {
-      refused: ({ status, headers }) => (status === 404 ? { value: { value: undefined, headers } } : undefined),
-    });
+    const value = await this.#api.jsonIfAny(url);
     if (value === undefined) return undefined;
     const { data } = resource.safeParse(value);
     if (data === undefined) throw new IncompleteReadError(`${this.#api.titleOf(url)}: the answer is not a record`);

@@ -1,9 +1,9 @@
 import { pipeline, Readable } from "node:stream";
 import { CsvError, parse } from "csv-parse";
 import { IncompleteReadError, InputError, RollcallError, UnavailableError } from "#errors.ts";
-import { problemOf } from "#http/directory/api.ts";
+import { arriving } from "#http/directory/api.ts";
 import type { DirectoryApi } from "#http/directory/api.ts";
-import { itemsOf, JsonError } from "#http/directory/json.ts";
+import { itemsOf } from "#http/directory/json.ts";
 import type { Answer } from "#http/client.ts";
 import { isShortened, shortened } from "#text.ts";
 import { isObject } from "#values.ts";
@@ -156,26 +156,15 @@ export async function* answerIn(
   list: Content & Pick<ListOptions, "body">,
 ): AsyncGenerator<Part> {
   const title = api.titleOf(url);
-  const start = await api.get({
+  const { first, rest, close } = await api.get({
     url,
     body: list.body,
     keepsOpen: true,
     use: async ({ body, close }) => {
-      const parts = partsIn(body, list, title);
-      return { first: await parts.next(), parts, close };
+      const rest = partsIn(body, list, title);
+      const first = await rest.next();
+      return { first: first.done === true ? undefined : first.value, rest, close };
     },
   });
-  try {
-    if (start.first.done !== true) yield start.first.value;
-    yield* start.parts;
-  } catch (error) {
-    api.signal.throwIfAborted();
-    if (error instanceof RollcallError) throw error;
-    // Throws what another attempt would meet, too.
-    problemOf(error, title);
-    const reason = error instanceof JsonError ? error.message : "broke off";
-    throw new UnavailableError(`${title}: the answer ${reason}`, { cause: error });
-  } finally {
-    start.close();
-  }
+  yield* arriving(api, { title, first, rest, close });
 }

@@ -9,9 +9,6 @@ import { addressOf } from "./lists.ts";
 import type { EntryOptions, Options } from "./options.ts";
 import { parsePath, valueAt } from "./path.ts";
 
-/** There is no such record. */
-const gone = new Set([404, 410]);
-
 /**
  * Finds the records that the service has and that are in scope, asking for each by its id.
  * @throws what `DirectoryApi.get` throws; a refusal other than "there is none", too: unknown is not absent
@@ -38,11 +35,9 @@ async function recordById(
   if (part.find === undefined) return undefined;
   const url = addressOf(options, part.find.url, id);
   const title = api.titleOf(url);
-  const answer = await api.json(url, {
-    refused: ({ status, headers }) => (gone.has(status) ? { value: { value: undefined, headers } } : undefined),
-  });
-  if (answer.value === undefined) return undefined;
-  const item = part.find.at === undefined ? answer.value : valueAt(answer.value, part.find.at);
+  const answer = await api.jsonIfAny(url, [404, 410]);
+  if (answer === undefined) return undefined;
+  const item = part.find.at === undefined ? answer : valueAt(answer, part.find.at);
   if (!isObject(item)) throw new InputError(`${title}: the answer is not one ${kind} (find)`);
   const found = { item, place: `${url.origin}${url.pathname}`, subject: api.subject };
   // There are servers that answer with what was meant for another request.

@@ -100,9 +100,7 @@ export class Organization extends DirectoryApi {
   /** A user or a group; undefined: there is none. @throws {IncompleteReadError} the answer is another one */
   async one(kind: "users" | "groups", id: string): Promise<Item | undefined> {
     const url = this.url(`${kind}/${encodeURIComponent(id)}`);
-    const { value } = await this.json(url, {
-      refused: ({ status }) => (status === 404 ? { value: { value: undefined, headers: {} } } : undefined),
-    });
+    const value = await this.jsonIfAny(url);
     if (value === undefined) return undefined;
     const title = this.titleOf(url);
     // A user would also be found by a login.

@@ -8,7 +8,8 @@ import { itemsOf, JsonError } from "#http/directory/json.ts";
 import { envelopeOf } from "./list.ts";
 import type { Envelope } from "./list.ts";
 import type { Options } from "./options.ts";
-import type { EntryOptions, Resource } from "./resource.ts";
+import type { EntryOptions } from "./resource.ts";
+import type { Resource } from "./schema.ts";
 import { entryOf, idOf, objectOf, typeOf } from "./resource.ts";
 import { entryOptionsOf } from "./server.ts";
 

@@ -3,7 +3,7 @@ import type { Kind } from "#principals/principal.ts";
 import type { Server, ServerOptions } from "./client.ts";
 import { pageOf } from "./list.ts";
 import { entryIn, gone, resourceById } from "./lookup.ts";
-import type { Resource } from "./resource.ts";
+import type { Resource } from "./schema.ts";
 import { idOf } from "./resource.ts";
 import { entryOptionsOf } from "./server.ts";
 

@@ -1,12 +1,12 @@
-import { InputError, RollcallError, UnavailableError } from "#errors.ts";
-import { problemOf } from "#http/directory/api.ts";
-import { itemsOf, JsonError } from "#http/directory/json.ts";
+import { InputError } from "#errors.ts";
+import { arriving } from "#http/directory/api.ts";
+import { itemsOf } from "#http/directory/json.ts";
 import { IdDigest, Seen } from "#http/directory/seen.ts";
 import { unseen, untilProven } from "#http/directory/proof.ts";
 import type { Pass, Progress } from "#http/directory/proof.ts";
 import type { Query, Server } from "./client.ts";
 import type { Options } from "./options.ts";
-import type { Resource } from "./resource.ts";
+import type { Resource } from "./schema.ts";
 import { idOf, objectOf } from "./resource.ts";
 
 /** What reading a list asks of a server. */
@@ -326,21 +326,9 @@ export async function* pageOf(
     if (start.first.length > 0) yield start.first;
     return start.envelope;
   }
-  try {
-    yield start.first;
-    return yield* start.rest;
-  } catch (error) {
-    server.signal.throwIfAborted();
-    if (error instanceof RollcallError) throw error;
-    // Throws what another attempt would meet, too.
-    problemOf(error, title);
-    const reason = error instanceof JsonError ? error.message : "broke off";
-    throw new UnavailableError(`${title}: the answer, which the server does not divide into pages, ${reason}`, {
-      cause: error,
-    });
-  } finally {
-    start.close();
-  }
+  const { first, rest, close } = start;
+  const what = "the answer, which the server does not divide into pages,";
+  return yield* arriving(server, { title, what, first, rest, close });
 }
 
 type Page = AsyncGenerator<readonly Resource[], Envelope>;

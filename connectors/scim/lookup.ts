@@ -4,7 +4,8 @@ import { presentable } from "#redact.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Server } from "./client.ts";
 import { itemsOf } from "#http/directory/json.ts";
-import type { EntryOptions, Resource } from "./resource.ts";
+import type { EntryOptions } from "./resource.ts";
+import type { Resource } from "./schema.ts";
 import { entryOf, idOf, isError, objectOf, typeOf } from "./resource.ts";
 
 /** A resource to request by its id. */

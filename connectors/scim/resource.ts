@@ -4,6 +4,8 @@ import type { AttributeValue } from "#principals/entry.ts";
 import { quote } from "#text.ts";
 import type { Kind } from "#principals/principal.ts";
 import { isObject } from "#values.ts";
+import { attributeNames, enterprise, spellings, words } from "./schema.ts";
+import type { Resource } from "./schema.ts";
 
 /** How resources become entries. */
 export interface EntryOptions {
@@ -132,11 +134,6 @@ function valuesOf(attribute: unknown): readonly Resource[] {
     .map((item) => (typeof item === "object" && item !== null ? (item as Resource) : { value: item }));
 }
 
-/** A resource as parsed from JSON. */
-export type Resource = Readonly<Record<string, unknown>>;
-
-const enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
-
 /** Short names for rules. */
 const shortNames: Readonly<Record<string, string>> = {
   mail: "emails.primary",
@@ -166,7 +163,7 @@ const ownTexts = `
   id externalId userName displayName nickName profileUrl title userType preferredLanguage locale timezone
   name.formatted name.familyName name.givenName name.middleName name.honorificPrefix name.honorificSuffix`;
 const enterpriseTexts = "employeeNumber costCenter organization division department manager manager.displayName";
-const textNames = [ownTexts, enterpriseTexts].flatMap((names) => names.trim().split(/\s+/));
+const textNames = [ownTexts, enterpriseTexts].flatMap(words);
 const texts = [...textNames, ...enterpriseTexts.split(" ").map((name) => `${enterprise}:${name}`)];
 
 /**
@@ -298,22 +295,12 @@ function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
   return typeof value === "object" && value !== null ? Object.entries(value) : [];
 }
 
-/** The attributes of RFC 7643, 7644 and 9865, as written there. */
-const names = `
-  schemas id externalId meta resourceType created lastModified location version
-  userName name formatted familyName givenName middleName honorificPrefix honorificSuffix
-  displayName nickName profileUrl title userType preferredLanguage locale timezone
-  active emails phoneNumbers ims photos addresses groups entitlements roles
-  x509Certificates members value type primary display streetAddress locality region
-  postalCode country employeeNumber costCenter organization division department manager
-  filter maxResults pagination cursor index defaultPaginationMethod maxPageSize
-  totalResults itemsPerPage startIndex nextCursor detail status scimType`;
-const written = new Map(
-  names
-    .trim()
-    .split(/\s+/)
-    .map((name) => [name.toLowerCase(), name]),
-);
+/** The names of RFC 7643, and those of messages and configurations (RFC 7644, RFC 9865). */
+const written = spellings([
+  ...attributeNames,
+  ...words(`resourceType created lastModified location version filter maxResults pagination cursor index
+    defaultPaginationMethod maxPageSize totalResults itemsPerPage startIndex nextCursor detail status scimType`),
+]);
 
 /** The value with its attribute names spelled as in the standard: they are case-insensitive. */
 function normalised(value: unknown): unknown {

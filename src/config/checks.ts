@@ -33,7 +33,6 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
   const channels = keysOf(document, ["notifications"]);
   return [
     ...plainHttp(document),
-    ...openControl(document),
     ...checkState(document),
     ...services.flatMap((name) => checkTarget(document, ["targets", name])),
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
@@ -41,8 +40,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
     ...signOnWithoutUrl(document),
     ...inboxesWithoutPort(document),
     ...sharedTargets(document),
-    ...driftWithoutCauses(document),
-    ...byHandWithoutCauses(document),
+    ...withoutCauses(document),
     ...nestedAlone(document),
     ...(await checkPaths(document, folder, "file", [
       ["service", "tls", "cert"],
@@ -85,35 +83,25 @@ function inboxesWithoutPort(document: ConfigurationDocument): Problem[] {
     );
 }
 
-/** Passwords cross a network unencrypted only if somebody allows it (0.1). */
+/** Passwords and tokens cross a network unencrypted only if somebody allows it (0.1). The daemon's own API has no TLS. */
 function plainHttp(document: ConfigurationDocument): Problem[] {
-  const path = ["service", "listen"];
-  const parsed = listen.safeParse(document.at(path));
-  const allowed = String(document.at(["service", "allowPlainHttp"])).toLowerCase() === "true";
-  const encrypted = (document.at(["service", "tls"]) ?? null) !== null;
-  if (!parsed.success || isLoopback(parsed.data.host) || allowed || encrypted) return [];
-  return [
-    document.problem(
-      path,
-      "value",
-      "plain HTTP on an address that other machines can reach; set service.tls, or set service.allowPlainHttp: true if a proxy in front of Rollcall encrypts",
-    ),
-  ];
+  const advice = {
+    service: "set service.tls, or set service.allowPlainHttp: true if a proxy in front of Rollcall encrypts",
+    control: "set control.allowPlainHttp: true if nobody can listen in on that network",
+  };
+  return Object.entries(advice).flatMap(([section, toDo]) => {
+    const parsed = listen.safeParse(document.at([section, "listen"]));
+    const isEncrypted = section === "service" && (document.at([section, "tls"]) ?? null) !== null;
+    if (!parsed.success || isLoopback(parsed.data.host) || isEncrypted || isOn(document, [section, "allowPlainHttp"]))
+      return [];
+    const message = `plain HTTP on an address that other machines can reach; ${toDo}`;
+    return [document.problem([section, "listen"], "value", message)];
+  });
 }
 
-/** The daemon's API has no TLS: its token must not leave this machine. */
-function openControl(document: ConfigurationDocument): Problem[] {
-  const path = ["control", "listen"];
-  const parsed = listen.safeParse(document.at(path));
-  const allowed = String(document.at(["control", "allowPlainHttp"])).toLowerCase() === "true";
-  if (!parsed.success || isLoopback(parsed.data.host) || allowed) return [];
-  return [
-    document.problem(
-      path,
-      "value",
-      "plain HTTP on an address that other machines can reach; set control.allowPlainHttp: true if nobody can listen in on that network",
-    ),
-  ];
+/** Whether a switch is on; a substitution is text. */
+function isOn(document: ConfigurationDocument, path: Path): boolean {
+  return String(document.at(path)).toLowerCase() === "true";
 }
 
 function checkTarget(document: ConfigurationDocument, path: Path): Problem[] {
@@ -180,7 +168,7 @@ function ofServices(document: ConfigurationDocument, sync: Path): Problem[] {
 function checkChannel(document: ConfigurationDocument, path: Path): Problem[] {
   const syncs = document.at([...path, "syncs"]);
   const names = (Array.isArray(syncs) ? syncs : []).map((_, index): Path => path.concat("syncs", index));
-  const allowed = String(document.at([...path, "allowPlain"])).toLowerCase() === "true";
+  const allowed = isOn(document, [...path, "allowPlain"]);
   const alone = (["username", "password"] as const).filter((key) => document.at([...path, key]) !== undefined);
   return [
     ...names.flatMap((name) => checkName(document, name, "sync", ["syncs"])),
@@ -234,23 +222,18 @@ function sharedTargets(document: ConfigurationDocument): Problem[] {
   });
 }
 
-/** Drift is found by the causes. */
-function driftWithoutCauses(document: ConfigurationDocument): Problem[] {
+/** Drift is found by the causes, and so is what the last run gave, unlike a manual membership. */
+function withoutCauses(document: ConfigurationDocument): Problem[] {
   return keysOf(document, ["syncs"]).flatMap((name) => {
-    const path = ["syncs", name, "drift"];
-    const drift = document.at(path);
-    if (document.at(["syncs", name, "causes"]) !== false || drift === undefined || drift === "revert") return [];
-    return [document.problem(path, "value", "needs causes; remove `causes: false`")];
-  });
-}
-
-/** What the last run gave is known by the causes. */
-function byHandWithoutCauses(document: ConfigurationDocument): Problem[] {
-  return keysOf(document, ["syncs"]).flatMap((name) => {
-    const path = ["syncs", name, "memberships", "keepManual"];
-    const keeps = document.at(path);
-    if (document.at(["syncs", name, "causes"]) !== false || keeps === undefined || keeps === false) return [];
-    return [document.problem(path, "value", "needs causes; remove `causes: false`")];
+    const sync = ["syncs", name];
+    if (document.at([...sync, "causes"]) !== false) return [];
+    const needing = [
+      { path: [...sync, "drift"], without: "revert" },
+      { path: [...sync, "memberships", "keepManual"], without: false },
+    ];
+    return needing
+      .filter(({ path, without }) => ![undefined, without].includes(document.at(path) as string | boolean | undefined))
+      .map(({ path }) => document.problem(path, "value", "needs causes; remove `causes: false`"));
   });
 }
 

@@ -51,7 +51,7 @@ const absent = <Value extends string | boolean | string[]>(usual: z.ZodType<Valu
     );
 const absences = {
   text: absent(values.text("a text"), "a text"),
-  boolean: absent(z.boolean({ error: "expected true or false" }), "true or false"),
+  boolean: absent(z.boolean(), "true or false"),
   texts: absent(z.array(values.text("a text"), { error: "expected a list of texts" }), "a list of texts"),
 } as const;
 const absentName = z
@@ -66,15 +66,12 @@ const absentName = z
 const groupList = z.array(values.principalName, { error: 'expected a list of group names like ["everyone"]' });
 
 /** How many people. */
-const people = z
-  .int({ error: "expected a whole number of people, from 1 to 10" })
-  .min(1, { error: "expected a whole number of people, from 1 to 10" })
-  .max(10, { error: "expected a whole number of people, from 1 to 10" });
+const people = values.wholeNumber(1, 10, "expected a whole number of people, from 1 to 10");
 
 const approvalRules = z
   .strictObject({
     required: z
-      .boolean({ error: "expected true or false" })
+      .boolean()
       .prefault(true)
       .describe("true: every plan waits for approval. false: only a plan beyond a limit does."),
     people: people.prefault(1).describe("How many different people must approve a plan."),
@@ -82,7 +79,7 @@ const approvalRules = z
       .exactOptional()
       .describe("How many must approve a plan beyond a limit. Absent: as many as for any other."),
     notTheRequester: z
-      .boolean({ error: "expected true or false" })
+      .boolean()
       .prefault(false)
       .describe("true: the person who asked for a run cannot approve its plan."),
   })
@@ -133,7 +130,7 @@ const userScope = {
   ),
   notMembersOf: groupPatterns.describe("Leave out the users who are in one of these groups of the source."),
   nested: z
-    .boolean({ error: "expected true or false" })
+    .boolean()
     .exactOptional()
     .describe(
       "true: members of groups inside these groups, however deep, count too. false, or absent: only direct members.",
@@ -193,7 +190,7 @@ function groupsFromRules(attributes: Attributes) {
 
 const staticValues: Readonly<Record<Attribute["type"], z.ZodType<PrincipalValue>>> = {
   text: z.string({ error: "expected a text" }),
-  boolean: z.boolean({ error: "expected true or false" }),
+  boolean: z.boolean(),
   texts: z.array(values.text("a text"), { error: "expected a list of texts" }),
 };
 
@@ -211,8 +208,6 @@ function staticGroup(attributes: Attributes) {
     groups: groupList.prefault([]).describe("Names of the groups it is directly in."),
   });
 }
-
-const attempts = "expected a whole number from 0 to 100";
 
 export const cron = values.text('a cron expression like "*/15 * * * *"').superRefine((value, context) => {
   const problem = cronProblem(value);
@@ -266,15 +261,13 @@ const schedule = {
     .exactOptional()
     .describe("Start each run after a random delay of at most this long. Absent: at once."),
   catchUp: z
-    .boolean({ error: "expected true or false" })
+    .boolean()
     .prefault(true)
     .describe("true: run once for the slots missed while Rollcall could not run. false: wait for the next slot."),
   retries: values
     .section({
-      attempts: z
-        .int({ error: attempts })
-        .min(0, { error: attempts })
-        .max(100, { error: attempts })
+      attempts: values
+        .wholeNumber(0, 100)
         .prefault(3)
         .describe(
           "How often to retry a run that failed because something did not answer, or a source changed while it was read.",

@@ -22,6 +22,12 @@ import type { IconName } from "./icons.ts";
  * in rows of a table `class="small"`. Rows and cards that `j` and `k` visit have `data-row`.
  */
 
+/** What a page shows that says how long ago something was. */
+export interface Timed {
+  /** In epoch milliseconds. */
+  readonly now: number;
+}
+
 /** How something stands. `quiet`: neither well nor badly. */
 export type Tone = "good" | "waiting" | "bad" | "info" | "quiet";
 

@@ -5,6 +5,12 @@ import type { Html, Part } from "./html.ts";
  * What a person fills in: one of each. Several beside each other stand in `<div class="fields">`.
  */
 
+/** What a page with a form that changes something has. */
+export interface Protected {
+  /** The hidden field that proves where the form comes from. */
+  readonly token: Html;
+}
+
 export interface FieldHelp {
   readonly hint?: Part;
   /** What is wrong with it; the control has `aria-invalid`. */

@@ -9,7 +9,7 @@ export type { Stages } from "./stages.ts";
 export type RenamePolicy = NamePolicies["renames"];
 
 const noTime = "expected 0 or a duration like 7d";
-const zero = z.int({ error: noTime }).min(0, { error: noTime }).max(0, { error: noTime });
+const zero = values.wholeNumber(0, 0, noTime);
 
 const input = values.section({
   suspend: z

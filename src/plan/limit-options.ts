@@ -6,23 +6,20 @@ import * as values from "#values.ts";
 /** The longest name of an expectation, in characters. */
 const longestName = 80;
 
-const wholeNumber = z
-  .int({ error: "expected a whole number" })
-  .min(0, { error: "expected a whole number, at least 0" });
 const percentage = values
   .text("a percentage like 5%")
   .regex(/^\d{1,4}(?:\.\d{1,3})?%$/, { error: "expected a percentage like 5% or 0.5%, a number, or none" });
 const per = z.enum(["run", "day"]);
 
 const parts = {
-  count: wholeNumber.exactOptional().describe("The most, as a number."),
+  count: values.notNegative.exactOptional().describe("The most, as a number."),
   percent: z
     .union([z.number().min(0, { error: "expected a number, at least 0" }), percentage])
     .exactOptional()
     .describe("The most, in percent of what the sync manages in the target."),
   per: per.exactOptional().describe("run: count one run. day: count the last 24 hours, including this run."),
 };
-const bound = z.union([z.literal("none"), wholeNumber, percentage, z.strictObject(parts)], {
+const bound = z.union([z.literal("none"), values.notNegative, percentage, z.strictObject(parts)], {
   error: "expected a percentage like 5%, a number like 20, { count, percent, per }, or none",
 });
 type BoundInput = z.infer<typeof bound>;
@@ -48,7 +45,7 @@ const usualPerGroup = "50%";
 const losses = z.union(
   [
     z.literal("none"),
-    wholeNumber,
+    values.notNegative,
     percentage,
     z.strictObject({
       ...parts,
@@ -56,11 +53,13 @@ const losses = z.union(
         "The most, in percent of what the sync manages in the target. 25 where `count` is absent, too.",
       ),
       perGroup: z
-        .union([z.literal("none"), wholeNumber, percentage], { error: noShare })
+        .union([z.literal("none"), values.notNegative, percentage], { error: noShare })
         .refine((value) => !(percentOf(value) > 100), { error: "expected at most 100% (`none` sets no limit)" })
         .prefault(usualPerGroup)
         .describe("The most members that any single group may lose: a percentage of its members, or a number."),
-      floor: wholeNumber.exactOptional().describe("Takes the place of `limits.floor` here, for single groups too."),
+      floor: values.notNegative
+        .exactOptional()
+        .describe("Takes the place of `limits.floor` here, for single groups too."),
     }),
   ],
   { error: "expected a percentage like 5%, a number like 20, { count, percent, per, perGroup, floor }, or none" },
@@ -108,7 +107,7 @@ export const limits = values.section({
     .describe("How many users, and how many groups, may stay as they are because their names are held."),
   minUsers: values.atLeastOne.exactOptional().describe("The fewest users all sources together must have in scope."),
   minGroups: values.atLeastOne.exactOptional().describe("The fewest groups all sources together must have in scope."),
-  floor: wholeNumber
+  floor: values.notNegative
     .prefault(10)
     .describe("A percentage never trips on this many changes or fewer, but a floor never lets more than half go."),
   per: per
@@ -242,7 +241,7 @@ const expectation = z
       .describe(
         "What to do with a plan that breaks it. hold: hold it, as a limit does. approve: require approval. warn: say so.",
       ),
-    most: wholeNumber.prefault(0).describe("How many users or groups may break it."),
+    most: values.notNegative.prefault(0).describe("How many users or groups may break it."),
   })
   .refine(({ over, most }) => over !== undefined || most === 0, {
     path: ["most"],

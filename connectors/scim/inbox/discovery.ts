@@ -1,5 +1,5 @@
-import { coreSchemas, enterprise } from "./attributes.ts";
-import type { Resource } from "./attributes.ts";
+import { coreSchemas, enterprise } from "../schema.ts";
+import type { Resource } from "../schema.ts";
 
 /** What an inbox says of itself (RFC 7643, 5 to 7). */
 

@@ -6,16 +6,13 @@ const token = values.text(expectedToken).regex(/^[\x21-\x7E]+$/, {
   error: `expected ${expectedToken}; ASCII letters, digits and punctuation only, no spaces`,
 });
 
-const wholeNumber = z
-  .int({ error: "expected a whole number" })
-  .min(0, { error: "expected a whole number, at least 0" });
 const expectedBound = "expected a percentage like 10%, a number like 20, or none";
 /** How many may be lost within the window. */
 const bound = z
   .union(
     [
       z.literal("none").transform(() => undefined),
-      wholeNumber.transform((count) => ({ count })),
+      values.notNegative.transform((count) => ({ count })),
       values
         .text("a percentage like 10%")
         .regex(/^(?:100|\d{1,2}(?:\.\d{1,3})?)%$/, { error: expectedBound })

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Filter } from "scim2-parse-filter";
 import { isObject } from "#values.ts";
 import { isMultiValued, nameIn, spelling } from "./attributes.ts";
-import type { Resource } from "./attributes.ts";
+import type { Resource } from "../schema.ts";
 import { invalid } from "./errors.ts";
 import { matches } from "./filter.ts";
 import { cleaned } from "./values.ts";

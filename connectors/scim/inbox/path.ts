@@ -1,7 +1,8 @@
 import type { Filter } from "scim2-parse-filter";
 import { isObject } from "#values.ts";
-import { coreSchemas, enterprise, spelling } from "./attributes.ts";
-import type { Resource } from "./attributes.ts";
+import { spelling } from "./attributes.ts";
+import { coreSchemas, enterprise } from "../schema.ts";
+import type { Resource } from "../schema.ts";
 import { invalid } from "./errors.ts";
 import { readFilter } from "./filter.ts";
 

@@ -8,7 +8,7 @@ import type { InboxWriter } from "#state/inbox/writer.ts";
 import { TakenError } from "#state/inbox/resources.ts";
 import { brakedLosses } from "#state/inbox/status.ts";
 import type { InboxSettings } from "#state/inbox/status.ts";
-import type { Resource } from "./attributes.ts";
+import type { Resource } from "../schema.ts";
 import { pages } from "./discovery.ts";
 import { invalid, ScimError } from "./errors.ts";
 import { patch } from "./patch.ts";

@@ -1,6 +1,7 @@
 import { isObject } from "#values.ts";
-import { coreSchemas, nameIn, spelling } from "./attributes.ts";
-import type { Resource } from "./attributes.ts";
+import { nameIn, spelling } from "./attributes.ts";
+import { coreSchemas } from "../schema.ts";
+import type { Resource } from "../schema.ts";
 import { invalid } from "./errors.ts";
 import { membersIn } from "./patch.ts";
 import { cleaned } from "./values.ts";

@@ -6,7 +6,7 @@ import { isLoopback } from "#http/listening.ts";
 import type { Push } from "#state/inbox/events.ts";
 import type { InboxKind } from "#state/inbox/resources.ts";
 import { UnavailableError } from "#errors.ts";
-import type { Resource } from "./attributes.ts";
+import type { Resource } from "../schema.ts";
 import { pages, resourceTypes, schemas, serviceProviderConfig } from "./discovery.ts";
 import { invalid, ScimError } from "./errors.ts";
 import { Requests, sameEtag } from "./requests.ts";

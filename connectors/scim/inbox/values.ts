@@ -1,6 +1,6 @@
 import { isObject } from "#values.ts";
 import { isBoolean, isMultiValued, spelling } from "./attributes.ts";
-import type { Resource } from "./attributes.ts";
+import type { Resource } from "../schema.ts";
 import { invalid } from "./errors.ts";
 
 /**

@@ -1,15 +1,10 @@
 import type { Attribute, Kind, PrincipalValue, RemoteObject } from "#connector.ts";
 import { idOf } from "../resource.ts";
-import type { Resource } from "../resource.ts";
+import { coreSchemas, enterprise } from "../schema.ts";
+import type { Resource } from "../schema.ts";
 import { itemsOf, member, parsePath, placed, plannedList, primary, single, texts, whole } from "./paths.ts";
 import type { Item, Path, PlannedList } from "./paths.ts";
 import type { Profile } from "./profiles.ts";
-
-export const enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
-export const core: Readonly<Record<Kind, string>> = {
-  user: "urn:ietf:params:scim:schemas:core:2.0:User",
-  group: "urn:ietf:params:scim:schemas:core:2.0:Group",
-};
 
 /** A declared attribute, and where resources have it. */
 export interface Field {
@@ -164,7 +159,7 @@ export class Mapping {
     for (const { path, value } of this.changes(kind, values, before)) resource = placed(resource, path, value);
     const urns = Object.keys(resource).filter((key) => /^urn:/i.test(key));
     const listed = itemsOf(before["schemas"]).map(({ value }) => String(value));
-    return { ...resource, schemas: [...new Set([core[kind], ...listed, ...urns])] };
+    return { ...resource, schemas: [...new Set([coreSchemas[kind], ...listed, ...urns])] };
   }
 
   #planned(path: Path, fields: readonly Field[], values: Values): PlannedList {

@@ -3,10 +3,10 @@ import { jsonIn } from "#http/client.ts";
 import type { Kind } from "#connector.ts";
 import type { Server } from "../client.ts";
 import { objectOf } from "../resource.ts";
-import type { Resource } from "../resource.ts";
+import type { Resource } from "../schema.ts";
 import { serviceProviderConfig } from "../server.ts";
 import type { ServiceProvider } from "../server.ts";
-import { core } from "./attributes.ts";
+import { coreSchemas } from "../schema.ts";
 import type { Field } from "./attributes.ts";
 import { itemsOf, member } from "./paths.ts";
 
@@ -85,7 +85,7 @@ const common = new Set(["externalid"]);
 function objectionIn(schemas: Schemas, { path }: Field, kind: Kind): string | undefined {
   if (path.urn === undefined && common.has(path.attribute.toLowerCase())) return undefined;
   // A server without schemas says nothing; one without the core's says nothing of its extensions either.
-  const known = schemas.get(core[kind].toLowerCase());
+  const known = schemas.get(coreSchemas[kind].toLowerCase());
   if (known === undefined) return undefined;
   const attributes = path.urn === undefined ? known : schemas.get(path.urn.toLowerCase());
   if (attributes === undefined) return `the server has no schema ${path.urn}`;

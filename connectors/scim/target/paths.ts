@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { PrincipalValue } from "#principals/principal.ts";
 import { isObject } from "#values.ts";
 import { flagOf } from "../resource.ts";
-import type { Resource } from "../resource.ts";
+import type { Resource } from "../schema.ts";
 
 /** Where an attribute is in a resource: `urn:…:User:department`, `name.givenName`, `addresses[type eq "work"].locality`. */
 export interface Path {

@@ -5,7 +5,7 @@ import type { Server } from "../client.ts";
 import { resourcesOf } from "../list.ts";
 import type { List, Paging } from "../list.ts";
 import { idOf, membersOf } from "../resource.ts";
-import type { Resource } from "../resource.ts";
+import type { Resource } from "../schema.ts";
 import { membersOfGroup, pagingOf } from "../server.ts";
 import { assertTaken } from "./capabilities.ts";
 import type { Capabilities } from "./capabilities.ts";

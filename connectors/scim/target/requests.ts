@@ -1,7 +1,7 @@
 import type { Kind, MemberId } from "#connector.ts";
 import { keyOf } from "../resource.ts";
-import type { Resource } from "../resource.ts";
-import { core } from "./attributes.ts";
+import type { Resource } from "../schema.ts";
+import { coreSchemas } from "../schema.ts";
 import type { Mapping, Values } from "./attributes.ts";
 import { itemsOf, placed, writePath } from "./paths.ts";
 import type { Profile } from "./profiles.ts";
@@ -23,7 +23,7 @@ export function creation(kind: Kind, values: Values, name: string, mapping: Mapp
   const named = kind === "user" ? { userName: name } : { displayName: name };
   // Some servers create users who cannot sign in where nothing is said.
   const active = kind === "user" ? { active: true } : {};
-  return mapping.changed(kind, { ...named, ...values }, { ...active, schemas: [core[kind]] });
+  return mapping.changed(kind, { ...named, ...values }, { ...active, schemas: [coreSchemas[kind]] });
 }
 
 /** The operations that change an object. */

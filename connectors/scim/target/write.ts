@@ -9,7 +9,7 @@ import { formatName } from "#text.ts";
 import { pageOf } from "../list.ts";
 import { gone, pathOf, resourceById } from "../lookup.ts";
 import { idOf, isError, objectOf } from "../resource.ts";
-import type { Resource } from "../resource.ts";
+import type { Resource } from "../schema.ts";
 import { pathOfKind } from "./read.ts";
 import type { Reading } from "./read.ts";
 import { member } from "./paths.ts";

@@ -5,17 +5,15 @@ import { capitalized } from "#plan/render/shared.ts";
 import { may, roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
 import { badge, empty, facts, notice, section, table, when } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import { field, hidden, select } from "#console/forms.ts";
+import type { Protected } from "#console/forms.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import type { Visitor } from "#console/accounts.ts";
 
-interface Shared {
-  /** In epoch milliseconds. */
-  readonly now: number;
+interface Shared extends Timed, Protected {
   readonly visitor: Visitor;
-  /** The hidden field that proves where a form comes from. */
-  readonly token: Html;
   readonly tokens: readonly ListedToken[];
   /** Why what was asked for could not be done. */
   readonly problem?: string | undefined;

@@ -16,8 +16,10 @@ import {
   when,
   withDeeper,
 } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import type { Check, CheckFinding, Checked, ConfiguredSync } from "#daemon/connections.ts";
 import { hidden } from "#console/forms.ts";
+import type { Protected } from "#console/forms.ts";
 import { at, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import type { ErrorDocument } from "#errors.ts";
@@ -26,14 +28,10 @@ import type { RunRecord, SourceRead, Stage, Standing } from "#state/record.ts";
 import { formatSizes, pluralize, wordsOf } from "#text.ts";
 import { lasting } from "#times.ts";
 
-export interface ConnectionsPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface ConnectionsPage extends Timed, Protected {
   readonly syncs: readonly ConnectedSync[];
   /** Sources and targets that no sync has. */
   readonly others: readonly Connection[];
-  /** The hidden field that proves where a form comes from. */
-  readonly token: Html;
 }
 
 /** A sync with its sources and its target, and what its runs reached. */

@@ -13,20 +13,17 @@ import type { RunRecord } from "#state/record.ts";
 import { decisionWords, selectionWords, stateOf } from "#state/run-text.ts";
 import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
 import { amount, empty, gauge, id as idOf, list, name, notice, section, state, when } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import { confirmation, field, hidden, tick } from "#console/forms.ts";
-import type { Confirmation } from "#console/forms.ts";
+import type { Confirmation, Protected } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { causes, totals } from "#console/pages/plan.ts";
 import { heading } from "#console/pages/run.ts";
 
 /** What every page that decides has. */
-interface DecisionPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+interface DecisionPage extends Timed, Protected {
   readonly run: RunRecord;
-  /** The hidden field that proves where the form comes from. */
-  readonly token: Html;
 }
 
 export interface ApprovePage extends DecisionPage {
@@ -245,9 +242,7 @@ export function undo({ now, run, token }: DecisionPage): Html {
   })}`;
 }
 
-export interface ConflictPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface ConflictPage extends Timed {
   /** As it is now. */
   readonly run: RunRecord;
   /** Why the decision was not possible. */

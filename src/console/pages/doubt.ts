@@ -15,6 +15,7 @@ import type { AppOptions, Send } from "#console/context.ts";
 import { filled } from "#console/selection.ts";
 import type { RunRecord } from "#state/record.ts";
 import { empty, name, notice, prose, series, when } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
@@ -66,9 +67,7 @@ export interface SyncInDoubt {
   readonly hasRecords: boolean;
 }
 
-export interface DoubtPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface DoubtPage extends Timed {
   readonly syncs: readonly SyncInDoubt[];
 }
 

@@ -15,17 +15,16 @@ import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { formatNumber, formatSizes, pluralize } from "#text.ts";
 import { badge, empty, facts, gauge, list, name, notice, state, table, when } from "#console/components.ts";
-import type { Tone } from "#console/components.ts";
+import type { Tone, Timed } from "#console/components.ts";
 import { confirmation, field, hidden } from "#console/forms.ts";
+import type { Protected } from "#console/forms.ts";
 import { at, exactValue, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 import type { IconName } from "#console/icons.ts";
 import { duration } from "#console/pages/connections.ts";
 
-export interface InboxPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface InboxPage extends Timed {
   readonly sources: readonly ShownInbox[];
   /** The plans that brakes hold. */
   readonly held: readonly RunRecord[];
@@ -261,10 +260,8 @@ function latest(source: string, { events }: RecentPushes, now: number): Html | f
   );
 }
 
-export interface TokenPage {
+export interface TokenPage extends Protected {
   readonly source: string;
-  /** The hidden field that proves where a form comes from. */
-  readonly token: Html;
 }
 
 const back = { href: "/inbox", label: "Back" } as const;

@@ -5,6 +5,7 @@ import type { StagedLeaver, SyncLeavers } from "#daemon/leavers.ts";
 import type { People } from "#daemon/people.ts";
 import { formatNumber, formatPrincipals } from "#text.ts";
 import { badge, empty, name, none, notice, series, table, when } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import { download, visitorOf } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
 import { html, withQuery } from "#console/html.ts";
@@ -38,9 +39,7 @@ async function leaversFor(people: People, only: string | undefined): Promise<rea
   return (await people.leavers()).filter(({ target }) => only === undefined || target === only);
 }
 
-export interface LeaversPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface LeaversPage extends Timed {
   readonly syncs: readonly SyncLeavers[];
 }
 

@@ -3,17 +3,17 @@ import type { HostedCycle, HostedTable, Preview, PreviewKeys, PreviewRow } from 
 import { formatNumber, inBytes, pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
 import { facts, list, moment, name, notice, section, when } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import type { FormatGuess } from "#console/context.ts";
 import { field, hidden, select, tick } from "#console/forms.ts";
+import type { Protected } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { fieldsOf, labels } from "#console/load-form.ts";
 import type { FieldName, LoadFields } from "#console/load-form.ts";
 import { beganAt, cycleState, sizeOf, tableName } from "#console/pages/loads.ts";
 
-export interface DraftPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface DraftPage extends Timed, Protected {
   readonly cycle: HostedCycle;
   /** Undefined: it is gone. */
   readonly table: HostedTable | undefined;
@@ -21,8 +21,6 @@ export interface DraftPage {
   readonly guess?: FormatGuess | undefined;
   readonly preview?: Preview | undefined;
   readonly problem?: ErrorDocument | undefined;
-  /** The hidden field that proves where the form comes from. */
-  readonly token: Html;
 }
 
 /** How a file would be read, before anything of it is loaded. */
@@ -287,9 +285,7 @@ function sentence(message: string): string {
   return /[.?!]$/.test(first) ? first : `${first}.`;
 }
 
-export interface CyclePage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface CyclePage extends Timed {
   readonly cycle: HostedCycle;
   readonly token: Html;
 }

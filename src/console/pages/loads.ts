@@ -1,7 +1,8 @@
 import type { HostedCycle, HostedTable, TableName } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
 import { badge, empty, id, name, none, section, table as rowsTable, when } from "#console/components.ts";
-import type { Column } from "#console/components.ts";
+import type { Column, Timed } from "#console/components.ts";
+import type { Protected } from "#console/forms.ts";
 import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 
@@ -11,9 +12,7 @@ export interface LargestFile {
   readonly text: string;
 }
 
-export interface LoadsPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface LoadsPage extends Timed {
   readonly tables: readonly HostedTable[];
   /** Newest first. */
   readonly cycles: readonly HostedCycle[];
@@ -98,14 +97,10 @@ export function tableName({ database, schema, table }: TableName): Html {
   return html`<a href="${tableAddress({ database, schema, table })}">${path(database, schema)}.${name(table)}</a>`;
 }
 
-export interface TablePage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface TablePage extends Timed, Protected {
   readonly table: HostedTable;
   readonly cycles: readonly HostedCycle[];
   readonly size: LargestFile;
-  /** The hidden field that proves where the form comes from. */
-  readonly token: Html;
 }
 
 /** A table: its columns, and the form that takes a file for it. */

@@ -22,6 +22,7 @@ import {
   table,
   when,
 } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import { brokenExpectations, brokenWords } from "#console/expectations.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
@@ -30,9 +31,7 @@ import { cycleList } from "#console/pages/loads.ts";
 import { changesByDay, daysKnown, growthOf, leaversByDay } from "#console/pages/trends.ts";
 import type { Growth } from "#console/pages/trends.ts";
 
-export interface OverviewPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface OverviewPage extends Timed {
   readonly syncs: readonly SyncOverview[];
   /** Newest first. */
   readonly runs: readonly RunRecord[];

@@ -8,7 +8,7 @@ import type { Deleted } from "#sync/explain/history.ts";
 import type { Excerpt, ListedPrincipal } from "#sync/explain/listing.ts";
 import { formatNumber, pluralize, wordsOf } from "#text.ts";
 import { empty, name, notice, pager, section, table, tabs, when } from "#console/components.ts";
-import type { Column } from "#console/components.ts";
+import type { Column, Timed } from "#console/components.ts";
 import { offsetOf, visitorOf } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
 import { field, filters, hidden, search, select } from "#console/forms.ts";
@@ -102,11 +102,9 @@ export function textsIn({ query }: FastifyRequest): Readonly<Record<string, stri
 }
 
 /** A page about a target's users and groups. */
-export interface PeopleFrame {
+export interface PeopleFrame extends Timed {
   /** Why the target could not be listed. */
   readonly problem?: ErrorDocument | undefined;
-  /** In epoch milliseconds. */
-  readonly now: number;
   readonly target: string;
 }
 

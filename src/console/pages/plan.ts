@@ -24,6 +24,7 @@ import {
   section,
   when,
 } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import { expectations } from "#console/expectations.ts";
 import { field, filters, hidden, search, select } from "#console/forms.ts";
 import { at, html, queryOf, withQuery } from "#console/html.ts";
@@ -42,9 +43,7 @@ export type PlanFilter = {
   readonly group?: string | undefined;
 };
 
-export interface PlanPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface PlanPage extends Timed {
   readonly run: RunRecord;
   /** Whether the visitor may decide about it. */
   readonly mayDecide: boolean;

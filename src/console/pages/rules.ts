@@ -8,6 +8,7 @@ import type { ExplainedTwice, Outlook, PlannedTwice, Side } from "#sync/explain/
 import { formatNumber, pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
 import { empty, facts, list, name, notice, section, when } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import type { Trial } from "#daemon/trial.ts";
 import { field, filters, hidden, search, select } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
@@ -18,9 +19,7 @@ import { judgement } from "#console/pages/plan.ts";
 import { bySync } from "#console/pages/explanation.ts";
 import type { Stage } from "#state/record.ts";
 
-export interface RulesPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface RulesPage extends Timed {
   readonly visitor: Visitor;
   /** The syncs to choose from. */
   readonly syncs: readonly string[];

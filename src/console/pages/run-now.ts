@@ -1,16 +1,15 @@
 import { name, series, state, when } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import type { ConfiguredSync } from "#daemon/connections.ts";
 import { confirmation } from "#console/forms.ts";
+import type { Protected } from "#console/forms.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import type { Standing } from "#state/record.ts";
 
-export interface RunNowPage extends Pick<ConfiguredSync, "sync" | "target" | "sources" | "approval" | "beyondLimits"> {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface RunNowPage
+  extends Pick<ConfiguredSync, "sync" | "target" | "sources" | "approval" | "beyondLimits">, Timed, Protected {
   readonly standing: Standing;
-  /** The hidden field that proves where the form comes from. */
-  readonly token: Html;
 }
 
 /** Asks once, and says what will happen. */

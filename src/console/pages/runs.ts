@@ -2,14 +2,13 @@ import { stateNames } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { causeOf, stateOf, tookOf } from "#state/run-text.ts";
 import { countsInShort, empty, id, name, none, state, table, took, when } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import { field, filters, select } from "#console/forms.ts";
 import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 
-export interface RunsPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface RunsPage extends Timed {
   readonly runs: readonly RunRecord[];
   /** There are earlier ones. */
   readonly more: boolean;

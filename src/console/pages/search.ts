@@ -1,15 +1,14 @@
 import type { ListedPrincipal } from "#sync/explain/listing.ts";
 import type { RunRecord } from "#state/record.ts";
 import { id, name, series, state, when } from "#console/components.ts";
+import type { Timed } from "#console/components.ts";
 import { at, exactValue, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 import type { IconName } from "#console/icons.ts";
 import { titleOf } from "#console/pages/people.ts";
 
-export interface SearchPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+export interface SearchPage extends Timed {
   readonly text: string;
   readonly places: readonly { readonly href: string; readonly label: string; readonly icon: IconName }[];
   /** The syncs of which the visitor may begin a run. */

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { IncompleteReadError, InputError, RefusedError, UnavailableError } from "#errors.ts";
+import { IncompleteReadError, InputError, RefusedError, RollcallError, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { presentable } from "#redact.ts";
 import { formatDuration } from "#text.ts";
@@ -227,6 +227,17 @@ export class DirectoryApi implements Requester {
     });
   }
 
+  /**
+   * The JSON of what has an address of its own; undefined: there is no such thing.
+   * @param gone the statuses that say so
+   * @throws what `get` throws
+   */
+  async jsonIfAny(url: URL, gone: readonly number[] = [404]): Promise<unknown> {
+    const none = { value: { value: undefined, headers: {} } };
+    const { value } = await this.json(url, { refused: ({ status }) => (gone.includes(status) ? none : undefined) });
+    return value;
+  }
+
   /** The text of an answer (up to 1 MiB). @throws what `get` throws */
   text(url: URL, options: Pick<Get<string>, "headers" | "refused"> = {}): Promise<string> {
     return this.get<string>({ url, ...options, use: (answer) => textOf(answer) });
@@ -376,6 +387,40 @@ export interface JsonAnswer {
 
 type JsonOptions = Pick<Get<JsonAnswer>, "headers" | "refused">;
 
+/** An answer that is delivered while it arrives. */
+interface Arriving<Part, End> {
+  /** For messages: `source corp: GET https://hr.example.com/people`. */
+  readonly title: string;
+  /** The answer, for messages. Default: `the answer`. */
+  readonly what?: string | undefined;
+  readonly first?: Part | undefined;
+  readonly rest: AsyncGenerator<Part, End>;
+  readonly close: () => void;
+}
+
+/**
+ * The parts of an answer. Once the first of them is delivered, it is too late to ask again. Closes the answer.
+ * @throws {UnavailableError} it broke off
+ */
+export async function* arriving<Part, End>(
+  { signal }: Pick<DirectoryApi, "signal">,
+  { title, what = "the answer", first, rest, close }: Arriving<Part, End>,
+): AsyncGenerator<Part, End> {
+  try {
+    if (first !== undefined) yield first;
+    return yield* rest;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof RollcallError) throw error;
+    // Throws what another attempt would meet, too.
+    problemOf(error, title);
+    const reason = error instanceof JsonError ? error.message : "broke off";
+    throw new UnavailableError(`${title}: ${what} ${reason}`, { cause: error });
+  } finally {
+    close();
+  }
+}
+
 /** The pieces of a body, for as long as there is time. */
 async function* until(body: AsyncIterable<Buffer>, assertInTime: () => void): AsyncGenerator<Buffer> {
   for await (const piece of body) {
@@ -399,7 +444,7 @@ function isTemporary(status: number): boolean {
 }
 
 /** Why an attempt failed; throws when another one would fail too. */
-export function problemOf(error: unknown, subject: string): string {
+function problemOf(error: unknown, subject: string): string {
   if (error instanceof JsonError) {
     if (error.reason === "truncated") return `the answer ${error.message}`;
     throw new InputError(`${subject}: the answer ${error.message}, at its line ${error.line}; is the url right?`);

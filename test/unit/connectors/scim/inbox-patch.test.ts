@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Resource } from "#connectors/scim/inbox/attributes.ts";
+import type { Resource } from "#connectors/scim/schema.ts";
 import { ScimError } from "#connectors/scim/inbox/errors.ts";
 import { patch } from "#connectors/scim/inbox/patch.ts";
 

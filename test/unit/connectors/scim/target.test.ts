@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Attributes } from "#principals/attributes.ts";
-import { enterprise, fieldsOf, Mapping } from "#connectors/scim/target/attributes.ts";
+import { enterprise } from "#connectors/scim/schema.ts";
+import { fieldsOf, Mapping } from "#connectors/scim/target/attributes.ts";
 import scim from "#connectors/scim/target/index.ts";
 import { options, profileOf } from "#connectors/scim/target/options.ts";
 import { parsePath, placed } from "#connectors/scim/target/paths.ts";
