@@ -1,6 +1,6 @@
 import { pipeline, Readable } from "node:stream";
 import { CsvError, parse } from "csv-parse";
-import { IncompleteReadError, InputError, RollcallError, UnavailableError } from "#errors.ts";
+import { IncompleteReadError, InputError } from "#errors.ts";
 import { arriving } from "#http/directory/api.ts";
 import type { DirectoryApi } from "#http/directory/api.ts";
 import { itemsOf } from "#http/directory/json.ts";
