@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { KindCounts } from "#plan/change.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Window } from "./browser.ts";
 import { startRollcall, stopRollcall } from "./rollcall/rollcall.ts";
@@ -311,15 +312,24 @@ async function withPast(file: string): Promise<void> {
     const endedAt = at(run.endedAt ?? run.startedAt, days);
     return { ...run, id, startedAt, endedAt, stages, cause: "schedule", kept: false, decisions: [], ...more };
   };
-  const none = { create: 0, update: 0, delete: 0 };
+  const kindOf = (before: number, { create = 0, update = 0, delete: gone = 0 } = {}): KindCounts => ({
+    before,
+    after: before + create - gone,
+    create,
+    update,
+    delete: gone,
+  });
   const past = journal.runs.flatMap((run, index) => {
     if (run.sync === "legacy") return [before(run, 12, {})];
     return Array.from({ length: 30 }, (_, days) => {
       const some = ((index + 3) * (days + 7) * 31) % 11;
-      const users = { ...none, create: some % 3, update: some, delete: some > 7 ? some - 7 : 0 };
       const isQuiet = some < 4;
-      const counts = { users: isQuiet ? none : users, groups: none } as unknown as RunRecord["counts"];
-      return before(run, 30 - days, { state: isQuiet ? "no change" : "applied", ...(counts && { counts }) });
+      const changed = isQuiet ? {} : { create: some % 3, update: some, delete: some > 7 ? some - 7 : 0 };
+      // The company has grown by a user a day.
+      const users = kindOf((run.counts?.users.before ?? 0) - 30 + days, changed);
+      const groups = kindOf(run.counts?.groups.before ?? 0);
+      const counts = { users, groups, membershipsAdded: 0, membershipsRemoved: 0 };
+      return before(run, 30 - days, { state: isQuiet ? "no change" : "applied", counts });
     });
   });
   const legacy = journal.syncs["legacy"];

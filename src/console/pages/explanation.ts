@@ -185,7 +185,7 @@ function record({
 }: RecordExplanation): Html {
   const [tone, picture] = verdicts[verdict];
   return html`<h4>
-      Record of ${name(source)}
+      <span>Record of ${name(source)}</span>
       <small>${kind} ${name(id)}, ${name(origin)}</small> ${badge(tone, picture, verdict)}
     </h4>
     ${reason !== undefined && html`<p>${as !== undefined && html`${name(as)}: `}${name(reason)}</p>`}

@@ -264,7 +264,7 @@ function syncTable({ now, syncs }: OverviewPage): Html {
           mayRun &&
           running === undefined &&
           html`<a class="button secondary small" href="${at("/syncs", sync, "run")}"
-            >Run<span class="aloud"> ${sync}</span> now…</a
+            ><span>Run<span class="aloud"> ${sync}</span> now…</span></a
           >`,
       },
     ],
