@@ -31,8 +31,8 @@ const layers: Record<string, readonly string[]> = {
   "src/wire": [],
   "src/files": [],
   "src/duckdb": ["files"],
-  "src/http": ["files/disk", "wire/routes"],
-  "src/postgres": [],
+  "src/http": ["files/certificates", "files/disk", "wire/routes"],
+  "src/postgres": ["files/certificates"],
   "src/principals": ["duckdb"],
   "src/connector.ts": ["principals", "state/inbox"],
   "src/completeness.ts": ["connector", "principals"],
@@ -94,6 +94,7 @@ const layers: Record<string, readonly string[]> = {
   "src/console": [
     "control",
     "daemon",
+    "files/certificates",
     "files/unpack",
     "state",
     "sync",

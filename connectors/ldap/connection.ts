@@ -1,4 +1,3 @@
-import { X509Certificate } from "node:crypto";
 import type { Socket } from "node:net";
 import { connect as connectPlain, isIP } from "node:net";
 import { resolve } from "node:path";
@@ -7,7 +6,8 @@ import type { ConnectionOptions, TLSSocket } from "node:tls";
 import { UnbindRequest } from "ldapts";
 import { InputError, messageOf, reasonOf } from "#errors.ts";
 import { presentable } from "#redact.ts";
-import { longestCertificates, readSmallFile } from "#files/disk.ts";
+import { longestCertificates, readAuthorities } from "#files/certificates.ts";
+import { readSmallFile } from "#files/disk.ts";
 import { formatDuration } from "#text.ts";
 import { enter, messagesOf, readInteger, readResult, tags } from "./message.ts";
 import type { Cursor, Result } from "./message.ts";
@@ -224,13 +224,9 @@ export async function readTlsMaterial(tls: Options["tls"], folder: string): Prom
     }
   };
   const { serverName, insecure } = tls;
-  const ca = tls.ca === undefined ? undefined : tls.ca.map((path) => read("ca", path));
+  const ca = tls.ca?.map((path) => readAuthorities(resolve(folder, path), `tls.ca: ${path}`));
   const cert = tls.cert === undefined ? undefined : read("cert", tls.cert);
   const key = tls.key === undefined ? undefined : read("key", tls.key);
-  // Given a file without certificates, Node trusts no one and blames the server's certificate.
-  for (const [index, file] of (ca ?? []).entries()) {
-    if (!isCertificate(file)) throw new InputError(`tls.ca: ${tls.ca?.[index]} holds no certificate in PEM form`);
-  }
   if (cert !== undefined && key !== undefined) checkPair(cert, key, tls);
   return {
     rejectUnauthorized: !insecure,
@@ -239,14 +235,6 @@ export async function readTlsMaterial(tls: Options["tls"], folder: string): Prom
     key,
     ...(serverName !== undefined && { servername: serverName }),
   };
-}
-
-function isCertificate(pem: Buffer): boolean {
-  try {
-    return new X509Certificate(pem).subject !== undefined;
-  } catch {
-    return false;
-  }
 }
 
 function checkPair(cert: Buffer, key: Buffer, names: Options["tls"]): void {

@@ -2,7 +2,8 @@ import { access, constants, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { IncompleteReadError, InputError, RefusedError, RollcallError, UnavailableError } from "#errors.ts";
-import { longestCertificates, readSmallFile, unreadable } from "#files/disk.ts";
+import { readAuthorities } from "#files/certificates.ts";
+import { unreadable } from "#files/disk.ts";
 import { connectionProblem } from "#http/errors.ts";
 import { presentable } from "#redact.ts";
 import { formatDuration, formatNumber } from "#text.ts";
@@ -238,13 +239,7 @@ async function placeOf(options: Options, open: OpenContext, { warn }: ReadContex
     warn(
       `source ${open.name}: with sslmode=${url.sslmode} anybody between here and ${url.place} can read and change everything`,
     );
-  return { options, server, tls: tlsOf(server, options.ca === undefined ? undefined : authorities(options.ca, open)) };
-}
-
-function authorities(path: string, { folder }: OpenContext): string {
-  try {
-    return readSmallFile(resolve(folder, path), longestCertificates).toString();
-  } catch (error) {
-    throw unreadable(`ca: ${path}`, resolve(folder, path), error);
-  }
+  const { ca } = options;
+  const authorities = ca === undefined ? undefined : readAuthorities(resolve(open.folder, ca), `ca: ${ca}`);
+  return { options, server, tls: tlsOf(server, authorities) };
 }

@@ -1,9 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { createRemoteJWKSet, customFetch as keysFetch, jwtVerify } from "jose";
 import * as client from "openid-client";
 import type { OidcOptions } from "#config/console.ts";
 import type { ProviderSession } from "#control/sessions.ts";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
+import { readAuthorities } from "#files/certificates.ts";
 import { bytesBody, HttpClient, textOf } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
 import { presentable } from "#redact.ts";
@@ -271,7 +271,7 @@ export class Oidc {
     const http = new HttpClient({
       owner: "provider",
       timeouts,
-      ca: ca === undefined ? undefined : await readFile(ca, "utf8"),
+      ca: ca === undefined ? undefined : readAuthorities(ca, `console.oidc.ca: ${ca}`),
       proxy,
     });
     const text = body instanceof URLSearchParams ? body.toString() : body;

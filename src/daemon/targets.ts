@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { Client } from "#client/client.ts";
 import type { ClientOptions } from "#client/client.ts";
 import { Loads } from "#client/loads.ts";
@@ -7,7 +6,8 @@ import { openTarget } from "#client/target.ts";
 import type { Configuration, RemoteTarget, SyncConfiguration } from "#config/configuration.ts";
 import { attributesOf, isConnected } from "#config/targets.ts";
 import type { Target } from "#connector.ts";
-import { InputError, reasonOf, RefusedError } from "#errors.ts";
+import { InputError, RefusedError } from "#errors.ts";
+import { readAuthorities } from "#files/certificates.ts";
 import type { Stages } from "#plan/stages.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import type { Embedded } from "./embedded.ts";
@@ -81,7 +81,7 @@ async function clientOptionsOf(
     url,
     prefix,
     credentials: { username, password },
-    ca: ca === undefined ? undefined : await readCertificate(ca, name),
+    ca: ca === undefined ? undefined : readAuthorities(ca, `target ${name}: ca: ${ca}`),
     proxy,
     observe,
   };
@@ -138,15 +138,6 @@ export async function embeddedOptions(name: string, embedded: Pick<Embedded, "ac
     pinned: certificate !== undefined,
     proxy: false,
   };
-}
-
-/** Reads the file of a `ca` option. @throws {InputError} when it cannot be read */
-export async function readCertificate(file: string, target: string): Promise<string> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    throw new InputError(`target ${target}: the file of \`ca\` cannot be read: ${reasonOf(error)}`, { cause: error });
-  }
 }
 
 /** The loads of a target, with its name. */

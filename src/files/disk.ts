@@ -136,9 +136,6 @@ export function unreadable(name: string, path: string, cause: unknown): InputErr
   return new InputError(`${name} cannot be read: ${reasonOf(cause)}`, { cause });
 }
 
-/** The longest file of certificates that is read, in bytes. */
-export const longestCertificates = 1024 ** 2;
-
 /** A file that is larger than expected, or no file at all; the message names neither. */
 export class UnfitFileError extends InputError {}
 

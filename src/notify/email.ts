@@ -31,7 +31,7 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
     signal: AbortSignal,
     work: (transport: Transport, signal: AbortSignal) => Promise<Attempt>,
   ): Promise<Attempt> {
-    const ca = await readCertificates(channel.ca);
+    const ca = readCertificates(channel.ca);
     if (typeof ca === "object") return ca;
     // Loaded only when there is something to send.
     const { createTransport } = await import("nodemailer");

@@ -1,8 +1,8 @@
 import { command } from "#commands.ts";
 import { createHmac } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
-import { messageOf, reasonOf } from "#errors.ts";
+import { messageOf } from "#errors.ts";
+import { readAuthorities } from "#files/certificates.ts";
 import { bytesBody, HttpClient } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import type { ProxySetting } from "#http/proxy.ts";
@@ -106,7 +106,7 @@ export async function request(
   { connect, whole }: RequestTimeouts = usualTimeouts,
 ): Promise<Attempt> {
   const url = new URL(wanted.url);
-  const ca = await readCertificates(wanted.ca);
+  const ca = readCertificates(wanted.ca);
   signal.throwIfAborted();
   if (typeof ca === "object") return ca;
   const secrets = [...secretsIn(url), ...(wanted.secrets ?? [])].filter((secret) => secret !== "");
@@ -178,12 +178,13 @@ function decoded(part: string): string[] {
 }
 
 /** The certificates in a file, or the problem with reading it. */
-export async function readCertificates(
+export function readCertificates(
   file: string | undefined,
-): Promise<string | undefined | (Attempt & { readonly problem: string })> {
+): string | undefined | (Attempt & { readonly problem: string }) {
   if (file === undefined) return undefined;
-  return readFile(file, "utf8").catch((error: unknown) => ({
-    problem: `the file of certificates cannot be read: ${reasonOf(error)}`,
-    again: true,
-  }));
+  try {
+    return readAuthorities(file, `the file of certificates ${file}`);
+  } catch (error) {
+    return { problem: messageOf(error), again: true };
+  }
 }

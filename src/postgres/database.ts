@@ -1,8 +1,8 @@
-import { readFile } from "node:fs/promises";
 import type { ConnectionOptions } from "node:tls";
 import { DatabaseError, escapeLiteral, types } from "pg";
 import type { ClientConfig, PoolClient, PoolConfig } from "pg";
-import { InputError, messageOf, reasonOf, UnavailableError } from "#errors.ts";
+import { messageOf, UnavailableError } from "#errors.ts";
+import { readAuthorities } from "#files/certificates.ts";
 import { parseAddress } from "./address.ts";
 import type { Address, Host } from "./address.ts";
 import { isForeignAway, sqlState, StandbyError } from "./errors.ts";
@@ -207,12 +207,7 @@ async function tlsOf(
   sslrootcert: string | undefined,
 ): Promise<ConnectionOptions | false> {
   if (sslmode === "disable" || host.startsWith("/")) return false;
-  const ca =
-    sslrootcert === undefined
-      ? undefined
-      : await readFile(sslrootcert, "utf8").catch((cause: unknown) => {
-          throw new InputError(`sslrootcert: ${sslrootcert} cannot be read: ${reasonOf(cause)}`, { cause });
-        });
+  const ca = sslrootcert === undefined ? undefined : readAuthorities(sslrootcert, `sslrootcert: ${sslrootcert}`);
   if (sslmode === "require" && ca === undefined) return { rejectUnauthorized: false };
   // As in libpq: with a root certificate, `require` is `verify-ca`.
   return sslmode === "verify-full" ? { ca } : { ca, checkServerIdentity: () => undefined };

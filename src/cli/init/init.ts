@@ -10,7 +10,7 @@ import { load } from "#daemon/context.ts";
 import type { Sinks } from "#daemon/context.ts";
 import { describeError, exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { readCertificate } from "#daemon/targets.ts";
+import { readAuthorities } from "#files/certificates.ts";
 import { asCalled, command } from "#commands.ts";
 import { openTarget } from "#client/target.ts";
 import { cron } from "#config/syncs.ts";
@@ -176,7 +176,7 @@ async function logIn(remote: DraftTarget, folder: string, signal: AbortSignal): 
     url,
     prefix: "",
     credentials: { username, password: secret.value },
-    ca: ca === undefined ? undefined : await readCertificate(resolve(folder, ca), names.target),
+    ca: ca === undefined ? undefined : readAuthorities(resolve(folder, ca), ca),
   });
   try {
     return await target.check(signal);

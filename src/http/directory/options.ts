@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
 import { z } from "zod";
 import { InputError } from "#errors.ts";
-import { longestCertificates, readSmallFile, unreadable } from "#files/disk.ts";
+import { longestCertificates, readAuthorities } from "#files/certificates.ts";
+import { readSmallFile, unreadable } from "#files/disk.ts";
 import { addProblem, count, path, patience, text } from "#values.ts";
 import { isLoopback } from "#http/listening.ts";
 import type { ApiOptions, ApiTimeouts } from "./api.ts";
@@ -232,7 +233,7 @@ export function connectionOf(
     concurrency,
     proxy,
     allowPlainHttp,
-    ca: ca === undefined ? undefined : read("ca", ca),
+    ca: ca === undefined ? undefined : readAuthorities(resolve(folder, ca), `ca: ${ca}`),
     certificate: certificate && {
       cert: read("certificate.file", certificate.file),
       key: read("certificate.key", certificate.key),
