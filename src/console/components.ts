@@ -2,7 +2,7 @@ import { actions as all, textsOf } from "#plan/change.ts";
 import type { Action, AttributeChange, Counts, KindCounts } from "#plan/change.ts";
 import { expectationOf } from "#plan/limits.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { capitalized, limitName, losingWords, verdictOf } from "#plan/render/shared.ts";
+import { capitalized, earlierWords, limitName, losingWords, verdictOf } from "#plan/render/shared.ts";
 import type { LeavingCounts } from "#plan/departures.ts";
 import { stateName } from "#state/record.ts";
 import type { RunRecord, StateName } from "#state/record.ts";
@@ -176,7 +176,7 @@ function meter(check: LimitCheck, extent: "whole" | "short"): Html {
   const expectation = expectationOf(limit);
   const details = [
     basis,
-    earlier > 0 && `in 24 hours, ${formatNumber(earlier)} of them already`,
+    earlier > 0 && earlierWords(check),
     losingWords(groups, value - earlier).replace(/^: /, ""),
   ].filter((each) => each !== false && each !== "");
   return html`<div class="gauge ${tone} ${extent === "short" && "short"}">

@@ -432,6 +432,8 @@ export interface Facts extends Partial<Measured>, Scope {
   readonly drift?: number | undefined;
   /** What providers took away, as the brakes of their sources count it. */
   readonly pushed?: readonly PushedLosses[] | undefined;
+  /** Of a stored plan: what was found of drift and pushes when it was made. */
+  readonly stored?: readonly LimitCheck[] | undefined;
   readonly history: Pick<History, "applied" | "reads">;
   readonly overrides: readonly Overridable[];
 }
@@ -447,10 +449,12 @@ export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
     ...minimumChecks(limits, facts),
     ...driftChecks(facts),
     ...pushedChecks(facts),
+    ...(facts.stored ?? []),
   ];
+  const order: readonly string[] = limitNames;
   return checks
     .map((check) => Object.assign(check, { overridden: check.tripped && facts.overrides.includes(check.limit) }))
-    .sort((a, b) => limitNames.indexOf(a.limit) - limitNames.indexOf(b.limit));
+    .sort((a, b) => order.indexOf(a.limit) - order.indexOf(b.limit));
 }
 
 type Unjudged = Omit<LimitCheck, "overridden" | "limit"> & { readonly limit: LimitName };

@@ -38,6 +38,27 @@ export function isPart({ only, except = [], these, onlyCauses, exceptCauses = []
   );
 }
 
+/** The options of `rollcall approve` that select a part. */
+export function selectionOptions({
+  only,
+  except = [],
+  these = [],
+  onlyCauses,
+  exceptCauses = [],
+}: Selection = {}): string[] {
+  return [
+    ...(only === undefined ? [] : ["--only", only.map((action) => `${action}s`).join(",")]),
+    ...except.flatMap((each) => ["--except", calledOf(each)]),
+    ...these.flatMap((each) => ["--these", calledOf(each)]),
+    ...(onlyCauses === undefined ? [] : ["--only-cause", onlyCauses.join(",")]),
+    ...(exceptCauses.length === 0 ? [] : ["--except-cause", exceptCauses.join(",")]),
+  ];
+}
+
+function calledOf({ kind, name }: Subject): string {
+  return `${kind}:${name}`;
+}
+
 /**
  * Takes what is not selected out of `desired`, so that planning again gives a part of the plan in `changes`. A group stays
  * when one of its members is to stay as it is: deleting the group would change that member.

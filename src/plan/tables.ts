@@ -119,7 +119,7 @@ export const tables = {
 
   /** What of a plan is not applied with the rest: limits or a selection leave it out. Made before they do, read by `storeBaseline`. */
   left_out: identity,
-  /** The parts of changes that take back what somebody changed in the target. Made by `findCauses`, read by `leaveDrift`. */
+  /** The parts of changes that take back what somebody changed in the target. Made by `findCauses`, read by `leaveDrift` and `planFromStore`. */
   drift_item: `${change}, aspect VARCHAR, grp VARCHAR`,
   /** Drift that stays. Made by `leaveDrift`, read by `storeBaseline`. */
   drift_left: `${change}, aspect VARCHAR, grp VARCHAR, is_ignored BOOLEAN`,

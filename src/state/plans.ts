@@ -36,6 +36,7 @@ const tables = {
   frozen: "SELECT kind, name, reason FROM frozen",
   record: "SELECT kind, name, source, source_id, scope, container, attributes FROM record",
   rule_membership: "SELECT kind, name, grp FROM rule_membership",
+  drift_item: "FROM drift_item",
   drift_left: "FROM drift_left",
   drift_wanted: "FROM drift_wanted",
   group_loss: "FROM group_loss",
@@ -74,6 +75,7 @@ const applied = ["assembled", "contributor", "managed", "gone", "frozen"] as con
 const explaining = [
   "record",
   "rule_membership",
+  "drift_item",
   "drift_left",
   "drift_wanted",
   "group_loss",

@@ -2,6 +2,7 @@ import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
+import type { Selection } from "#plan/selection.ts";
 import { redact } from "#redact.ts";
 import type { Stage } from "#state/record.ts";
 import type { StateFiles } from "#state/store.ts";
@@ -33,6 +34,8 @@ export interface RunOptions {
   readonly undoes?: string | undefined;
   /** Names of users and groups: only these change, everything else in the target stays unchanged. */
   readonly for?: readonly string[] | undefined;
+  /** The part of a stored plan that is applied. Absent: all of it. */
+  readonly selection?: Selection | undefined;
   /** Makes the plan; default: reads the sources. */
   readonly planner?: Planner | undefined;
   /** The time of the run, in epoch milliseconds; absent: now. */

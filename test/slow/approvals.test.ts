@@ -208,6 +208,41 @@ describe("what waits for approval", () => {
   });
 });
 
+describe("a plan that drift holds", () => {
+  const held = async () => {
+    const all = await coordinated(staff, { approval: "automatic" }, () => ({
+      drift: { policy: "hold", ignore: [] },
+    }));
+    await staff.people("ada", "grace");
+    await all.run();
+    await byHand(url(), user("ada", "Somebody else"));
+    await staff.people("ada", "grace", "zoe");
+    const run = await all.run();
+    expect(run).toMatchObject({ state: "held", heldBy: "limits" });
+    return { ...all, id: run.id };
+  };
+  const drift = (value: number, overridden: boolean) =>
+    expect.objectContaining({ limit: "drift", value, tripped: value > 0, overridden });
+
+  test("is applied when that is overridden, which its record says", async () => {
+    const { approve, id } = await held();
+    const applied = await approve(id, { overrides: ["drift"] });
+    expect(applied).toMatchObject({ state: "applied", limits: expect.arrayContaining([drift(1, true)]) });
+  });
+
+  test("holds a part of it that has drift, and no other", async () => {
+    const { approve, id } = await held();
+    const next = `rollcall approve ${id} --only updates --except user:zoe --override drift`;
+    const selection = { only: ["update"], except: [{ kind: "user", name: "zoe" }] } as const;
+    expect(await approve(id, { selection })).toMatchObject({ state: "held", heldBy: "limits", error: { next } });
+    expect(await directoryOf(url())).toContain("Somebody else");
+    const applied = await approve(id, { selection: { only: ["create"] } });
+    expect(applied).toMatchObject({ state: "applied", limits: expect.arrayContaining([drift(0, false)]) });
+    expect(await staff.users()).toContain("zoe");
+    expect(await directoryOf(url())).toContain("Somebody else");
+  });
+});
+
 describe("automatic-within-limits", () => {
   test("applies what is within the limits, and leaves pending what is not: an approval passes them", async () => {
     const { run, approve } = await coordinated(staff, { approval: "automatic-within-limits" }, () => ({

@@ -250,13 +250,18 @@ function checkLine(check: LimitCheck, called: string): string {
         ? `${visible(basis)} is not true`
         : `${formatNumber(value)} ${value === 1 ? `${of.slice(0, -1)} breaks` : `${of} break`} it, at most ${formatNumber(bound)} may`
     }`;
-  const before = earlier === 0 ? "" : ` in 24 hours, ${formatNumber(earlier)} of them already`;
+  const before = earlier === 0 ? "" : ` ${earlierWords(check)}`;
   const counted = visible(value === 1 ? of.replace(/^([a-z]+)s\b/, "$1") : of);
   const [most, what] =
     limit === "minUsers" || limit === "minGroups"
       ? ["at least", counted]
       : ["at most", limit === "shrink" ? `${counted} fewer than before` : counted];
   return `${called}: ${formatNumber(value)} ${what}${before}, ${most} ${formatNumber(bound)} (${basis})${losingWords(groups, value - earlier)}`;
+}
+
+/** How much of what a limit counts was applied before the plan; not empty, where there is any. */
+export function earlierWords({ value, earlier }: Pick<LimitCheck, "value" | "earlier">): string {
+  return `in 24 hours, ${earlier === value ? "none in this plan" : `${formatNumber(earlier)} of them already`}`;
 }
 
 /** How many groups a line names. */

@@ -193,9 +193,10 @@ class Recording {
   runOptions(): Omit<RunOptions, "interruption"> {
     const { store, memory, now } = this.#context;
     const { approval, approvers, digest, overrides, planner, storeAs } = this.#options;
-    const { id, undoes, for: people } = this.#run;
+    const { id, undoes, for: people, decisions } = this.#run;
     return {
       id,
+      selection: decisions.at(-1)?.selection,
       undoes,
       for: people,
       apply: true,

@@ -17,7 +17,8 @@ import { adoptNames } from "#plan/renames.ts";
 import { describeCheck, nameLimits } from "#plan/render/shared.ts";
 import { tablesOf } from "#plan/tables.ts";
 import { pluralize } from "#text.ts";
-import { concernsWhole, waitingFor, withhold } from "#plan/selection.ts";
+import { concernsWhole, selectionOptions, waitingFor, withhold } from "#plan/selection.ts";
+import type { Selection } from "#plan/selection.ts";
 import type { SourceRead } from "#state/record.ts";
 import type { Declaring, Sync } from "#sync/sync.ts";
 
@@ -41,7 +42,7 @@ export interface LimitedPlan {
 export async function planWithinLimits(
   connection: Connection,
   { limits, target, rules: { declared } }: Pick<Sync, "limits"> & Partial<Pick<Sync, "target">> & Declaring,
-  options: Pick<Facts, "history" | "overrides" | "drift" | "pushed"> & { readonly scope: Scope },
+  options: Pick<Facts, "history" | "overrides" | "drift" | "pushed" | "stored"> & { readonly scope: Scope },
 ): Promise<LimitedPlan> {
   const { scope, ...facts } = options;
   const judge = async (): Promise<Pick<LimitedPlan, "amounts" | "checks">> => {
@@ -52,6 +53,7 @@ export async function planWithinLimits(
   const tables = tablesOf(declared);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
+    CREATE TEMP TABLE IF NOT EXISTS drift_item (${tables.drift_item});
     CREATE TEMP TABLE IF NOT EXISTS drift_left (${tables.drift_left});
     CREATE TEMP TABLE IF NOT EXISTS drift_wanted (${tables.drift_wanted})`);
   const plan = await createPlan(connection, declared);
@@ -146,6 +148,7 @@ export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">
  * @param options.run the id under which the plan is stored, where it is
  * @param options.asks true: what only asks for approval does not hold the plan
  * @param options.for the names that the run is for, if it is for some only
+ * @param options.selection the part of a stored plan that it is about
  * @throws {HeldError} naming every tripped limit, and how to apply exactly this plan all the same
  */
 export async function holdBeyondLimits(
@@ -156,7 +159,13 @@ export async function holdBeyondLimits(
     run,
     asks,
     for: people,
-  }: { readonly run?: string | undefined; readonly asks: boolean; readonly for?: readonly string[] | undefined },
+    selection,
+  }: {
+    readonly run?: string | undefined;
+    readonly asks: boolean;
+    readonly for?: readonly string[] | undefined;
+    readonly selection?: Selection | undefined;
+  },
 ): Promise<void> {
   const { plan, checks } = limited;
   const tripped = beyondLimits(sync, limited).filter(({ otherwise }) => !(asks && otherwise === "approve"));
@@ -167,7 +176,7 @@ export async function holdBeyondLimits(
   const next =
     run === undefined
       ? command("apply", sync.name, ...forOptions(people), ...override, "--digest", shortDigest(plan.digest))
-      : command("approve", run, ...override);
+      : command("approve", run, ...selectionOptions(selection), ...override);
   throw new HeldError(
     `target ${sync.target.name}: held by ${nameLimits(holding)}; nothing was applied`,
     [...tripped.map(describeCheck), ...(await heldNamesAdvice(connection, holding))],

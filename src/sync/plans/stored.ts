@@ -8,7 +8,8 @@ import type { Action } from "#plan/change.ts";
 import { matchCase } from "#plan/remote.ts";
 import { renameAgain } from "#plan/renames-in-place.ts";
 import { createPlan } from "#plan/diff.ts";
-import { narrow } from "#plan/selection.ts";
+import type { LimitCheck } from "#plan/limits.ts";
+import { isPart, narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Plans, StoredPlan } from "#state/plans.ts";
 import type { Attributes } from "#principals/attributes.ts";
@@ -50,7 +51,7 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
   const plan: Planner["plan"] = async (sync, { connection }, { signal, progress, history, overrides = [] }) => {
     await useThreads(connection);
     progress?.("plan");
-    const { scope } = await load(plans, run, connection, sync.rules.declared);
+    const { scope, checks } = await load(plans, run, connection, sync.rules.declared);
     if (run.seal === undefined) await ownOnlyShown(connection);
     await carryOver(connection, sync.target);
     const whole = await createPlan(connection, sync.rules.declared);
@@ -59,7 +60,8 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
     if (severed.length > 0) throw noLongerShown(run, severed);
     await narrow(connection, selection);
     await connection.run("CREATE OR REPLACE TEMP TABLE never_planned AS FROM left_out");
-    const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
+    const stored = await checksOfSources(connection, checks, selection);
+    const limited = await planWithinLimits(connection, sync, { scope, history, overrides, stored });
     if (changes(limited.plan.counts) === 0 && changes(whole.counts) > 0)
       throw new InputError(`the selection leaves nothing of the plan of run ${run.id}`);
     await findLeftOut(connection, "shown");
@@ -76,6 +78,28 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
     };
   };
   return { read: listActual, plan };
+}
+
+/**
+ * The limits that only the sources can tell about, as they were when the plan was made. Of a part, only its own drift counts.
+ * Runs after `narrow`.
+ */
+async function checksOfSources(
+  connection: Connection,
+  checks: readonly LimitCheck[],
+  selection: Selection,
+): Promise<LimitCheck[]> {
+  const pushed = checks.filter(({ limit }) => limit === "pushed");
+  const drift = checks.find(({ limit }) => limit === "drift");
+  if (drift === undefined) return pushed;
+  if (!isPart(selection)) return [drift, ...pushed];
+  const [row] = await connection.rows<{ all: number; left: number }>(`
+    SELECT count(DISTINCT (kind, name))::INTEGER AS all,
+      count(DISTINCT (kind, name)) FILTER ((kind, name) NOT IN (SELECT (kind, name) FROM excluded))::INTEGER AS left
+    FROM drift_item ANTI JOIN drift_left USING (action, kind, name, aspect)`);
+  const { all = 0, left = 0 } = row ?? {};
+  // Older versions stored plans without their drift: then any part may have some.
+  return [all === 0 ? drift : { ...drift, value: left, tripped: left > 0 }, ...pushed];
 }
 
 /** @throws {InputError} when the plan is not as it was stored */

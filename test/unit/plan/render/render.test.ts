@@ -276,6 +276,7 @@ test("what the limits say is shown with a plan; text and Markdown leave out what
   const limits: LimitCheck[] = [
     { ...check, limit: "deletes", value: 40, earlier: 3, tripped: true },
     { ...check, limit: "updates", value: 1 },
+    { ...check, limit: "updates", of: "groups", value: 12, earlier: 12 },
     { ...check, limit: "creates", value: 11, tripped: true, overridden: true },
     { ...check, limit: "blanked", of: "attributes", value: 0 },
     { ...check, limit: "minUsers", of: "users of `corp\u0007", value: 9, basis: "in scope", tripped: true },
@@ -285,6 +286,7 @@ test("what the limits say is shown with a plan; text and Markdown leave out what
 Limits
   ✗ deletes: 40 users in 24 hours, 3 of them already, at most 10 (10% of 100): tripped
   ✓ updates: 1 user, at most 10 (10% of 100)
+  ✓ updates: 12 groups in 24 hours, none in this plan, at most 10 (10% of 100)
   ! creates: 11 users, at most 10 (10% of 100): overridden
   ✗ minUsers: 9 users of \`corp\\u{0007}, at least 10 (in scope): tripped
 `);
@@ -293,6 +295,7 @@ Limits
 
 - **tripped** \`deletes: 40 users in 24 hours, 3 of them already, at most 10 (10% of 100)\`
 - \`updates: 1 user, at most 10 (10% of 100)\`
+- \`updates: 12 groups in 24 hours, none in this plan, at most 10 (10% of 100)\`
 - **overridden** \`creates: 11 users, at most 10 (10% of 100)\`
 - **tripped** \`\`minUsers: 9 users of \`corp\\u{0007}, at least 10 (in scope)\`\`
 `);
