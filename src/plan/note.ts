@@ -48,8 +48,19 @@ export function detailAbout(kind: Kind, names: readonly string[], text: string):
 }
 
 /** Says below examples how many more there are, if any. */
-export function andMore({ count, examples }: { readonly count: number; readonly examples: readonly unknown[] }) {
+function andMore({ count, examples }: { readonly count: number; readonly examples: readonly unknown[] }) {
   return count > examples.length ? [{ text: `… and ${formatNumber(count - examples.length)} more` }] : [];
+}
+
+/** A note on what was found, with the examples, how many more there are, and further details; none where nothing was found. */
+export function noteOn<Example>(
+  found: { readonly count: number; readonly examples: readonly Example[] },
+  text: string,
+  detailOf: (example: Example) => NoteDetail,
+  further: readonly NoteDetail[] = [],
+): Note[] {
+  if (found.count === 0) return [];
+  return [{ text, details: [...found.examples.map(detailOf), ...andMore(found), ...further] }];
 }
 
 /** Notes as lines: details are indented by two blanks. */

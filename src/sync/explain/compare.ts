@@ -106,10 +106,9 @@ function listedOnce(target: Target, workbench: Workbench): Target {
   };
 }
 
-/** The first read writes what it delivers to `file`, a batch a line. */
 function readFromFile(target: ObjectTarget, file: string): Target {
-  let isRead = false;
   const { takes, name, abilities } = target;
+  const batches = remembered<RemoteRecord>(file);
   return {
     takes,
     name,
@@ -118,21 +117,7 @@ function readFromFile(target: ObjectTarget, file: string): Target {
     write: (...all) => target.write(...all),
     check: (signal) => target.check(signal),
     close: () => target.close(),
-    async *read(context) {
-      if (isRead) {
-        for await (const { bytes } of linesOf(createReadStream(file)))
-          if (bytes.length > 0) yield JSON.parse(bytes.toString()) as RemoteRecord[];
-        return;
-      }
-      const copy = createWriteStream(file);
-      for await (const batch of target.read(context)) {
-        if (!copy.write(`${JSON.stringify(batch)}\n`)) await once(copy, "drain");
-        yield batch;
-      }
-      copy.end();
-      await finished(copy);
-      isRead = true;
-    },
+    read: (context) => batches(() => target.read(context), context.signal),
   };
 }
 
@@ -168,70 +153,55 @@ function rememberingSources(
   workbench: Workbench,
   leavesOut?: LeavesOut,
 ): (source: Source) => Source {
-  const remembered = new Map<Source, Source>();
+  const known = new Map<Source, Source>();
   return (source) => {
-    const known = remembered.get(source);
-    if (known !== undefined) return known;
+    const before = known.get(source);
+    if (before !== undefined) return before;
     const read = (context: ReadContext): AsyncIterable<readonly SourceRecord[]> => {
       const records = source.read({ ...context, ...wanted });
       return leavesOut === undefined ? records : without(records, leavesOut);
     };
-    const made = remembering({ ...source, read }, workbench.file(`source-${remembered.size}.ndjson`));
-    remembered.set(source, made);
+    const batches = remembered<SourceRecord>(workbench.file(`source-${known.size}.ndjson`));
+    const made: Source = {
+      uniqueIds: source.uniqueIds,
+      read: (context) => batches(() => read(context), context.signal),
+    };
+    known.set(source, made);
     return made;
   };
 }
 
-function remembering(source: Pick<Source, "uniqueIds" | "read">, file: string): Source {
-  /** Throws what the first read threw. */
-  let ended: (() => void) | undefined;
-  return {
-    uniqueIds: source.uniqueIds,
-    read: (context) => {
-      if (ended !== undefined) return readAgain(file, ended, context);
-      return write(source.read(context), file, (end) => {
-        ended = end;
-      });
-    },
-  };
-}
-
-async function* write(
-  records: AsyncIterable<readonly SourceRecord[]>,
+/** Batches that are read once, into a file, a batch a line: later reads yield them again, and end as the first one ended. */
+function remembered<Each>(
   file: string,
-  end: (end: () => void) => void,
-): AsyncGenerator<readonly SourceRecord[]> {
-  const stream = createWriteStream(file, { mode: 0o600 });
-  await once(stream, "open");
-  try {
-    for await (const batch of records) {
-      if (!stream.write(batch.map((record) => `${JSON.stringify(record)}\n`).join(""))) await once(stream, "drain");
-      yield batch;
+): (first: () => AsyncIterable<readonly Each[]>, signal: AbortSignal) => AsyncIterable<readonly Each[]> {
+  let isRead = false;
+  let failure: Error | undefined;
+  return async function* read(first, signal) {
+    if (isRead) {
+      for await (const { bytes } of linesOf(createReadStream(file, { signal })))
+        yield JSON.parse(bytes.toString()) as Each[];
+      if (failure !== undefined) throw failure;
+      return;
     }
-    end(() => {});
-  } catch (error) {
-    end(() => {
+    const copy = createWriteStream(file, { mode: 0o600 });
+    const written = finished(copy);
+    written.catch(() => undefined);
+    try {
+      for await (const batch of first()) {
+        if (!copy.write(`${JSON.stringify(batch)}\n`)) await Promise.race([once(copy, "drain"), written]);
+        yield batch;
+      }
+      copy.end();
+      await written;
+      isRead = true;
+    } catch (error) {
+      copy.end();
+      await written.catch(() => undefined);
+      [isRead, failure] = [true, error as Error];
       throw error;
-    });
-    throw error;
-  } finally {
-    stream.end();
-    await once(stream, "close");
-  }
-}
-
-async function* readAgain(
-  file: string,
-  end: () => void,
-  { signal }: ReadContext,
-): AsyncGenerator<readonly SourceRecord[]> {
-  let batch: SourceRecord[] = [];
-  for await (const { bytes } of linesOf(createReadStream(file, { signal }))) {
-    batch.push(JSON.parse(bytes.toString()) as SourceRecord);
-    if (batch.length < 1000) continue;
-    yield batch;
-    batch = [];
-  }
-  yield batch;
-  end();
+    } finally {
+      copy.destroy();
+    }
+  };
 }

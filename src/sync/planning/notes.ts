@@ -10,7 +10,7 @@ import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Numbered } from "#principals/names.ts";
 import type { CutLists, Unresolved } from "#principals/references.ts";
 import type { Unlisted } from "#principals/scope.ts";
-import { andMore, detailAbout, doubtHeadings } from "#plan/note.ts";
+import { detailAbout, doubtHeadings, noteOn } from "#plan/note.ts";
 import type { Note, NoteDetail } from "#plan/note.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
 import type { Target } from "#connector.ts";
@@ -91,18 +91,11 @@ export function notesOf({
 
 /** Whom the sources have, and another sync owns. */
 function ofOthersNotes(found: Desired["ofOthers"]): Note[] {
-  if (found.count === 0) return [];
-  return [
-    {
-      text: `${pluralize(found.count, "record")} withheld: another sync owns the user of that name. If they are the same people, use one sync with both sources and \`join\``,
-      details: [
-        ...found.examples.map(({ name, origin }) =>
-          detailAbout("user", [name], `user ${formatName(name)} (${origin})`),
-        ),
-        ...andMore(found),
-      ],
-    },
-  ];
+  return noteOn(
+    found,
+    `${pluralize(found.count, "record")} withheld: another sync owns the user of that name. If they are the same people, use one sync with both sources and \`join\``,
+    ({ name, origin }) => detailAbout("user", [name], `user ${formatName(name)} (${origin})`),
+  );
 }
 
 /** A note where there is something to count. */
@@ -150,67 +143,51 @@ const mostTypes = 5;
 
 /** What the target has as other types, and whose names that takes. */
 function foreignNotes({ types, taken }: Foreign): Note[] {
-  const notes: Note[] = [];
   const others = types.filter(({ type }) => type !== sameName);
   const same = types.reduce((sum, each) => sum + (each.type === sameName ? each.count : 0), 0);
   const count = others.reduce((sum, each) => sum + each.count, 0);
-  if (same > 0)
-    notes.push({
-      text: `${pluralize(same, "name")} of the target left alone: each belongs to several users or groups, and none of these is known to be this sync's`,
-    });
-  if (taken.count > 0)
-    notes.push({
-      text: `${pluralize(taken.count, "record")} withheld: the target has the name as another type`,
-      details: [
-        ...taken.examples.map(({ kind, name, type }) =>
-          detailAbout(kind, [name], `${kind} ${formatName(name)}: ${formatName(type)}`),
-        ),
-        ...andMore(taken),
-      ],
-    });
-  if (count > 0) {
-    const named = others.slice(0, mostTypes).map((each) => `${formatNumber(each.count)} ${formatName(each.type)}`);
-    const more = others.length > mostTypes ? [`${formatNumber(others.length - mostTypes)} more types`] : [];
-    notes.push({
-      text: `${pluralize(count, "principal")} of other types left as the target has them: ${[...named, ...more].join(", ")}`,
-    });
-  }
-  return notes;
+  const named = others.slice(0, mostTypes).map((each) => `${formatNumber(each.count)} ${formatName(each.type)}`);
+  const more = others.length > mostTypes ? [`${formatNumber(others.length - mostTypes)} more types`] : [];
+  return [
+    ...noteIf(
+      same,
+      `${pluralize(same, "name")} of the target left alone: each belongs to several users or groups, and none of these is known to be this sync's`,
+    ),
+    ...noteOn(
+      taken,
+      `${pluralize(taken.count, "record")} withheld: the target has the name as another type`,
+      ({ kind, name, type }) => detailAbout(kind, [name], `${kind} ${formatName(name)}: ${formatName(type)}`),
+    ),
+    ...noteIf(
+      count,
+      `${pluralize(count, "principal")} of other types left as the target has them: ${[...named, ...more].join(", ")}`,
+    ),
+  ];
 }
 
 /** Memberships that somebody added in the target. */
 function byHandNotes({ kept, undecided }: Desired["byHand"]): Note[] {
-  const notes: Note[] = [];
-  if (kept.count > 0)
-    notes.push({
-      text: `${pluralize(kept.count, "manual membership")} kept (memberships.keepManual)`,
-      details: [
-        ...kept.examples.map(({ kind, name, group }) =>
-          detailAbout(kind, [name], `${kind} ${formatName(name)} in ${formatName(group)}`),
-        ),
-        ...andMore(kept),
-      ],
-    });
-  if (undecided > 0)
-    notes.push({
-      text: `${pluralize(undecided, "membership")} removed that may be manual: it is not known which ones the last run gave`,
-    });
-  return notes;
+  return [
+    ...noteOn(
+      kept,
+      `${pluralize(kept.count, "manual membership")} kept (memberships.keepManual)`,
+      ({ kind, name, group }) => detailAbout(kind, [name], `${kind} ${formatName(name)} in ${formatName(group)}`),
+    ),
+    ...noteIf(
+      undecided,
+      `${pluralize(undecided, "membership")} removed that may be manual: it is not known which ones the last run gave`,
+    ),
+  ];
 }
 
 /** Groups that rules name and that are somebody else's. */
 function notOwnedNotes(found: Desired["notOwned"]): Note[] {
-  if (found.count === 0) return [];
   const [groups, get] = found.count === 1 ? ["1 group", "gets"] : [pluralize(found.count, "group"), "get"];
-  return [
-    {
-      text: `${groups} of the target that rules name ${get} members and nothing else: not owned by this sync (to own one, list it under staticGroups)`,
-      details: [
-        ...found.examples.map((name) => detailAbout("group", [name], `group ${formatName(name)}`)),
-        ...andMore(found),
-      ],
-    },
-  ];
+  return noteOn(
+    found,
+    `${groups} of the target that rules name ${get} members and nothing else: not owned by this sync (to own one, list it under staticGroups)`,
+    (name) => detailAbout("group", [name], `group ${formatName(name)}`),
+  );
 }
 
 /** The notes of a plan that is about some alone: what is about everybody, as that may be about them, too. */
@@ -226,19 +203,15 @@ export function detailsAbout(subjects: readonly Subject[], notes: readonly Note[
 }
 
 function unlistedNotes({ users, groups, lists }: Unlisted): Note[] {
-  if (users + groups === 0) return [];
-  return [{ text: `${formatPrincipals(users, groups)} of the sources not in scope (${lists.join(", ")})` }];
+  return noteIf(users + groups, `${formatPrincipals(users, groups)} of the sources not in scope (${lists.join(", ")})`);
 }
 
 /** What stays as somebody made it in the target, and why. */
 export function driftNotes({ left, ignored }: DriftLeft = { left: 0, ignored: 0 }): Note[] {
-  const found = [
-    [left, "drift: leave"],
-    [ignored, "drift.ignore"],
-  ] as const;
-  return found.flatMap(([count, why]) =>
-    count === 0 ? [] : [{ text: `${pluralize(count, "principal")} left as changed in the target (${why})` }],
-  );
+  return [
+    ...noteIf(left, `${pluralize(left, "principal")} left as changed in the target (drift: leave)`),
+    ...noteIf(ignored, `${pluralize(ignored, "principal")} left as changed in the target (drift.ignore)`),
+  ];
 }
 
 function unreadNotes(unread: Desired["assembly"]["unread"]): Note[] {
@@ -249,20 +222,12 @@ function unreadNotes(unread: Desired["assembly"]["unread"]): Note[] {
 }
 
 /** Who gets another name than the rule says. */
-function numberedNotes(numbered: Numbered | undefined): Note[] {
-  if (numbered === undefined || numbered.count === 0) return [];
-  const { count, examples } = numbered;
-  return [
-    {
-      text: `${pluralize(count, "new principal")} with another name, since theirs is taken (unique):`,
-      details: [
-        ...examples.map(({ kind, name, base }) =>
-          detailAbout(kind, [name], `${kind} ${shortName(base)} becomes ${shortName(name)}`),
-        ),
-        ...andMore(numbered),
-      ],
-    },
-  ];
+function numberedNotes(numbered: Numbered = { count: 0, examples: [] }): Note[] {
+  return noteOn(
+    numbered,
+    `${pluralize(numbered.count, "new principal")} with another name, since theirs is taken (unique):`,
+    ({ kind, name, base }) => detailAbout(kind, [name], `${kind} ${shortName(base)} becomes ${shortName(name)}`),
+  );
 }
 
 /** Why records are quarantined, the most frequent reasons first. */
@@ -343,95 +308,64 @@ export function departureNotes(departures: Departures, sync: string, releases?: 
     ...renamedNotes(departures),
     ...renameNotes(departures, sync, releases?.renames),
     ...reusedNotes(departures, sync, releases?.reusedNames),
-    ...(kept.count === 0
-      ? []
-      : [
-          {
-            text: `${pluralize(kept.count, "principal")} gone from the sources, and never deleted by a sync:`,
-            details: [
-              ...kept.examples.map(({ kind, name, because }) =>
-                detailAbout(kind, [name], `${kind} ${formatName(name)}: ${whyKept[because]}`),
-              ),
-              ...andMore(kept),
-            ],
-          },
-        ]),
-    ...(leaving.count === 0
-      ? []
-      : [
-          {
-            text: `${formatPrincipals(leaving.count - leaving.groups, leaving.groups)} gone from the sources, staying for now (deletions.after):`,
-            details: [
-              ...leaving.examples.map(({ kind, name, on, suspendedOn }) => {
-                const suspended = suspendedOn === undefined ? "" : `, suspended from ${suspendedOn} on`;
-                return detailAbout(kind, [name], `${kind} ${formatName(name)} is leaving on ${on}${suspended}`);
-              }),
-              ...andMore(leaving),
-            ],
-          },
-        ]),
+    ...noteOn(
+      kept,
+      `${pluralize(kept.count, "principal")} gone from the sources, and never deleted by a sync:`,
+      ({ kind, name, because }) => detailAbout(kind, [name], `${kind} ${formatName(name)}: ${whyKept[because]}`),
+    ),
+    ...noteOn(
+      leaving,
+      `${formatPrincipals(leaving.count - leaving.groups, leaving.groups)} gone from the sources, staying for now (deletions.after):`,
+      ({ kind, name, on, suspendedOn }) => {
+        const suspended = suspendedOn === undefined ? "" : `, suspended from ${suspendedOn} on`;
+        return detailAbout(kind, [name], `${kind} ${formatName(name)} is leaving on ${on}${suspended}`);
+      },
+    ),
     ...(staying === undefined
       ? []
-      : [
-          {
-            text: `${pluralize(staying.count, "principal")} gone from the sources and never deleted (deletions.delete):`,
-            details: [
-              ...staying.examples.map(({ kind, name, suspendedOn }) => {
-                const state = suspendedOn === undefined ? "stays" : `is suspended from ${suspendedOn} on`;
-                return detailAbout(kind, [name], `${kind} ${formatName(name)} ${state}`);
-              }),
-              ...andMore(staying),
-            ],
+      : noteOn(
+          staying,
+          `${pluralize(staying.count, "principal")} gone from the sources and never deleted (deletions.delete):`,
+          ({ kind, name, suspendedOn }) => {
+            const state = suspendedOn === undefined ? "stays" : `is suspended from ${suspendedOn} on`;
+            return detailAbout(kind, [name], `${kind} ${formatName(name)} ${state}`);
           },
-        ]),
+        )),
   ];
 }
 
 /** Those that keep their account. */
 function renamedNotes({ inPlace }: Departures): Note[] {
-  if (inPlace === undefined || inPlace.count === 0) return [];
-  return [
-    {
-      text: `${pluralize(inPlace.count, "rename")} in place: the same record has another name now, and the account gets it, with its memberships and access:`,
-      details: [
-        ...inPlace.examples.map(({ kind, from, to, source, sourceId }) =>
-          detailAbout(
-            kind,
-            [from, to],
-            `${kind} ${shortName(from)} is now ${shortName(to)} (${source} ${formatName(sourceId)})`,
-          ),
-        ),
-        ...andMore(inPlace),
-      ],
-    },
-  ];
+  if (inPlace === undefined) return [];
+  return noteOn(
+    inPlace,
+    `${pluralize(inPlace.count, "rename")} in place: the same record has another name now, and the account gets it, with its memberships and access:`,
+    (rename) => detailAbout(rename.kind, [rename.from, rename.to], renameWords(rename)),
+  );
+}
+
+function renameWords({ kind, from, to, source, sourceId }: Departures["renames"]["examples"][number]): string {
+  return `${kind} ${shortName(from)} is now ${shortName(to)} (${source} ${formatName(sourceId)})`;
 }
 
 function renameNotes({ renames, inPlace }: Departures, sync: string, releases: Releases["renames"] = []): Note[] {
-  if (renames.count === 0) return [];
   const cannot =
     inPlace === undefined
       ? "The target cannot rename"
       : "These names are swapped, merged or taken, and cannot change in place. Otherwise";
   const isHeld = renames.examples.some(({ held }) => held);
-  return [
-    {
-      text:
-        `${pluralize(renames.count, "rename")}: the same record has another name now. ${cannot}: the old principal is deleted, and ` +
-        "a new one is created, without the password and the access of the old one. Memberships in other sources' groups are kept",
-      details: [
-        ...renames.examples.map(({ kind, from, to, source, sourceId, held }) => {
-          const waits = held ? "; it keeps its name for now" : "";
-          const text = `${kind} ${shortName(from)} is now ${shortName(to)} (${source} ${formatName(sourceId)})${waits}`;
-          return detailAbout(kind, [from, to], text);
-        }),
-        ...andMore(renames),
-        ...(isHeld && releases.length > 0
-          ? [{ text: `to see what applying them does: \`${command("plan", sync, "--override", releases.join(","))}\`` }]
-          : []),
-      ],
+  return noteOn(
+    renames,
+    `${pluralize(renames.count, "rename")}: the same record has another name now. ${cannot}: the old principal is deleted, and ` +
+      "a new one is created, without the password and the access of the old one. Memberships in other sources' groups are kept",
+    (rename) => {
+      const waits = rename.held ? "; it keeps its name for now" : "";
+      return detailAbout(rename.kind, [rename.from, rename.to], `${renameWords(rename)}${waits}`);
     },
-  ];
+    isHeld && releases.length > 0
+      ? [{ text: `to see what applying them does: \`${command("plan", sync, "--override", releases.join(","))}\`` }]
+      : [],
+  );
 }
 
 function reusedNotes(
@@ -439,43 +373,37 @@ function reusedNotes(
   sync: string,
   releases: Releases["reusedNames"] = [],
 ): Note[] {
-  if (reused.count === 0) return [];
   const isHeld = reused.examples.some(({ held }) => held);
-  return [
-    {
-      text:
-        `${pluralize(reused.count, "name")} ${reusedHeading}: that of another person, who would get the password and the access of the earlier one. ` +
-        (isHeld
-          ? `They stay unchanged${releases.length === 0 ? "" : `; to give them to the new records: \`${command("plan", sync, "--override", releases.join(","))}\``}`
-          : "They go to the new records"),
-      details: [
-        ...reused.examples.map(({ kind, name, source, was, is, becomes, held }) => {
-          const rename = `${kind} ${shortName(becomes ?? "")} (${source} ${formatName(was)})`;
-          const waits =
-            becomes === undefined
-              ? ""
-              : held
-                ? `; ${rename} waits for its name`
-                : `; ${source} ${formatName(was)} is ${kind} ${shortName(becomes)} now`;
-          return detailAbout(
-            kind,
-            becomes === undefined ? [name] : [name, becomes],
-            `${kind} ${formatName(name)}: ${source} ${formatName(was)} before, ${formatName(is)} now${waits}`,
-          );
-        }),
-        ...andMore(reused),
-        ...(adoptable === 0
-          ? []
-          : [
-              {
-                text:
-                  `the sources no longer have the earlier ${adoptable === 1 ? "record of 1 of these names" : `records of ${formatNumber(adoptable)} of these names`}. If they are the same people with new ids, because the directory was rebuilt, ` +
-                  `adopt them by name, once, with --override heldNames: \`${command("plan", sync, "--override", "heldNames")}\``,
-              },
-            ]),
-      ],
+  const outcome = isHeld
+    ? `They stay unchanged${releases.length === 0 ? "" : `; to give them to the new records: \`${command("plan", sync, "--override", releases.join(","))}\``}`
+    : "They go to the new records";
+  return noteOn(
+    reused,
+    `${pluralize(reused.count, "name")} ${reusedHeading}: that of another person, who would get the password and the access of the earlier one. ${outcome}`,
+    ({ kind, name, source, was, is, becomes, held }) => {
+      const rename = `${kind} ${shortName(becomes ?? "")} (${source} ${formatName(was)})`;
+      const waits =
+        becomes === undefined
+          ? ""
+          : held
+            ? `; ${rename} waits for its name`
+            : `; ${source} ${formatName(was)} is ${kind} ${shortName(becomes)} now`;
+      return detailAbout(
+        kind,
+        becomes === undefined ? [name] : [name, becomes],
+        `${kind} ${formatName(name)}: ${source} ${formatName(was)} before, ${formatName(is)} now${waits}`,
+      );
     },
-  ];
+    adoptable === 0
+      ? []
+      : [
+          {
+            text:
+              `the sources no longer have the earlier ${adoptable === 1 ? "record of 1 of these names" : `records of ${formatNumber(adoptable)} of these names`}. If they are the same people with new ids, because the directory was rebuilt, ` +
+              `adopt them by name, once, with --override heldNames: \`${command("plan", sync, "--override", "heldNames")}\``,
+          },
+        ],
+  );
 }
 
 /**

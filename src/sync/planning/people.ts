@@ -2,7 +2,7 @@ import { command } from "#commands.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
-import { andMore, detailAbout } from "#plan/note.ts";
+import { detailAbout, noteOn } from "#plan/note.ts";
 import type { Note, NoteDetail } from "#plan/note.ts";
 import { narrowTo } from "#plan/selection.ts";
 import type { LeftMemberships, Subject } from "#plan/selection.ts";
@@ -219,17 +219,11 @@ export async function peopleNotes(
       subjects,
       details: [...unchanged, ...about],
     },
-    ...(left.count === 0
-      ? []
-      : [
-          {
-            text: `${pluralize(left.count, "membership")} left out: the target does not have the group yet, and it is not named with --for:`,
-            details: [
-              ...left.groups.map((name) => detailAbout("group", [name], `group ${formatName(name)}`)),
-              ...andMore({ count: left.groups.length + left.more, examples: left.groups }),
-            ],
-          },
-        ]),
+    ...noteOn(
+      { count: left.groups.length + left.more, examples: left.groups },
+      `${pluralize(left.count, "membership")} left out: the target does not have the group yet, and it is not named with --for:`,
+      (name) => detailAbout("group", [name], `group ${formatName(name)}`),
+    ),
   ];
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { andMore, isDoubt, noteDocument, readNotes, withoutNames } from "#plan/note.ts";
+import { isDoubt, noteDocument, noteOn, readNotes, withoutNames } from "#plan/note.ts";
 import type { Note } from "#plan/note.ts";
 
 const notes: readonly Note[] = [
@@ -22,9 +22,19 @@ const notes: readonly Note[] = [
   { text: "sources unchanged" },
 ];
 
-test("a shortened list says so, a complete one does not", () => {
-  expect(andMore({ count: 1_203, examples: ["a", "b", "c"] })).toEqual([{ text: "… and 1,200 more" }]);
-  expect(andMore({ count: 3, examples: ["a", "b", "c"] })).toEqual([]);
+test("a note on what was found has the examples and says how many more there are; nothing found is no note", () => {
+  const examples = ["a", "b", "c"];
+  const detailOf = (text: string) => ({ text });
+  expect(noteOn({ count: 1_203, examples }, "renamed", detailOf, [{ text: "why" }])).toEqual([
+    {
+      text: "renamed",
+      details: [{ text: "a" }, { text: "b" }, { text: "c" }, { text: "… and 1,200 more" }, { text: "why" }],
+    },
+  ]);
+  expect(noteOn({ count: 3, examples }, "renamed", detailOf)).toEqual([
+    { text: "renamed", details: examples.map(detailOf) },
+  ]);
+  expect(noteOn({ count: 0, examples: [] }, "renamed", detailOf)).toEqual([]);
 });
 
 test("in JSON, notes are lines and whom they are about, as in 0.2, and come back from them", () => {
