@@ -90,7 +90,7 @@ export class Graph extends DirectoryApi {
   /** A page of a list. */
   async page(url: URL, headers: Readonly<Record<string, string>> = {}): Promise<Page<GraphObject>> {
     const refused = ({ body }: Refusal) =>
-      codeOf(body) === "Directory_ExpiredPageToken" ? { value: lost } : undefined;
+      errorIn(body, "code") === "Directory_ExpiredPageToken" ? { value: lost } : undefined;
     const { value } = await this.json(url, { headers, refused });
     if (value === lost.value) return { items: [], lost: "Graph no longer knows the link to the next page" };
     const items = isObject(value) ? value["value"] : undefined;
@@ -106,7 +106,7 @@ export class Graph extends DirectoryApi {
   async count(path: string, filter?: string): Promise<number | undefined> {
     const url = this.url(`${path}/$count`, filter === undefined ? {} : { $filter: filter });
     const refused = ({ status, body }: Refusal) =>
-      status === 400 && /\$count is not/.test(messageIn(body) ?? "") ? { value: noCount } : undefined;
+      status === 400 && /\$count is not/.test(errorIn(body, "message") ?? "") ? { value: noCount } : undefined;
     const text = (await this.text(url, { headers: { accept: "text/plain", ...eventual }, refused })).trim();
     if (text === noCount) return undefined;
     if (!/^\d+$/.test(text)) throw new InputError(`${this.titleOf(url)}: the answer is not a number`);
@@ -171,15 +171,10 @@ export function unreadable({ subject }: Graph, kind: Entry["kind"], id: string, 
   );
 }
 
-/** `Authorization_RequestDenied`. */
-function codeOf(body: unknown): string | undefined {
-  const error = isObject(body) && isObject(body["error"]) ? body["error"] : undefined;
-  return typeof error?.["code"] === "string" ? error["code"] : undefined;
-}
-
-function messageIn(body: unknown): string | undefined {
-  const error = isObject(body) && isObject(body["error"]) ? body["error"] : undefined;
-  return typeof error?.["message"] === "string" ? error["message"] : undefined;
+/** What an error says: its code, `Authorization_RequestDenied`, or its message. */
+function errorIn(body: unknown, part: "code" | "message"): string | undefined {
+  const text = isObject(body) && isObject(body["error"]) ? body["error"][part] : undefined;
+  return typeof text === "string" ? text : undefined;
 }
 
 /** What the numbers of the token endpoint's errors mean. */

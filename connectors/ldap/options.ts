@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Kind } from "#principals/principal.ts";
+import { decoded } from "#text.ts";
 import { addProblem, patience, refused } from "#values.ts";
 import { dnKey, isWithin, parseDn } from "#principals/dn.ts";
 import { checks } from "#files/settle.ts";
@@ -28,12 +29,16 @@ const ldapUrl = z.string({ error: expected }).transform((value, context) => {
   if (!["", "/"].includes(url.pathname) || url.search !== "" || url.hash !== "") {
     return refused(context, "expected a URL of no more than a host and a port; where to look belongs to users.base");
   }
-  return serverOf(url, value.replace(/\/$/, ""));
+  return serverOf(url, value.replace(/\/$/, "")) ?? refused(context, expected);
 });
 
-function serverOf(url: URL, text: string): LdapUrl {
+/** @returns undefined: a percent sign in the path of the socket encodes nothing */
+function serverOf(url: URL, text: string): LdapUrl | undefined {
   const scheme = url.protocol.slice(0, -1) as LdapUrl["scheme"];
-  if (scheme === "ldapi") return { scheme, host: "", port: 0, path: decodeURIComponent(url.hostname), text };
+  if (scheme === "ldapi") {
+    const path = decoded(url.hostname);
+    return path === undefined ? undefined : { scheme, host: "", port: 0, path, text };
+  }
   const port = url.port === "" ? (scheme === "ldaps" ? 636 : 389) : Number(url.port);
   return { scheme, host: url.hostname.replace(/^\[(.*)\]$/, "$1"), port, text };
 }
@@ -50,14 +55,11 @@ export interface Reference {
 export function parseReference(text: string): Reference | undefined {
   const url = URL.parse(text);
   if (url === null || !/^ldaps?:\/\/[^/]/i.test(text)) return undefined;
-  try {
-    const base = decodeURIComponent(url.pathname.slice(1));
-    const scope = url.search.slice(1).split("?")[1];
-    const server = serverOf(url, `${url.protocol}//${url.host}`);
-    return { server, base, scope: scope === "base" || scope === "one" || scope === "sub" ? scope : undefined };
-  } catch {
-    return undefined;
-  }
+  const base = decoded(url.pathname.slice(1));
+  const server = serverOf(url, `${url.protocol}//${url.host}`);
+  if (base === undefined || server === undefined) return undefined;
+  const scope = url.search.slice(1).split("?")[1];
+  return { server, base, scope: scope === "base" || scope === "one" || scope === "sub" ? scope : undefined };
 }
 
 const path = z.string().min(1, "expected a path");

@@ -1,7 +1,7 @@
 import type { Entry, MemberReference } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { AttributeValue } from "#principals/entry.ts";
-import { quote } from "#text.ts";
+import { decoded, quote } from "#text.ts";
 import type { Kind } from "#principals/principal.ts";
 import { isObject } from "#values.ts";
 import { attributeNames, enterprise, spellings, words } from "./schema.ts";
@@ -119,11 +119,7 @@ export function keyOf({ value, $ref }: Resource): string | undefined {
   if (typeof value === "string" && value !== "") return value;
   if (typeof $ref !== "string") return undefined;
   const last = $ref.split(/[?#]/, 1)[0]?.split("/").at(-1) ?? "";
-  try {
-    return last === "" ? undefined : decodeURIComponent(last);
-  } catch {
-    return last;
-  }
+  return last === "" ? undefined : (decoded(last) ?? last);
 }
 
 /** The items of a multi-valued attribute; plain values become `{ value }`. */

@@ -6,6 +6,7 @@ import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
 import { conceal, shortestSecret } from "#redact.ts";
+import { decoded } from "#text.ts";
 import { isObject } from "#values.ts";
 import type { Path, Problem } from "./problems.ts";
 import { refuse, syntaxProblems } from "./problems.ts";
@@ -244,7 +245,10 @@ const secretParameter =
  */
 function credentialsIn(value: unknown, path: Path): string[] {
   if (typeof value !== "string") return [];
-  const parameters = [...value.matchAll(secretParameter)].flatMap(([, secret = ""]) => [secret, decoded(secret)]);
+  const parameters = [...value.matchAll(secretParameter)].flatMap(([, secret = ""]) => [
+    secret,
+    decoded(secret) ?? secret,
+  ]);
   return [...loginIn(value, path), ...parameters];
 }
 
@@ -254,16 +258,8 @@ function loginIn(value: string, path: Path): string[] {
   const written = pattern.exec(value)?.[1];
   if (written === undefined) return [];
   const password = written.slice(written.indexOf(":") + 1);
-  const basic = Buffer.from(decoded(written)).toString("base64");
-  return [written, password, decoded(password), basic].filter((secret) => secret !== "");
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  const basic = Buffer.from(decoded(written) ?? written).toString("base64");
+  return [written, password, decoded(password) ?? password, basic].filter((secret) => secret !== "");
 }
 
 const limits = { depth: 50, values: 20_000 };

@@ -9,6 +9,7 @@ import { HttpError } from "#http/errors.ts";
 import { presentable } from "#redact.ts";
 import { roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
+import { isObject } from "#values.ts";
 
 /** Somebody whom the provider has vouched for. */
 export interface Vouched {
@@ -339,15 +340,11 @@ function valuesOf(claims: Readonly<Record<string, unknown>>, name: string): read
     : name
         .split(".")
         .reduce<unknown>(
-          (value, key) => (isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined),
+          (value, key) => (isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined),
           claims,
         );
   if (at === undefined || at === null) return undefined;
   return [at].flat().map(String);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null;
 }
 
 function textIn(value: unknown): string | undefined {

@@ -8,7 +8,7 @@ import type { Answer } from "#http/client.ts";
 import type { ProxySetting } from "#http/proxy.ts";
 import { presentable } from "#redact.ts";
 import { retryAfter } from "#http/retries.ts";
-import { visible } from "#text.ts";
+import { decoded, visible } from "#text.ts";
 import type { Attempt, Sender } from "./delivery.ts";
 import type { Message } from "./notice.ts";
 import type { ChatChannel, TeamsChannel, WebhookChannel } from "./options.ts";
@@ -166,15 +166,7 @@ async function excerpt(body: AsyncIterable<Buffer>, secrets: readonly string[]):
 /** Everything after the host may be a secret. */
 function secretsIn({ href, pathname, search, searchParams }: URL): string[] {
   const parts = [...pathname.split("/"), ...searchParams.values()];
-  return [href, pathname + search, pathname, ...parts, ...parts.flatMap((part) => decoded(part))];
-}
-
-function decoded(part: string): string[] {
-  try {
-    return [decodeURIComponent(part)];
-  } catch {
-    return [];
-  }
+  return [href, pathname + search, pathname, ...parts, ...parts.flatMap((part) => decoded(part) ?? [])];
 }
 
 /** The certificates in a file, or the problem with reading it. */

@@ -61,6 +61,7 @@ test.each<[object, string, RegExp]>([
   [{ url: [] }, "url", /at least one/],
   [{ url: "ldaps://reader:hunter2@x" }, "url", /belong to bind/],
   [{ url: "ldaps://x/dc=x" }, "url", /users\.base/],
+  [{ url: "ldapi://%zz" }, "url", /ldapi:\/\/%2Fpath/],
   [{ users: { base: "people" } }, "users.base", /distinguished name/],
   [{ users: { base: ["ou=a,dc=x", "OU=A, dc=x"] } }, "users.base", /OU=A, dc=x is there twice/],
   [{ users: { base: { dn: "people" } } }, "users.base", /distinguished name/],
