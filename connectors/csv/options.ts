@@ -174,7 +174,8 @@ export const options = z
       if (each?.headerRow !== undefined && each.skipLines !== undefined)
         addProblem(context, [...path, "headerRow"], "expected one of headerRow and skipLines");
     for (const part of ["users", "groups", "memberships"] as const) {
-      const { delimiter, quote } = dialectOf(value, value[part]);
+      // Not by `dialectOf`: this is asked although other settings are wrong.
+      const { delimiter = ",", quote = '"' } = { ...value, ...value[part] };
       if (delimiter === quote) {
         const place = value[part]?.delimiter === undefined && value[part]?.quote === undefined ? [] : [part];
         addProblem(context, [...place, "delimiter"], "is also the quote");

@@ -50,6 +50,12 @@ test.each<[string, unknown, string]>([
   ["a newline as delimiter", { users, delimiter: "\n" }, "delimiter: expected one character"],
   ["a quote of two characters", { users, quote: '""' }, 'quote: expected one character, or "" for none'],
   ["a delimiter that quotes", { users, delimiter: '"' }, "delimiter: is also the quote"],
+  [
+    "a trailer that is no expression",
+    { users, trailer: "T (" },
+    "trailer: expected a regular expression with one group",
+  ],
+  ["a trailer without a group", { users: { ...users, trailer: "^T" } }, "users.trailer: expected a regular expression"],
   ["a quote of one file that delimits", { users: { ...users, quote: "," } }, "users.delimiter: is also the quote"],
   [
     "an empty separator",
