@@ -70,7 +70,7 @@ export class Sheet {
   /** The rows with a value, from a row on. @throws {InputError} the sheet is damaged */
   async *rows(from: number, signal: AbortSignal): AsyncGenerator<RowGroup> {
     const cells = new CellReader(this.#workbook, from);
-    const reader = new XmlReader(this.#workbook.file, this.#sheet.part, {
+    const reader = await XmlReader.open(this.#workbook.file, this.#sheet.part, {
       open: (name, attribute) => {
         cells.open(name, attribute);
         if (name === "autoFilter") this.#isFiltered = true;

@@ -132,7 +132,7 @@ class PartsReader {
   }
 
   async #read(part: string, handlers: XmlHandlers): Promise<void> {
-    const reader = new XmlReader(this.#file, part, handlers);
+    const reader = await XmlReader.open(this.#file, part, handlers);
     for await (const bytes of this.#zip.content(part, this.#signal)) reader.write(bytes);
     reader.end();
   }

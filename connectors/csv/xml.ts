@@ -1,4 +1,4 @@
-import { SaxesParser } from "saxes";
+import type { SaxesParser } from "saxes";
 import type { OpenFile } from "#files/source-file.ts";
 import { damaged } from "./zip.ts";
 
@@ -11,12 +11,19 @@ export interface XmlHandlers {
 
 /** Reads XML that comes in pieces. */
 export class XmlReader {
-  readonly #parser = new SaxesParser();
+  readonly #parser: SaxesParser;
   readonly #decoder = new TextDecoder("utf-8", { fatal: true });
   readonly #file: OpenFile;
   readonly #part: string;
 
-  constructor(file: OpenFile, part: string, { open, text, close }: XmlHandlers) {
+  static async open(file: OpenFile, part: string, handlers: XmlHandlers): Promise<XmlReader> {
+    // Loaded with the first workbook: most sources have none.
+    const { SaxesParser: Parser } = await import("saxes");
+    return new XmlReader(new Parser(), file, part, handlers);
+  }
+
+  private constructor(parser: SaxesParser, file: OpenFile, part: string, { open, text, close }: XmlHandlers) {
+    this.#parser = parser;
     this.#file = file;
     this.#part = part;
     // Additions of later versions, whose elements may be called like ours: Excel writes a second `workbookPr`.

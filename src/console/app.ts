@@ -21,7 +21,7 @@ import { message } from "#console/pages/message.ts";
 import { signedOut, signIn } from "#console/pages/sign-in.ts";
 import type { SignInPage } from "#console/pages/sign-in.ts";
 import { controlRoot, healthRoutes } from "#wire/routes.ts";
-import { Oidc, oidcPaths } from "./oidc.ts";
+import { oidcPaths } from "./oidc-paths.ts";
 import { addOidcRoutes } from "./oidc-routes.ts";
 import { AllAccounts, OwnAccounts } from "./own-accounts.ts";
 import type { OwnAccountsOptions } from "./own-accounts.ts";
@@ -72,12 +72,13 @@ export function addConsole(
     host.accounts === undefined
       ? targetAccounts({ ...targets, viewers, secure })
       : serviceAccounts(host.accounts, { viewers, secure });
-  const provider = oidc && new Oidc(oidc, publicUrl);
-  const accounts = new AllAccounts(new OwnAccounts({ ...own, oidc: provider, secure }), foreign);
   const { loads, pinboards, paths = [] } = host;
-  void server.register(async (app) =>
-    openApp(app, { ...options, publicUrl: settings.publicUrl, accounts, loads, pinboards, paths }),
-  );
+  void server.register(async (app) => {
+    // Its libraries take 3 MiB, which a console without a provider need not spend.
+    const provider = oidc && new (await import("./oidc.ts")).Oidc(oidc, publicUrl);
+    const accounts = new AllAccounts(new OwnAccounts({ ...own, oidc: provider, secure }), foreign);
+    await openApp(app, { ...options, publicUrl: settings.publicUrl, accounts, loads, pinboards, paths });
+  });
 }
 
 async function openApp(app: FastifyInstance, options: AppOptions): Promise<void> {

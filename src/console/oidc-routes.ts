@@ -5,7 +5,7 @@ import { InputError, messageOf } from "#errors.ts";
 import type { Logger } from "pino";
 import { formOf } from "./context.ts";
 import { noRole } from "#console/pages/sign-in.ts";
-import { oidcPaths } from "./oidc.ts";
+import { oidcPaths } from "./oidc-paths.ts";
 import type { Attempt, Oidc } from "./oidc.ts";
 import type { AllAccounts } from "./own-accounts.ts";
 import type { Html } from "./html.ts";

@@ -10,6 +10,7 @@ import { presentable } from "#redact.ts";
 import { roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
 import { isObject } from "#values.ts";
+import { oidcPaths } from "./oidc-paths.ts";
 
 /** Somebody whom the provider has vouched for. */
 export interface Vouched {
@@ -67,13 +68,6 @@ const signatures = [
 ];
 
 const logoutEvent = "http://schemas.openid.net/event/backchannel-logout";
-
-/** Where the provider sends people and logouts to, below `publicUrl`. */
-export const oidcPaths = {
-  begin: "/sign-in/oidc",
-  back: "/sign-in/oidc/callback",
-  logout: "/sign-in/oidc/logout",
-} as const;
 
 /** Sign-in with the OpenID provider of the configuration: the code flow, with PKCE, state and nonce. */
 export class Oidc {

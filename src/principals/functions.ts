@@ -1,7 +1,8 @@
+import { createRequire } from "node:module";
 import { EvaluationError } from "@marcbachmann/cel-js";
 import type { Environment } from "@marcbachmann/cel-js";
-import anyAscii from "any-ascii";
-import { RE2JS } from "re2js";
+import type AnyAscii from "any-ascii";
+import type { RE2JS } from "re2js";
 import { firstLineOf } from "#errors.ts";
 import { describeValue, trimmed } from "#text.ts";
 import type { Macro } from "./ast.ts";
@@ -34,7 +35,7 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
         .join(""),
     ),
   /** In ASCII, whatever the script: `Zoë Łódź` is `Zoe Lodz`. What becomes of a letter is the same everywhere. */
-  "ascii(dyn): dyn": (value: unknown) => withText("ascii", value, anyAscii),
+  "ascii(dyn): dyn": (value: unknown) => withText("ascii", value, ascii),
   /** What a regular expression's first group matches, or the whole of it without a group; null where it does not match. */
   "extract(dyn, string): dyn": (value: unknown, pattern: string) =>
     withText("extract", value, (text) => extract(text, pattern)),
@@ -258,6 +259,16 @@ function valuesOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [value];
 }
 
+/** A function cannot wait for `import()`. Both libraries take 2 MiB, and the rules of most processes call neither. */
+const require = createRequire(import.meta.url);
+let anyAscii: typeof AnyAscii | undefined;
+let re2: typeof RE2JS | undefined;
+
+function ascii(text: string): string {
+  anyAscii ??= (require("any-ascii") as { readonly default: typeof AnyAscii }).default;
+  return anyAscii(text);
+}
+
 /**
  * Regular expressions of rules, by their text. They are RE2's: a match takes time linear in the length of the text,
  * whatever pattern and text are. Only what stands in a rule is compiled, so that there are few.
@@ -298,7 +309,8 @@ function patternOf(pattern: string): RE2JS {
   if (found === undefined) {
     if (sizeOfPattern(pattern) > largestPattern)
       throw new Error("the regular expression is too large; repeat less in it");
-    compiled.set(pattern, (found = RE2JS.compile(pattern)));
+    re2 ??= (require("re2js") as { readonly RE2JS: typeof RE2JS }).RE2JS;
+    compiled.set(pattern, (found = re2.compile(pattern)));
   }
   return found;
 }
