@@ -14,7 +14,7 @@ export const connectors: readonly BuiltInConnector[] = [
     title: "LDAP: OpenLDAP, Active Directory and others",
     load: async () => (await import("./ldap/index.ts")).default,
   },
-  { name: "csv", title: "CSV files", load: async () => (await import("./csv/index.ts")).default },
+  { name: "csv", title: "CSV and Excel files", load: async () => (await import("./csv/index.ts")).default },
   { name: "scim", title: "SCIM 2.0: a server", load: async () => (await import("./scim/index.ts")).default },
   { name: "okta", title: "Okta", load: async () => (await import("./okta/index.ts")).default },
   {

@@ -379,7 +379,7 @@ export async function askSchedule(check: (expression: string) => void): Promise<
 export async function askApproval(): Promise<Approval> {
   const { select } = await prompts();
   return select({
-    message: "Who lets a plan be applied?",
+    message: "Which plans need a person's approval?",
     choices: (Object.keys(approvals) as Approval[]).map((value) => ({ name: `${value}: ${approvals[value]}`, value })),
   });
 }

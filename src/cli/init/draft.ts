@@ -11,11 +11,11 @@ export interface Draft {
   readonly schedule?: string | undefined;
 }
 
-/** Who approves plans, the most careful choice first, each with an explanation. */
+/** Which plans a person must approve, the most careful choice first. */
 export const approvals = {
-  required: "always: every plan needs approval",
-  "automatic-within-limits": "only beyond a limit: other plans are applied at once",
-  automatic: "never: but a limit still holds a plan",
+  required: "every plan",
+  "automatic-within-limits": "plans beyond a limit; others are applied at once",
+  automatic: "none; a plan beyond a limit is still held",
 } as const;
 export type Approval = keyof typeof approvals;
 

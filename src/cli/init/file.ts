@@ -48,7 +48,7 @@ ${rules.users.groups === undefined ? "" : "    groupsFromRules: create          
     # Users and groups missing from the source are deleted after a week (0: at once). That leaves time to notice a mistake
     # there, and anybody who comes back in time has lost nothing. The plan says who will be deleted, and when.
     deletions: { after: 7d }
-    # Who approves a plan. ${approval}: ${approvals[approval]}.
+    # Which plans need a person's approval. ${approval}: ${approvals[approval]}.
     ${`approval: ${approval}`.padEnd(38)} # ${others}
     # approvalExpires: 24h                   # a plan that waits longer expires
     # A run that changes more than this is held until a person approves it. These are the defaults.

@@ -192,7 +192,7 @@ describe("init at a terminal", () => {
     expect(terminal.shown()).toMatch(/user +excluded +people\.csv:5/);
     await terminal.answer("Which service", keys.enter);
     await terminal.answer("When should it run?", keys.enter);
-    await terminal.answer("Who lets a plan be applied?", keys.enter);
+    await terminal.answer("Which plans need a person's approval?", keys.enter);
     expect(await terminal.ended).toBe(0);
     expect(terminal.shown()).toContain("written: rollcall.yaml");
     expect(await readFile(join(folder, "rollcall.yaml"), "utf8")).toContain('schedule: "*/15 * * * *"');
@@ -263,7 +263,7 @@ describe("init with servers", () => {
     await terminal.answer(unseen, `${service.administrator.password}${keys.enter}`);
     await terminal.answer("with the administration privilege", "");
     await terminal.answer("When should it run?", keys.enter);
-    await terminal.answer("Who lets a plan be applied?", keys.down + keys.enter);
+    await terminal.answer("Which plans need a person's approval?", keys.down + keys.enter);
     expect(await terminal.ended).toBe(0);
     const written = await readFile(join(folder, "rollcall.yaml"), "utf8");
     expect(written).toContain("bearer: ${env:SCIM_TOKEN}");
@@ -374,7 +374,7 @@ describe.skipIf(reason !== undefined)("init with an LDAP server", () => {
     await terminal.answer("Use these rules?", `y${keys.enter}`);
     await terminal.answer("Which service", keys.enter);
     await terminal.answer("When should it run?", keys.enter);
-    await terminal.answer("Who lets a plan be applied?", keys.enter);
+    await terminal.answer("Which plans need a person's approval?", keys.enter);
     expect(await terminal.ended).toBe(0);
     expect(terminal.shown()).not.toContain(reader.password);
     const written = await readFile(join(folder, "rollcall.yaml"), "utf8");
