@@ -10,7 +10,7 @@ import { loadState } from "#daemon/context.ts";
 import type { Sinks } from "#daemon/context.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
-import { readPresence } from "#daemon/data-folder.ts";
+import { assertReadable, readPresence } from "#daemon/data-folder.ts";
 
 export function declare(command: Command, runner: Runner): void {
   help(common(command), {
@@ -30,8 +30,10 @@ const timeout = 4000;
 export async function health(file: string, sinks: Sinks): Promise<ExitCode> {
   const { data } = await loadState(file);
   const present = (await readPresence(data)) ?? (await readDaemonPresence(data));
-  if (present === undefined)
+  if (present === undefined) {
+    await assertReadable(data);
     throw new UnavailableError(`neither a service nor a daemon is running on the data folder ${data}`);
+  }
   const url = new URL("/readyz", present.url);
   const { status, body } = await ask(url).catch((error: unknown) => {
     throw new UnavailableError(`${url.href} does not answer: ${messageOf(error)}`, { cause: error });

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { resetPassword } from "#client/sql.ts";
@@ -8,6 +7,7 @@ import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 import { embeddedOptions } from "#daemon/targets.ts";
 import { InputError } from "#errors.ts";
+import { exists } from "#files/disk.ts";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
 import type { Runner } from "./runner.ts";
@@ -30,7 +30,7 @@ export async function password({ configuration, embedded, interruption, output }
     throw new InputError(
       "the configuration sets this password at every start: change `service.administrator.password`, and start again",
     );
-  if (!existsSync(join(data, "service")))
+  if (!(await exists(join(data, "service"))))
     throw new InputError(
       `the service has not started yet. \`${command("start")}\` creates the administrator and prints the password`,
     );

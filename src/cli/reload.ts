@@ -8,7 +8,7 @@ import { findDaemon, reloadDaemon } from "#control/client.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
 import type { Context } from "#daemon/context.ts";
-import { readPresence } from "#daemon/data-folder.ts";
+import { assertReadable, readPresence } from "#daemon/data-folder.ts";
 import { exitCodes } from "#daemon/output.ts";
 import type { ExitCode } from "#daemon/output.ts";
 
@@ -35,6 +35,7 @@ export async function reload({ configuration, interruption, output }: Context): 
     return exitCodes.done;
   }
   const service = await readPresence(data);
+  if (service === undefined) await assertReadable(data);
   if (service === undefined || !isAlive(service.pid))
     throw new UnavailableError(
       `neither a service nor a daemon is running on the data folder ${data}; \`${command("start")}\` starts them`,

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -63,6 +63,7 @@ const presence = z.object({
 
 export const {
   announce,
+  assertReadable,
   renew: renewPresence,
   withdraw,
   read: readPresence,
@@ -179,8 +180,8 @@ export async function holdLock(
 /** Whether a process has the lock: whatever else the journal says is running has ended. True where that cannot be known. */
 export function isLocked(configuration: Pick<Configuration, "data">): boolean {
   const file = join(stateFolder(configuration), "lock.sqlite");
-  if (!existsSync(file)) return false;
   try {
+    if (statSync(file, { throwIfNoEntry: false }) === undefined) return false;
     using database = new DatabaseSync(file, { readOnly: true });
     database.exec("SELECT name FROM sqlite_schema");
     return false;

@@ -201,13 +201,19 @@ export function fileLike(path: string): string | undefined {
   return meant === undefined ? undefined : formatName(meant);
 }
 
-/** Is there anything with this path? What is in the way of a file shows when it is opened. */
+/** Is there anything with this path? @throws the system's error when that cannot be known: unknown is not absent */
 export async function exists(path: string): Promise<boolean> {
   return stat(path).then(
     () => true,
-    () => false,
+    (error: unknown) => {
+      if (!absent.has(codeOf(error))) throw error;
+      return false;
+    },
   );
 }
+
+/** The system's codes where nothing has such a path. */
+const absent = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENAMETOOLONG"]);
 
 /** By the system's code. */
 const folderReasons: Readonly<Record<string, string>> = {

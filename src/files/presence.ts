@@ -1,5 +1,6 @@
-import { rm } from "node:fs/promises";
+import { access, constants, rm } from "node:fs/promises";
 import type { z } from "zod";
+import { exists } from "./disk.ts";
 import { readJson, writeDurably } from "./durable.ts";
 
 /**
@@ -15,6 +16,10 @@ export function presenceFile<Presence extends { readonly pid: number }>(
     schema.safeParse(await readJson(fileOf(data))).data;
   return {
     read,
+    /** @throws the system's error when this account may not read a file that there may be */
+    assertReadable: async (data: string): Promise<void> => {
+      if (await exists(fileOf(data))) await access(fileOf(data), constants.R_OK);
+    },
     /** Writes the file, readable by its owner alone. A concurrent reader finds the one from before, or none. */
     announce: (data: string, value: Presence): Promise<void> =>
       writeDurably(fileOf(data), `${JSON.stringify(value)}\n`),

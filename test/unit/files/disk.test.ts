@@ -1,8 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { errorDocument, InputError, reasonOf, UnavailableError } from "#errors.ts";
-import { forbidden, naming, obstacleOf, unwritable } from "#files/disk.ts";
+import { exists, forbidden, naming, obstacleOf, unwritable } from "#files/disk.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error(`${code}: refused, write`), { code });
+
+test("a path that cannot be looked at is not taken for one where nothing is", async () => {
+  expect(await exists(import.meta.filename)).toBe(true);
+  expect(await exists(`${import.meta.filename}.gone`)).toBe(false);
+  expect(await exists(`${import.meta.filename}/below`)).toBe(false);
+  // As with a folder of another account, but for root, too.
+  await expect(exists("a\0b")).rejects.toThrow("null bytes");
+});
 
 describe("why a disk cannot be written to", () => {
   test.each([
