@@ -217,12 +217,12 @@ const absent = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENAMETOOLONG"]);
 
 /** By the system's code. */
 const folderReasons: Readonly<Record<string, string>> = {
-  EACCES: "permission denied (EACCES); give this account write access, or choose another `service.data`",
+  EACCES: "permission denied (EACCES); give this account write access, or choose another folder",
   EEXIST:
-    "a file, or a link to a folder that does not exist, has that name (EEXIST); move it away, or choose another `service.data`",
-  ENOTDIR: "a part of the path is a file (ENOTDIR); move it away, or choose another `service.data`",
+    "a file, or a link to a folder that does not exist, has that name (EEXIST); move it away, or choose another folder",
+  ENOTDIR: "a part of the path is a file (ENOTDIR); move it away, or choose another folder",
   // `mkdir -p` says so when the topmost missing folder cannot be made.
   ENOENT: "no folder can be created there (ENOENT); is its file system read-only?",
-  EROFS: "the file system is read-only (EROFS); choose another `service.data`",
-  ENOSPC: "the disk is full (ENOSPC); make room, or choose another `service.data`",
+  EROFS: "the file system is read-only (EROFS); choose another folder",
+  ENOSPC: "the disk is full (ENOSPC); make room, or choose another folder",
 };

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
-import { emptyFolder } from "#files/disk.ts";
+import { emptyFolder, exists } from "#files/disk.ts";
 import { Postgres } from "#postgres/database.ts";
 import type { Transaction } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
@@ -216,7 +216,9 @@ async function copyTables(
   { memory, postgres: target, copied, signal }: CopyOptions,
   { databases, spill, postgres }: Places,
 ): Promise<void> {
-  const files = (await readdir(databases).catch(() => [])).filter((file) => file.endsWith(suffix)).sort();
+  const files = (await exists(databases))
+    ? (await readdir(databases)).filter((file) => file.endsWith(suffix)).sort()
+    : [];
   if (files.length === 0) return;
   const engine = await openPostgresEngine({
     postgres: target,
