@@ -135,7 +135,10 @@ export function readsTexts(
 }
 
 export function areTexts(names: readonly string[], sources: Configuration["sources"]): boolean {
-  return names.length > 0 && names.every((name) => sources[name]?.connector.onlyTexts === true);
+  return (
+    names.length > 0 &&
+    names.every((name) => Object.hasOwn(sources, name) && sources[name]?.connector.onlyTexts === true)
+  );
 }
 
 function checkSync(document: ConfigurationDocument, path: Path): Problem[] {

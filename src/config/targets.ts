@@ -65,8 +65,9 @@ export async function checkTargets(
     }
     const validated = await validate(strict(connector.options), rest, path, document);
     problems.push(...validated.problems);
-    if (validated.problems.length > 0) continue;
     const options = validated.value;
+    // Also where nothing is reported here: a substitution that failed is reported once, by the document.
+    if (options === undefined) continue;
     targets[name] = {
       connector,
       options,

@@ -34,6 +34,10 @@ test("names are not taken from what every object has", async () => {
   expect(await problemsOf(valid.replace("to: analytics", "to: constructor"))).toEqual([
     "rollcall.yaml:10:9: syncs.staff.to: no target is called constructor; the targets are: analytics",
   ]);
+  for (const name of ["constructor", "__proto__"])
+    expect(await problemsOf(valid.replace("[corp]", `[${name}]`))).toEqual([
+      `rollcall.yaml:9:12: syncs.staff.from[0]: no source is called ${name}; the sources are: corp`,
+    ]);
 });
 
 test("a sync that manages everything has its target to itself", async () => {

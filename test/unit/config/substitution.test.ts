@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { targetConnectors } from "#connectors/index.ts";
 import { load, problemsOf, valid, withSync } from "./support.ts";
 import type { Surroundings } from "./support.ts";
 
@@ -149,3 +150,20 @@ ${valid.slice(valid.indexOf("targets:"), valid.indexOf("sources:"))}  other: { u
   );
   expect([...configuration.secrets].sort()).toEqual(["1234", "a-token", "fallback", "inside", "literal"]);
 });
+
+test.each(["url", "auth", "profile"])(
+  "one that fails in the %s of a target with a connector is one problem",
+  async (key) => {
+    const options: Record<string, string> = {
+      url: "https://app.example/scim",
+      auth: "{ bearer: t }",
+      profile: "generic",
+    };
+    const target = { connector: "scim", ...options, [key]: "${env:NONE}" };
+    const lines = Object.entries(target).map(([name, value]) => `    ${name}: ${value}\n`);
+    const text = valid.replace("  analytics: embedded\n", `  analytics:\n${lines.join("")}`);
+    expect(await problemsOf(text, { targetConnectors })).toEqual([
+      expect.stringMatching(new RegExp(`: targets\\.analytics\\.${key}: .*NONE is not set`)),
+    ]);
+  },
+);
