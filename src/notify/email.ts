@@ -50,10 +50,12 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
       return await Promise.race([work(transport, either), aborted]);
     } catch (error) {
       signal.throwIfAborted();
-      const { problem, again } = limit.aborted
-        ? { problem: `the server did not accept it within ${formatDuration(timeouts.whole)}`, again: true }
-        : problemOf(error, channel, timeouts);
-      return { problem: `${place}: ${said(problem)}`, again };
+      if (limit.aborted)
+        return {
+          problem: `${place}: the server did not accept it within ${formatDuration(timeouts.whole)}`,
+          again: true,
+        };
+      return { problem: `${place}: ${said(problemOf(error, channel, timeouts))}`, again: !isFinal(error as MailError) };
     } finally {
       either.removeEventListener("abort", onAbort);
       transport.close();
@@ -141,58 +143,36 @@ interface MailError {
   readonly timeoutType?: string;
 }
 
-/** Why mail was not sent, in words, and whether to try again: also when somebody must fix something first. */
+/** Whether trying again is of no use. It is where somebody must fix something first. */
+function isFinal({ code, permanent }: MailError): boolean {
+  return permanent === true && (code === "EENVELOPE" || code === "EMESSAGE");
+}
+
+/** Why mail was not sent, in words. */
 function problemOf(
   error: unknown,
   { server: { host, port, tls }, username }: EmailChannel,
   timeouts: MailTimeouts,
-): { readonly problem: string; readonly again: boolean } {
-  const { code, originalCode, response, responseCode, permanent, timeoutType } = error as MailError;
+): string {
+  const { code, originalCode, response, responseCode, timeoutType } = error as MailError;
   const said = response === undefined ? "" : ` (${response.replaceAll(/\s+/g, " ").slice(0, 300)})`;
-  switch (code) {
-    case "EAUTH":
-    case "ENOAUTH":
-      return {
-        problem: `the login as ${username ?? "nobody"} was refused${said}: check username and password`,
-        again: true,
-      };
-    case "ETLS":
-      if (originalCode === undefined && responseCode !== undefined && !tls)
-        return {
-          problem: `the server offers no encryption (STARTTLS)${said}: use another port or smtps://, or set allowPlain: true`,
-          again: true,
-        };
-      break;
-    case "ETIMEDOUT": {
-      if (timeoutType === "CONNECT_TIMEOUT")
-        return {
-          problem: `no connection within ${formatDuration(timeouts.connect)}: check the network and its firewalls`,
-          again: true,
-        };
-      return {
-        problem: `the server said nothing for ${formatDuration(timeouts.silence)}: is the port right, and is it ${tls ? "smtps://" : "smtp://"}?`,
-        again: true,
-      };
-    }
-    case "EENVELOPE":
-    case "EMESSAGE":
-      if (permanent === true)
-        return { problem: `the server refuses the message for good${said}: check from and to`, again: false };
-      return { problem: `the server does not accept the message now${said}`, again: true };
-    case undefined:
-    default:
-  }
-  if (responseCode !== undefined) return { problem: `the server answered something unexpected${said}`, again: true };
-  if (originalCode === undefined && code !== "ESOCKET" && code !== "ETLS")
-    return { problem: firstLineOf(error), again: true };
+  if (code === "EAUTH" || code === "ENOAUTH")
+    return `the login as ${username ?? "nobody"} was refused${said}: check username and password`;
+  if (code === "ETLS" && originalCode === undefined && responseCode !== undefined && !tls)
+    return `the server offers no encryption (STARTTLS)${said}: use another port or smtps://, or set allowPlain: true`;
+  if (code === "ETIMEDOUT" && timeoutType === "CONNECT_TIMEOUT")
+    return `no connection within ${formatDuration(timeouts.connect)}: check the network and its firewalls`;
+  if (code === "ETIMEDOUT")
+    return `the server said nothing for ${formatDuration(timeouts.silence)}: is the port right, and is it ${tls ? "smtps://" : "smtp://"}?`;
+  if (isFinal(error as MailError)) return `the server refuses the message for good${said}: check from and to`;
+  if (code === "EENVELOPE" || code === "EMESSAGE") return `the server does not accept the message now${said}`;
+  if (responseCode !== undefined) return `the server answered something unexpected${said}`;
+  if (originalCode === undefined && code !== "ESOCKET" && code !== "ETLS") return firstLineOf(error);
   const cause = Object.assign(error as Error, { code: originalCode ?? code });
-  const limits = { connect: timeouts.connect, headers: timeouts.silence, body: timeouts.silence };
-  const scheme = tls ? "smtp://" : "smtps://";
-  const { reason } = requestProblem(cause, "wait", {
+  return requestProblem(cause, "wait", {
     host: `${host}:${port}`,
-    timeouts: limits,
+    timeouts: { connect: timeouts.connect, headers: timeouts.silence, body: timeouts.silence },
     owner: "channel",
-    scheme,
-  });
-  return { problem: reason, again: true };
+    scheme: tls ? "smtp://" : "smtps://",
+  }).reason;
 }

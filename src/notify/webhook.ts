@@ -20,46 +20,51 @@ const version = 1;
 
 /** Posts notices as JSON, signed: the receiver knows who sent them, and when. */
 export function webhookSender(channel: WebhookChannel, timeouts?: RequestTimeouts): Sender {
-  const { url, secret, ca, proxy } = channel;
+  const { url, secret } = channel;
   return {
     send: (message, signal) => {
       const body = bodyOf(message);
       const seconds = Math.floor(Date.now() / 1000);
       const headers = {
-        "content-type": "application/json",
         "x-rollcall-delivery": message.id,
         "x-rollcall-signature": `t=${seconds},v1=${signatureOf(secret, seconds, body)}`,
       };
-      return request({ method: "POST", url, headers, body, secrets: [secret], ca, proxy }, signal, timeouts);
+      return post(channel, body, signal, timeouts, { headers, secrets: [secret] });
     },
     check: () => untried(url),
   };
 }
 
 /** Posts `{"text": "…"}`, which most chats understand. */
-export function chatSender({ url, ca, proxy }: ChatChannel, timeouts?: RequestTimeouts): Sender {
+export function chatSender(channel: ChatChannel, timeouts?: RequestTimeouts): Sender {
   return {
-    send: (message, signal) => {
-      const body = JSON.stringify({ text: chatText(message, hostname()) });
-      const headers = { "content-type": "application/json" };
-      return request({ method: "POST", url, headers, body, ca, proxy }, signal, timeouts);
-    },
-    check: () => untried(url),
+    send: (message, signal) => post(channel, JSON.stringify({ text: chatText(message, hostname()) }), signal, timeouts),
+    check: () => untried(channel.url),
   };
 }
 
 /** Posts an Adaptive Card, as Teams' workflows take it. */
-export function teamsSender({ url, ca, proxy }: TeamsChannel, timeouts?: RequestTimeouts): Sender {
+export function teamsSender(channel: TeamsChannel, timeouts?: RequestTimeouts): Sender {
   return {
     send: async (message, signal) => {
-      const body = JSON.stringify(teamsMessage(message, hostname()));
-      const headers = { "content-type": "application/json" };
-      const attempt = await request({ method: "POST", url, headers, body, ca, proxy }, signal, timeouts);
+      const attempt = await post(channel, JSON.stringify(teamsMessage(message, hostname())), signal, timeouts);
       if ("problem" in attempt || message.test !== true) return attempt;
       return { ...attempt, warning: "Teams accepts everything at first: look whether the card is in the chat" };
     },
-    check: () => untried(url),
+    check: () => untried(channel.url),
   };
+}
+
+/** Posts JSON to the address of a channel. */
+function post(
+  { url, ca, proxy }: WebhookChannel | ChatChannel | TeamsChannel,
+  body: string,
+  signal: AbortSignal,
+  timeouts?: RequestTimeouts,
+  { headers, secrets }: Pick<SecretRequest, "headers" | "secrets"> = {},
+): Promise<Attempt> {
+  const all = { "content-type": "application/json", ...headers };
+  return request({ method: "POST", url, headers: all, body, ca, proxy, secrets }, signal, timeouts);
 }
 
 /** HMAC-SHA256 in hexadecimal over the time, a dot and the body: neither can be changed or replayed much later. */
@@ -88,7 +93,7 @@ interface SecretRequest {
   readonly ca?: string | undefined;
   readonly proxy?: ProxySetting;
   /** More secrets that the answer may repeat. */
-  readonly secrets?: readonly string[];
+  readonly secrets?: readonly string[] | undefined;
 }
 
 /** In milliseconds. `whole`: from the start to the answer, however slowly that comes. */

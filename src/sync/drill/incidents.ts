@@ -51,15 +51,15 @@ type Inject = (world: World) => Promise<readonly Injection[] | string>;
 export const incidents: Readonly<Record<IncidentName, Inject>> = {
   "half-ou": halfOfAnOu,
   "column-renamed": renamedColumns,
-  "breaks-off": breakOff,
+  "breaks-off": ofLargest(breakOff),
   "empty-page": emptyPage,
-  "empty-source": emptySource,
-  "stale-export": staleExport,
+  "empty-source": ofLargest(emptySource),
+  "stale-export": ofLargest(staleExport),
   "swapped-ids": swapIds,
   "group-emptied": emptyGroup,
   "memberships-hidden": hideMemberships,
-  "everybody-renamed": renameEverybody,
-  "wrong-tenant": wrongTenant,
+  "everybody-renamed": ofLargest(renameEverybody),
+  "wrong-tenant": ofLargest(wrongTenant),
   "wrong-filter": wrongFilter,
   "old-list": oldList,
   "lost-write": lostWrite,
@@ -108,26 +108,27 @@ async function renamedColumns({ connection, sync }: World): Promise<readonly Inj
   return found.length === 0 ? "no rule names an attribute that a record has" : found.slice(0, mostColumns);
 }
 
-async function breakOff({ connection }: World): Promise<readonly Injection[] | string> {
-  const largest = await largestSource(connection);
-  if (largest === undefined) return noUsers;
-  const { source, users } = largest;
+/** An incident of the source that has most users. */
+function ofLargest(inject: (world: World, largest: Largest) => Injection | string | Promise<Injection>): Inject {
+  return async (world) => {
+    const largest = await largestSource(world.connection);
+    if (largest === undefined) return noUsers;
+    const injection = await inject(world, largest);
+    return typeof injection === "string" ? injection : [injection];
+  };
+}
+
+function breakOff(_: World, { source, users }: Largest): Injection {
   const half = Math.floor(users / 2);
   const what = `after ${formatNumber(half)} of ${pluralize(users, "user")}`;
-  return [
-    {
-      injected: `${source} stops answering ${what}`,
-      stillThere: true,
-      records: only(source, () => {
-        let seen = 0;
-        return (record) => {
-          if (record.kind === "user" && ++seen > half)
-            throw new UnavailableError(`source ${source}: the connection broke off ${what}`);
-          return record;
-        };
-      }),
-    },
-  ];
+  return {
+    injected: `${source} stops answering ${what}`,
+    stillThere: true,
+    records: usersOf(source, (user, place) => {
+      if (place >= half) throw new UnavailableError(`source ${source}: the connection broke off ${what}`);
+      return user;
+    }),
+  };
 }
 
 async function emptyPage({ connection, sync }: World): Promise<readonly Injection[] | string> {
@@ -142,45 +143,25 @@ async function emptyPage({ connection, sync }: World): Promise<readonly Injectio
     {
       injected: `${formatNumber(size)} of ${pluralize(users, "user")} of ${source} missing in the middle of a read that ends as if it were whole`,
       stillThere: true,
-      records: only(source, () => {
-        let seen = 0;
-        return (record) => {
-          if (record.kind !== "user") return record;
-          const place = seen++;
-          return place >= from && place < from + size ? undefined : record;
-        };
-      }),
+      records: usersOf(source, (user, place) => (place >= from && place < from + size ? undefined : user)),
     },
   ];
 }
 
-async function emptySource({ connection }: World): Promise<readonly Injection[] | string> {
-  const largest = await largestSource(connection);
-  if (largest === undefined) return noUsers;
-  const { source, users } = largest;
+async function emptySource({ connection }: World, { source, users }: Largest): Promise<Injection> {
   const groups = await count(connection, `kind = 'group' AND source = ${literal(source)}`);
-  return [
-    {
-      injected: `${source} says that it has nothing, instead of ${formatSizes(users, groups)}`,
-      records: only(source, () => () => undefined),
-    },
-  ];
+  return {
+    injected: `${source} says that it has nothing, instead of ${formatSizes(users, groups)}`,
+    records: only(source, () => () => undefined),
+  };
 }
 
-async function staleExport({ connection }: World): Promise<readonly Injection[] | string> {
-  const largest = await largestSource(connection);
-  if (largest === undefined) return noUsers;
-  const { source, users } = largest;
+function staleExport(_: World, { source, users }: Largest): Injection {
   const missing = Math.ceil(users / 5);
-  return [
-    {
-      injected: `the last ${formatNumber(missing)} of ${pluralize(users, "user")} of ${source} are not in it yet`,
-      records: only(source, () => {
-        let seen = 0;
-        return (record) => (record.kind === "user" && ++seen > users - missing ? undefined : record);
-      }),
-    },
-  ];
+  return {
+    injected: `the last ${formatNumber(missing)} of ${pluralize(users, "user")} of ${source} are not in it yet`,
+    records: usersOf(source, (user, place) => (place >= users - missing ? undefined : user)),
+  };
 }
 
 async function swapIds({ connection }: World): Promise<readonly Injection[] | string> {
@@ -197,11 +178,7 @@ async function swapIds({ connection }: World): Promise<readonly Injection[] | st
   return [
     {
       injected: `${formatName(one.name)} and ${formatName(other.name)} of ${one.source} have each other's id`,
-      records: only(
-        one.source,
-        () => (record) =>
-          record.kind === "user" ? { ...record, id: ids.get(record.id.normalize("NFC")) ?? record.id } : record,
-      ),
+      records: usersOf(one.source, (user) => ({ ...user, id: ids.get(user.id.normalize("NFC")) ?? user.id })),
     },
   ];
 }
@@ -244,41 +221,31 @@ async function hideMemberships({ connection }: World): Promise<readonly Injectio
   ];
 }
 
-async function renameEverybody({ connection, sync }: World): Promise<readonly Injection[] | string> {
-  const largest = await largestSource(connection);
+function renameEverybody({ sync }: World, { source, users }: Largest): Injection | string {
   const names = sync.rules.reads().users.get("name") ?? [];
-  if (largest === undefined) return noUsers;
   if (names.length === 0) return "the rule users.name names no attribute";
-  const { source, users } = largest;
-  return [
-    {
-      injected: `${names.join(" and ")} of ${pluralize(users, "user")} of ${source} ${names.length === 1 ? "starts" : "start"} with x now`,
-      records: only(source, () => (record) => (record.kind === "user" ? withPrefix(record, names, "x") : record)),
-    },
-  ];
+  return {
+    injected: `${names.join(" and ")} of ${pluralize(users, "user")} of ${source} ${names.length === 1 ? "starts" : "start"} with x now`,
+    records: usersOf(source, (user) => withPrefix(user, names, "x")),
+  };
 }
 
-async function wrongTenant({ connection, sync }: World): Promise<readonly Injection[] | string> {
-  const largest = await largestSource(connection);
-  if (largest === undefined) return noUsers;
-  const { source, users } = largest;
+async function wrongTenant({ connection, sync }: World, { source, users }: Largest): Promise<Injection> {
   const groups = await count(connection, `kind = 'group' AND source = ${literal(source)}`);
   const reads = sync.rules.reads();
   const known = sync.rules.declared.all.flatMap(({ name, identifies }) => (identifies === true ? [name] : []));
   const of = (kind: "users" | "groups"): string[] => ["name", ...known].flatMap((rule) => reads[kind].get(rule) ?? []);
   const names = { user: of("users"), group: of("groups") };
-  return [
-    {
-      injected: `${formatSizes(users, groups)} of another source instead of those of ${source}`,
-      records: only(
-        source,
-        () => (record) =>
-          record.kind === "membership"
-            ? record
-            : withPrefix({ ...record, id: `other-${record.id}` }, names[record.kind], "other-"),
-      ),
-    },
-  ];
+  return {
+    injected: `${formatSizes(users, groups)} of another source instead of those of ${source}`,
+    records: only(
+      source,
+      () => (record) =>
+        record.kind === "membership"
+          ? record
+          : withPrefix({ ...record, id: `other-${record.id}` }, names[record.kind], "other-"),
+    ),
+  };
 }
 
 async function oldList(world: World): Promise<readonly Injection[] | string> {
@@ -326,11 +293,13 @@ async function withoutUsers({ workbench, state, principals }: World, amount: str
 }
 
 /** The source with most users, and how many it has. */
-async function largestSource(
-  connection: Connection,
-  among?: readonly string[],
-): Promise<{ readonly source: string; readonly users: number } | undefined> {
-  const [largest] = await connection.rows<{ source: string; users: number }>(
+interface Largest {
+  readonly source: string;
+  readonly users: number;
+}
+
+async function largestSource(connection: Connection, among?: readonly string[]): Promise<Largest | undefined> {
+  const [largest] = await connection.rows<Largest>(
     `SELECT source, count(*)::INTEGER AS users FROM record WHERE kind = 'user'
      ${among === undefined ? "" : `AND source IN (${among.map(literal).join(", ")})`}
      GROUP BY source ORDER BY users DESC, source LIMIT 1`,
@@ -404,7 +373,7 @@ async function wrongFilter({ connection, sync, rules, compile }: World): Promise
     const users = await count(connection, `kind = 'user' AND source = ${literal(name)}`);
     found.push({
       injected: `users.filter of ${name} matches no one, instead of ${pluralize(users, "user")}`,
-      records: only(name, () => (record) => (record.kind === "user" ? undefined : record)),
+      records: usersOf(name, () => undefined),
     });
   }
   return found.length === 0 ? "neither the rules nor the sources have a filter with a text" : found;
@@ -438,4 +407,15 @@ async function count(connection: Connection, where: string): Promise<number> {
 /** The records of one source change. */
 function only(source: string, change: () => Change): NonNullable<Injection["records"]> {
   return (name) => (name === source ? change() : undefined);
+}
+
+/** The users of one source change. @param change of each, with its place among them, from 0 */
+function usersOf(
+  source: string,
+  change: (user: Entry, place: number) => Entry | undefined,
+): NonNullable<Injection["records"]> {
+  return only(source, () => {
+    let place = 0;
+    return (record) => (record.kind === "user" ? change(record, place++) : record);
+  });
 }
