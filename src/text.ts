@@ -10,6 +10,11 @@ export function nfc(text: string): string {
   return mayCombine.test(text) ? text.normalize("NFC") : text;
 }
 
+/** The text for comparisons that ignore case. */
+export function withoutCase(text: string): string {
+  return nfc(text).toLowerCase();
+}
+
 /** Made when it is first needed: classes of Unicode take milliseconds. */
 function lazily(make: () => RegExp): () => RegExp {
   let made: RegExp | undefined;

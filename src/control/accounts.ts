@@ -8,7 +8,7 @@ import type { Access, Account } from "#state/access.ts";
 import type { AccountChange, AuditEntry } from "#state/audit/entry.ts";
 import type { Actor } from "#state/record.ts";
 import type { AccessStore, AuditLog } from "#state/store.ts";
-import { nfc, pluralize } from "#text.ts";
+import { nfc, pluralize, withoutCase } from "#text.ts";
 import { principalName } from "#values.ts";
 
 /** Where accounts are, and who is told of changes. */
@@ -169,7 +169,7 @@ export class Accounts {
     { name, password }: { readonly name: string; readonly password: string },
     address: string,
   ): Promise<SignIn> {
-    const known = folded(name);
+    const known = withoutCase(name);
     // Users of a service that has its tables in the same database are others.
     const end = await this.#throttle.begin(`account ${known}`, address);
     if (typeof end !== "function") {
@@ -288,13 +288,14 @@ export function listed({ accounts, tokens }: Access): ListedAccount[] {
 
 /** The local account of a name, whatever its case. */
 function localOf({ accounts }: Access, name: string): Account | undefined {
-  return accounts.find((each) => each.via === "account" && folded(each.name) === folded(name));
+  return accounts.find((each) => each.via === "account" && withoutCase(each.name) === withoutCase(name));
 }
 
 /** @param key a name, or an id. @throws {InputError} there is none, or several people have the name */
 function chosen(access: Access, key: string): Account {
   const byId = access.accounts.find(({ id }) => id === key);
-  const people = byId === undefined ? access.accounts.filter(({ name }) => folded(name) === folded(key)) : [byId];
+  const people =
+    byId === undefined ? access.accounts.filter(({ name }) => withoutCase(name) === withoutCase(key)) : [byId];
   const [only, ...others] = people;
   // Disabling the wrong one would leave a thief signed in.
   if (others.length > 0)
@@ -309,15 +310,11 @@ function checkPassword(password: string, name: string): void {
   const length = Array.from(password).length;
   if (length < lengths.shortest || length > lengths.longest)
     throw new InputError(`the password must have ${lengths.shortest} to ${lengths.longest} characters`);
-  if (folded(password) === folded(name)) throw new InputError("the password must not be the name");
+  if (withoutCase(password) === withoutCase(name)) throw new InputError("the password must not be the name");
 }
 
 function parsed<Value>(schema: z.ZodType<Value>, value: unknown, what: string): Value {
   const { data, error } = schema.safeParse(value);
   if (error !== undefined || data === undefined) throw new InputError(`${what}: ${error?.issues[0]?.message}`);
   return data;
-}
-
-function folded(name: string): string {
-  return nfc(name).toLowerCase();
 }

@@ -53,13 +53,8 @@ export function compileExpression(
   source: string,
   { now, tables, over = "entry", declared = serviceAttributes, onlyTexts = false, place }: CompileOptions,
 ): Expression | Fault {
-  if (Buffer.byteLength(source) > longest)
-    return { message: "a rule has at most 16 KiB; a list of names is better a group or an attribute of the source" };
-  const text = nfc(source);
   const vocabulary = vocabularyOf(over, declared);
-  try {
-    const { ast, parsed, origin } = parse(environmentOf(vocabulary), text);
-    const nodes = [...nodesOf(ast)];
+  return compiled(source, vocabulary, ({ text, nodes, ast, parsed, origin }) => {
     const checked = whereAttributesAreTexts(onlyTexts, () => parsed.check());
     if (!checked.valid) return fault(checked.error, origin, over, vocabulary);
     const wrong = nodes
@@ -83,6 +78,21 @@ export function compileExpression(
     const type = namedBy(ast) !== undefined && onlyTexts ? "string" : (checked.type ?? "dyn");
     const run = evaluatorOf(parsed, origin, { vocabulary, place });
     return new Expression({ source, type, ast, run, now, tables, over });
+  });
+}
+
+/** Parses an expression, and makes something of it; or says what keeps it from being parsed. */
+function compiled<Made>(
+  source: string,
+  vocabulary: Vocabulary,
+  make: (expression: Parsed & { readonly text: string; readonly nodes: readonly ASTNode[] }) => Made | Fault,
+): Made | Fault {
+  if (Buffer.byteLength(source) > longest)
+    return { message: "a rule has at most 16 KiB; a list of names is better a group or an attribute of the source" };
+  const text = nfc(source);
+  try {
+    const parts = parse(environmentOf(vocabulary), text);
+    return make({ ...parts, text, nodes: [...nodesOf(parts.ast)] });
   } catch (error) {
     if (error instanceof ParseError) return fault(error, { text });
     // The library calls itself once for each operator of a long chain.
@@ -182,11 +192,14 @@ export class Expression {
   }
 }
 
-/** Parses an expression as written, and with our own functions, which is what is evaluated. */
-function parse(
-  environment: Environment,
-  text: string,
-): { readonly ast: ASTNode; readonly parsed: ParseResult; readonly origin: Origin } {
+/** An expression as written, and with our own functions, which is what is evaluated. */
+interface Parsed {
+  readonly ast: ASTNode;
+  readonly parsed: ParseResult;
+  readonly origin: Origin;
+}
+
+function parse(environment: Environment, text: string): Parsed {
   const { ast } = environment.parse(text);
   const parsed = environment.parse(own(ast, text));
   return { ast, parsed, origin: { text, ast, nodeAt: counterparts(ast, parsed.ast) } };
@@ -236,14 +249,10 @@ function sizeOfRecord(values?: object, names?: readonly string[]): number {
 
 /** Compiles the rule that gives another name for one that is taken; or says what is wrong with it. */
 export function compileNaming(source: string, place?: () => string): Naming | Fault {
-  if (Buffer.byteLength(source) > longest) return { message: "a rule has at most 16 KiB" };
-  const text = nfc(source);
   const vocabulary = vocabularyOf("naming", serviceAttributes);
-  try {
-    const { ast, parsed, origin } = parse(environmentOf(vocabulary), text);
+  return compiled(source, vocabulary, ({ nodes, parsed, origin }) => {
     const checked = parsed.check();
     if (!checked.valid) return fault(checked.error, origin, "naming");
-    const nodes = [...nodesOf(ast)];
     const wrong = nodes.map(patternFault).find((found) => found !== undefined);
     if (wrong !== undefined) return wrong;
     if (!nodes.some((node) => node.op === "id" && node.args === "n"))
@@ -259,10 +268,7 @@ export function compileNaming(source: string, place?: () => string): Naming | Fa
       return nfc(given);
     };
     return { showsNumber: showsNumber(evaluate), evaluate };
-  } catch (error) {
-    if (error instanceof ParseError) return fault(error, { text });
-    throw error;
-  }
+  });
 }
 
 function showsNumber(evaluate: Naming["evaluate"]): boolean {

@@ -8,7 +8,7 @@ import type { LeavingCounts } from "#plan/departures.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
-import { nfc } from "#text.ts";
+import { withoutCase } from "#text.ts";
 
 /** The stages of a run, in order. A dry run ends after `preview`. */
 export type Stage = "read" | "list" | "plan" | "preview" | "apply" | "verify";
@@ -87,7 +87,7 @@ export function mayBe(somebody: Actor, done: Actor): boolean {
 }
 
 function foldedName(name: string): string {
-  return nfc(name).trim().toLowerCase();
+  return withoutCase(name).trim();
 }
 
 const viaWords: Readonly<Record<Via, string>> = {

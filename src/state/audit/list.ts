@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import type { Readable } from "node:stream";
 import { csvLine } from "#plan/render/csv.ts";
-import { nfc } from "#text.ts";
+import { withoutCase } from "#text.ts";
 import type { Sealed } from "./chain.ts";
 import type { Verification, VerifyOptions } from "./verify.ts";
 import { actorOf, breakWords, entryWords } from "./words.ts";
@@ -22,7 +22,7 @@ export interface AuditFilter {
 }
 
 export function matching({ event, by, sync, run, since, until }: AuditFilter): (entry: Sealed) => boolean {
-  const part = by === undefined ? undefined : folded(by);
+  const part = by === undefined ? undefined : withoutCase(by);
   return (entry) => {
     const { facts } = entry;
     const at = Date.parse(entry.at);
@@ -32,13 +32,9 @@ export function matching({ event, by, sync, run, since, until }: AuditFilter): (
       (run === undefined || facts["run"] === run || facts["undoes"] === run) &&
       (since === undefined || at >= since) &&
       (until === undefined || at < until) &&
-      (part === undefined || folded(actorOf(entry)?.name ?? "").includes(part))
+      (part === undefined || withoutCase(actorOf(entry)?.name ?? "").includes(part))
     );
   };
-}
-
-function folded(text: string): string {
-  return nfc(text).toLowerCase();
 }
 
 /** Reads the audit log, and checks it against the last entry that the journal knows. */

@@ -11,7 +11,7 @@ import type { Attributes } from "#principals/attributes.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { Judged, Observer } from "#principals/stage.ts";
 import { tables } from "#plan/tables.ts";
-import { formatName, pluralize, quote } from "#text.ts";
+import { formatName, pluralize, quote, withoutCase } from "#text.ts";
 
 /* Who is meant by a name that a person gives: `explain NAME`, `plan --for NAME`. Case does not matter. */
 
@@ -21,21 +21,16 @@ export function calledBy(given: string): { readonly kind: Kind | undefined; read
   return { kind: kind as Kind | undefined, text };
 }
 
-/** The text for a comparison that ignores case. */
-function fold(text: string): string {
-  return text.normalize("NFC").toLowerCase();
-}
-
-/** SQL: the same. */
+/** SQL: the text without case, as `withoutCase`. */
 export function folded(text: string): string {
   return `lower(nfc_normalize(${text}))`;
 }
 
 /** Whether a record is meant: by its id, its principal's name, display name or mail, or a value that those rules read. */
 export function recordsCalled(rules: CompiledRules, wanted: string): (judged: Judged) => boolean {
-  const sought = fold(wanted);
+  const sought = withoutCase(wanted);
   const identifying = rules.declared.all.flatMap(({ name, identifies }) => (identifies === true ? [name] : []));
-  const matches = (text: unknown): boolean => typeof text === "string" && fold(text) === sought;
+  const matches = (text: unknown): boolean => typeof text === "string" && withoutCase(text) === sought;
   return ({ entry, verdict }) => {
     if (matches(entry.id) || entry.keys.some(matches) || ("name" in verdict && matches(verdict.name))) return true;
     if (verdict.verdict === "included" && identifying.some((name) => valuesOf(verdict.attributes[name]).some(matches)))

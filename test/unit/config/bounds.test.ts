@@ -85,6 +85,10 @@ test("a rule has at most 16 KiB and few enough operators", async () => {
   ] as const)
     expect(await problemsOf(rule(before + after.repeat(2600)))).toEqual([at("too many operators in one expression")]);
   expect(await problemsOf(rule(`${"!".repeat(16_000)}true`))).toEqual([at("too many operators in one expression")]);
+  const unique = `name + string(n)${' + "a"'.repeat(2000)}`;
+  expect(await problemsOf(valid.replace("entry.uid", `{ value: entry.uid, unique: '${unique}' }`))).toEqual([
+    expect.stringContaining("syncs.staff.users.name.unique: too many operators in one expression"),
+  ]);
   expect(await problemsOf(rule("(".repeat(8000)))).toEqual([at("")]);
   expect(await problemsOf(withSync(`join: { users: '"${"x".repeat(20_000)}"' }`))).toHaveLength(1);
 });
