@@ -1,4 +1,6 @@
+import { ReadStream } from "node:fs";
 import { pipeline, Readable } from "node:stream";
+import type { Writable } from "node:stream";
 import { constants, createGzip, gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
@@ -7,6 +9,7 @@ import { json } from "#http/answers.ts";
 import { pathOf, plainAddress } from "#http/exchange.ts";
 import { createServer } from "#http/server.ts";
 import type { ServerOptions } from "#http/server.ts";
+import { giveBack } from "#service/received.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { familyA, familyB } from "#wire/routes.ts";
 import { httpErrorOf, turnIntoError } from "./answers.ts";
@@ -79,7 +82,8 @@ function compressed(request: FastifyRequest, reply: FastifyReply, body: unknown,
   reply.header("vary", "accept-encoding");
   const accepted = acceptsGzip(request.headers["accept-encoding"]);
   if (accepted) reply.header("content-encoding", "gzip");
-  if (body instanceof Readable) return accepted ? gzipStream(body, onError) : body.once("error", onError);
+  if (body instanceof Readable)
+    return accepted ? gzipStream(body, onError) : freeSent(body, reply.raw).once("error", onError);
   return accepted && body instanceof Uint8Array ? gzipBytes(body) : body;
 }
 
@@ -108,7 +112,31 @@ function gzipBytes(body: Uint8Array): Buffer {
 
 /** Compresses a stream as it flows. When either end breaks off, the other is destroyed. */
 function gzipStream(body: Readable, onError: (error: Error) => void): Readable {
-  return pipeline(body, createGzip(gzipOptions), (error) => {
+  const gzip = createGzip(gzipOptions);
+  return pipeline(freeSent(body, gzip), gzip, (error) => {
     if (error) onError(error);
   });
+}
+
+/**
+ * Frees the pieces of a file once `destination` has taken them. V8 counts them, although its heap is small: left to it, a list
+ * of 20,000 users, compressed, has the whole heap collected every other time. Pieces of other streams may be somebody's.
+ */
+export function freeSent(body: Readable, destination: Writable): Readable {
+  const pieces: Buffer[] = [];
+  /** Of the pieces together. What the destination has not taken of them is the end. */
+  let length = 0;
+  const free = (piece: Buffer): void => {
+    pieces.push(piece);
+    length += piece.length;
+    for (let [first] = pieces; first !== undefined; [first] = pieces) {
+      if (destination.destroyed || length - first.length < destination.writableLength) return;
+      length -= first.length;
+      giveBack(first);
+      pieces.shift();
+    }
+  };
+  // From then on, a piece is written before it comes here.
+  if (body instanceof ReadStream) destination.once("pipe", () => body.on("data", free));
+  return body;
 }

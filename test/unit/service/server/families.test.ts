@@ -1,11 +1,17 @@
+import { createReadStream } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Writable } from "node:stream";
 import { text } from "node:stream/consumers";
+import { pipeline } from "node:stream/promises";
 import { setImmediate } from "node:timers/promises";
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import { Work } from "#http/server.ts";
-import { acceptsGzip, createServiceServer } from "#service/server/families.ts";
+import { acceptsGzip, createServiceServer, freeSent } from "#service/server/families.ts";
 
 test.each([
   ["gzip", true],
@@ -52,3 +58,31 @@ test("requests that a client sends without waiting for answers cause no warning"
   process.off("warning", note);
   expect(warnings).toEqual([]);
 });
+
+test.each([1, 5 * 65_536])(
+  "pieces of a file are freed once they are taken, and not before (%i bytes may wait)",
+  async (highWaterMark) => {
+    const folder = await mkdtemp(join(tmpdir(), "rollcall-families-"));
+    const file = join(folder, "list.json");
+    await writeFile(file, Array.from({ length: 100_000 }, (_, index) => `line ${index}`).join("\n"));
+    const pieces: Buffer[] = [];
+    const taken: Buffer[] = [];
+    const destination = new Writable({
+      highWaterMark,
+      write: (piece: Buffer, _, done) => {
+        pieces.push(piece);
+        setTimeout(() => {
+          taken.push(Buffer.from(piece));
+          done();
+        }, 0);
+      },
+    });
+    await pipeline(freeSent(createReadStream(file, { highWaterMark: 65_536 }), destination), destination);
+    expect(Buffer.concat(taken).equals(await readFile(file))).toBe(true);
+    // The last are left to the garbage collection.
+    const left = pieces.filter((piece) => piece.length > 0);
+    expect(pieces.length).toBeGreaterThan(15);
+    expect(left.length).toBeLessThan(8);
+    await rm(folder, { recursive: true });
+  },
+);
