@@ -19,7 +19,7 @@ import { noticeDocument } from "./notice.ts";
 const version = 1;
 
 /** Posts notices as JSON, signed: the receiver knows who sent them, and when. */
-export function webhookSender(channel: WebhookChannel, timeouts?: RequestTimeouts): Sender {
+export function webhookSender(channel: WebhookChannel): Sender {
   const { url, secret } = channel;
   return {
     send: (message, signal) => {
@@ -29,7 +29,7 @@ export function webhookSender(channel: WebhookChannel, timeouts?: RequestTimeout
         "x-rollcall-delivery": message.id,
         "x-rollcall-signature": `t=${seconds},v1=${signatureOf(secret, seconds, body)}`,
       };
-      return post(channel, body, signal, timeouts, { headers, secrets: [secret] });
+      return post(channel, body, signal, { headers, secrets: [secret] });
     },
     check: () => untried(url),
   };
@@ -38,16 +38,17 @@ export function webhookSender(channel: WebhookChannel, timeouts?: RequestTimeout
 /** Posts `{"text": "…"}`, which most chats understand. */
 export function chatSender(channel: ChatChannel, timeouts?: RequestTimeouts): Sender {
   return {
-    send: (message, signal) => post(channel, JSON.stringify({ text: chatText(message, hostname()) }), signal, timeouts),
+    send: (message, signal) =>
+      post(channel, JSON.stringify({ text: chatText(message, hostname()) }), signal, { timeouts }),
     check: () => untried(channel.url),
   };
 }
 
 /** Posts an Adaptive Card, as Teams' workflows take it. */
-export function teamsSender(channel: TeamsChannel, timeouts?: RequestTimeouts): Sender {
+export function teamsSender(channel: TeamsChannel): Sender {
   return {
     send: async (message, signal) => {
-      const attempt = await post(channel, JSON.stringify(teamsMessage(message, hostname())), signal, timeouts);
+      const attempt = await post(channel, JSON.stringify(teamsMessage(message, hostname())), signal);
       if ("problem" in attempt || message.test !== true) return attempt;
       return { ...attempt, warning: "Teams accepts everything at first: look whether the card is in the chat" };
     },
@@ -60,8 +61,13 @@ function post(
   { url, ca, proxy }: WebhookChannel | ChatChannel | TeamsChannel,
   body: string,
   signal: AbortSignal,
-  timeouts?: RequestTimeouts,
-  { headers, secrets }: Pick<SecretRequest, "headers" | "secrets"> = {},
+  {
+    timeouts,
+    headers,
+    secrets,
+  }: Pick<SecretRequest, "headers" | "secrets"> & {
+    readonly timeouts?: RequestTimeouts | undefined;
+  } = {},
 ): Promise<Attempt> {
   const all = { "content-type": "application/json", ...headers };
   return request({ method: "POST", url, headers: all, body, ca, proxy, secrets }, signal, timeouts);

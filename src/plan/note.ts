@@ -52,6 +52,11 @@ function andMore({ count, examples }: { readonly count: number; readonly example
   return count > examples.length ? [{ text: `… and ${formatNumber(count - examples.length)} more` }] : [];
 }
 
+/** A note where there is something to count. */
+export function noteIf(count: number, text: string, details: readonly NoteDetail[] = []): Note[] {
+  return count > 0 ? [details.length === 0 ? { text } : { text, details }] : [];
+}
+
 /** A note on what was found, with the examples, how many more there are, and further details; none where nothing was found. */
 export function noteOn<Example>(
   found: { readonly count: number; readonly examples: readonly Example[] },

@@ -1,6 +1,6 @@
 import { createHash, hash } from "node:crypto";
 import { constants, createReadStream, createWriteStream } from "node:fs";
-import { copyFile, mkdir, open, readdir, stat } from "node:fs/promises";
+import { copyFile, mkdir, open, readdir, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { backup, DatabaseSync } from "node:sqlite";
@@ -173,15 +173,13 @@ async function stateOf(path: string): Promise<DatabaseState> {
 }
 
 async function copyStart(from: string, to: string, size: number, signal: AbortSignal): Promise<void> {
-  const written = createWriteStream(to, { mode: 0o600 });
-  if (size === 0) {
-    written.end();
-    return;
-  }
+  if (size === 0) return writeFile(to, "", { mode: 0o600 });
   // It may have gone: then the header is another one, too.
-  await pipeline(createReadStream(from, { end: size - 1 }), written, { signal }).catch((error: unknown) => {
-    if (codeOf(error) !== "ENOENT") throw error;
-  });
+  await pipeline(createReadStream(from, { end: size - 1 }), createWriteStream(to, { mode: 0o600 }), { signal }).catch(
+    (error: unknown) => {
+      if (codeOf(error) !== "ENOENT") throw error;
+    },
+  );
 }
 
 /** The size of a file and its SHA-256. */

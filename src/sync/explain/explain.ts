@@ -195,6 +195,18 @@ async function brokenBy(
   return broken.length === 0 ? undefined : broken;
 }
 
+/** What assembling made of a record. */
+interface AssembledRecord {
+  readonly memberships: readonly DirectMembership[];
+  /** Why it is quarantined. */
+  readonly held?: string | undefined;
+  /** Its name, which may differ from what the rule gives. */
+  readonly given?: string | undefined;
+  readonly scope: readonly ScopeTrace[];
+  /** The groups that it is directly in. */
+  readonly direct: readonly string[];
+}
+
 function findRecords(
   { rules }: Sync,
   { wanted, only }: { readonly wanted: string; readonly only: Kind | undefined },
@@ -205,20 +217,20 @@ function findRecords(
     (only === undefined || judged.entry.kind === only) &&
     (isCalled(judged) || owners.some(({ source, id }) => source === judged.source && id === judged.entry.id));
   const found: Judged[] = [];
-  const memberships = new Map<number, DirectMembership[]>();
-  const held = new Map<number, string>();
-  const scopes = new Map<number, Awaited<ReturnType<typeof scopeOfEntry>>>();
-  /** Names that differ from what the rule gives. */
-  const given = new Map<number, string>();
+  const assembled = new Map<number, AssembledRecord>();
   const explained = (judged: Judged): RecordExplanation => {
     const { seq, source, entry, verdict, groups } = judged;
-    const { scope = [], groups: direct = [] } = scopes.get(seq) ?? {};
+    const { memberships, held, given, scope, direct } = assembled.get(seq) ?? {
+      memberships: [],
+      scope: [],
+      direct: [],
+    };
     const isUnlisted = scope.some(({ says }) => says === "out");
     const traces = isUnlisted ? [] : rules.trace(entry, groups);
-    const name = given.get(seq) ?? ("name" in verdict ? verdict.name : undefined);
+    const name = given ?? ("name" in verdict ? verdict.name : undefined);
     const reason =
-      held.get(seq) ??
-      otherName(verdict, given.get(seq)) ??
+      held ??
+      otherName(verdict, given) ??
       (isUnlisted ? whyUnlisted(entry.kind, scope, direct) : undefined) ??
       (verdict.verdict === "excluded" ? whyExcluded(entry.kind, traces) : undefined);
     return {
@@ -228,10 +240,10 @@ function findRecords(
       origin: entry.origin,
       scope,
       rules: traces,
-      verdict: held.has(seq) ? "quarantined" : verdict.verdict,
+      verdict: held === undefined ? verdict.verdict : "quarantined",
       name,
       reason,
-      memberships: memberships.get(seq) ?? [],
+      memberships,
     };
   };
   return {
@@ -240,18 +252,16 @@ function findRecords(
         if (found.length < limit && isWanted(judged)) found.push(judged);
       },
       assembled: async (connection) => {
+        const { lists } = rules.groupQuestions ?? { lists: [] };
         for (const { seq, entry } of found) {
-          const { lists } = rules.groupQuestions ?? { lists: [] };
-          if (lists.length > 0) scopes.set(seq, await scopeOfEntry(connection, seq, entry.kind, lists));
-          memberships.set(seq, await membershipsOf(connection, seq));
-          const [row] = await connection.rows<{ reason: string | null }>(
-            `SELECT string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held WHERE seq = ${seq}`,
-          );
-          const [staged] = await connection.rows<{ name: string | null }>(
-            `SELECT name FROM staged_entry WHERE seq = ${seq}`,
-          );
-          if (staged?.name !== null && staged?.name !== undefined) given.set(seq, staged.name);
-          if (row?.reason !== null && row?.reason !== undefined) held.set(seq, row.reason);
+          const { scope, groups: direct } =
+            lists.length === 0 ? { scope: [], groups: [] } : await scopeOfEntry(connection, seq, entry.kind, lists);
+          const memberships = await membershipsOf(connection, seq);
+          const [row] = await connection.rows<{ held: string | null; given: string | null }>(`
+            SELECT (SELECT string_agg(DISTINCT reason, '; ' ORDER BY reason) FROM held WHERE seq = ${seq}) AS held,
+              (SELECT name FROM staged_entry WHERE seq = ${seq}) AS given`);
+          const { held, given } = row ?? {};
+          assembled.set(seq, { memberships, held: held ?? undefined, given: given ?? undefined, scope, direct });
         }
       },
     },

@@ -21,16 +21,7 @@ import type { Stage } from "#state/record.ts";
  * - `gone`: the next run deletes it. `leaving`: a later one does, after its grace period.
  * - `administrator`, `last member`, `foreign member`: it was the sync's, and is never deleted (see `Kept`).
  */
-export const fates = [
-  "not owned",
-  "foreign",
-  "gone",
-  "leaving",
-  "administrator",
-  "last member",
-  "foreign member",
-] as const;
-export type Fate = (typeof fates)[number];
+export type Fate = "not owned" | "foreign" | "gone" | "leaving" | "administrator" | "last member" | "foreign member";
 
 /** A principal of the target that no source has. */
 export interface Unmanaged {

@@ -10,7 +10,7 @@ import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Numbered } from "#principals/names.ts";
 import type { CutLists, Unresolved } from "#principals/references.ts";
 import type { Unlisted } from "#principals/scope.ts";
-import { detailAbout, doubtHeadings, noteOn } from "#plan/note.ts";
+import { detailAbout, doubtHeadings, noteIf, noteOn } from "#plan/note.ts";
 import type { Note, NoteDetail } from "#plan/note.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
 import type { Target } from "#connector.ts";
@@ -96,11 +96,6 @@ function ofOthersNotes(found: Desired["ofOthers"]): Note[] {
     `${pluralize(found.count, "record")} withheld: another sync owns the user of that name. If they are the same people, use one sync with both sources and \`join\``,
     ({ name, origin }) => detailAbout("user", [name], `user ${formatName(name)} (${origin})`),
   );
-}
-
-/** A note where there is something to count. */
-function noteIf(count: number, text: string, details: readonly NoteDetail[] = []): Note[] {
-  return count > 0 ? [details.length === 0 ? { text } : { text, details }] : [];
 }
 
 /** What the target cannot hold, or holds otherwise. */

@@ -1,3 +1,4 @@
+import { noteIf } from "#plan/note.ts";
 import type { Note } from "#plan/note.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { hasSucceeded } from "#state/record.ts";
@@ -49,15 +50,12 @@ export async function pushesOf(
 /** What a person should know of pushes. @param awaited how many principals stay because of the first cycle */
 export function pushedNotes(pushed: readonly SourcePushes[], awaited: number): Note[] {
   return pushed.flatMap(({ source, firstCycleUntil, restored }) => [
-    ...(firstCycleUntil === undefined || awaited === 0
+    ...(firstCycleUntil === undefined
       ? []
-      : [
-          {
-            text: `${pluralize(awaited, "principal")} of the target left alone: ${source} is in its first cycle until ${new Date(firstCycleUntil).toISOString()}, and may not have everybody yet`,
-          },
-        ]),
-    ...(restored === 0
-      ? []
-      : [{ text: `${pluralize(restored, "user")} reactivated by the provider that pushes to ${source}` }]),
+      : noteIf(
+          awaited,
+          `${pluralize(awaited, "principal")} of the target left alone: ${source} is in its first cycle until ${new Date(firstCycleUntil).toISOString()}, and may not have everybody yet`,
+        )),
+    ...noteIf(restored, `${pluralize(restored, "user")} reactivated by the provider that pushes to ${source}`),
   ]);
 }

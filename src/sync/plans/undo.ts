@@ -9,7 +9,7 @@ import { tablesOf } from "#plan/tables.ts";
 import { readTarget } from "#sync/planning/target.ts";
 import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { departureNotes } from "#sync/planning/notes.ts";
-import type { Note } from "#plan/note.ts";
+import { noteIf } from "#plan/note.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { Declaring, Sync } from "#sync/sync.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -63,26 +63,28 @@ const planPreviousState: Planner["plan"] = async (sync, { connection }, options)
   const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
   const none = { count: 0, examples: [] };
   const { create } = limited.plan.counts.users;
-  const notes: Note[] = departureNotes(
-    { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0, days: [] }, staying: undefined },
-    sync.name,
-  );
   const { staying } = departures;
-  if (staying !== undefined)
-    notes.push({
-      text: `${pluralize(staying.count, "principal")} that the undone runs created: not deleted, users are suspended (deletions.delete: never)`,
-    });
-  if (create > 0)
-    notes.push({
-      text: `${pluralize(create, "user")} created again, without the passwords and the access that they had before they were deleted`,
-    });
-  if (lost > 0)
-    notes.push({
-      text: `${pluralize(lost, "membership")} left out: the group has been deleted since, and an undo does not restore it`,
-    });
-  notes.push({
-    text: `unless the sources or the rules change, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
-  });
+  const notes = [
+    ...departureNotes(
+      { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0, days: [] }, staying: undefined },
+      sync.name,
+    ),
+    ...noteIf(
+      staying?.count ?? 0,
+      `${pluralize(staying?.count ?? 0, "principal")} that the undone runs created: not deleted, users are suspended (deletions.delete: never)`,
+    ),
+    ...noteIf(
+      create,
+      `${pluralize(create, "user")} created again, without the passwords and the access that they had before they were deleted`,
+    ),
+    ...noteIf(
+      lost,
+      `${pluralize(lost, "membership")} left out: the group has been deleted since, and an undo does not restore it`,
+    ),
+    {
+      text: `unless the sources or the rules change, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
+    },
+  ];
   const expected = await withExpectations(connection, sync, limited, { knowsSources: false, overrides, signal });
   return { ...expected, notes, departures };
 };
