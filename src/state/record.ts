@@ -161,6 +161,8 @@ export interface RunRecord {
   readonly sync: string;
   /** The target's name. */
   readonly target: string;
+  /** Identifies the target's service, whatever its name. Absent in records of versions before 0.3. */
+  readonly place?: string | undefined;
   readonly cause: Cause;
   readonly by: Actor;
   /** The slot of the schedule that it is for, where it is for one. */
@@ -306,6 +308,12 @@ export type SyncEvent =
 /** Whether a run can be approved: its plan is stored, and it is pending or held by limits. */
 export function isOpen({ state, heldBy }: RunRecord): boolean {
   return state === "pending" || (state === "held" && heldBy === "limits");
+}
+
+/** Whether two are about one target: by its place where that is known, else by its name. */
+export function isSameTarget(one: Pick<RunRecord, "target" | "place">, other: typeof one): boolean {
+  const areKnown = one.place !== undefined && other.place !== undefined;
+  return areKnown ? one.place === other.place : one.target === other.target;
 }
 
 /** The command that plans anew what a run of these planned: an undo, or a sync for everybody or for some. */

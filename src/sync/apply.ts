@@ -243,14 +243,14 @@ async function keepBaseline(
   const isPart = options.for !== undefined;
   if (!sync.causes || (isPart && (!changed || known === undefined))) return;
   const settings = isPart ? (known?.settings ?? {}) : sync.settings;
-  const baseline = { run: id, at: new Date(now).toISOString(), settings };
+  const baseline = { run: id, at: new Date(now).toISOString(), place: sync.place, settings };
   try {
     if (changed || known === undefined)
       await storeBaseline(connection, files, sync.name, baseline, {
         undone: undoes !== undefined,
         isOlder: isOlder && known !== undefined && sync.keepManual.length > 0,
       });
-    else await renewSettings(files, sync.name, known, sync.settings);
+    else await renewSettings(files, sync.name, known, sync);
   } catch (error) {
     warn(`the next plan cannot name its causes: ${messageOf(naming(`the folder ${files.folder}`, error))}`);
     // By an older one, what this run has given would pass for added by hand.

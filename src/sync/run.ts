@@ -92,7 +92,7 @@ async function repeatAfterReading(
 async function prepare({ sync, options, ...run }: Run): Promise<PlanningOptions> {
   const { warn, now, unchanged, ledger } = run;
   const baseline = sync.causes
-    ? await loadBaseline(run.connection, options.files, sync.name, sync.rules.declared)
+    ? await loadBaseline(run.connection, options.files, sync, sync.rules.declared)
     : undefined;
   const { waiting = options.warn } = options;
   return {

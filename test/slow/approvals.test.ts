@@ -314,6 +314,20 @@ describe("undo", () => {
     expect(find(changed.id)?.state).toBe("applied");
   });
 
+  test("is for the place that a run has written to, whatever the target is called now", async () => {
+    const change = { approval: "automatic" as const, target: "analytics", place: "here" };
+    const { run, undo } = await coordinated(staff, change);
+    await staff.people("ada");
+    const { id } = await run();
+    change.place = "there";
+    await staff.people("ada", "bob");
+    await run();
+    await expect(undo(id)).rejects.toThrow("for the target analytics at here, and analytics is at there now");
+    Object.assign(change, { target: "reports", place: "here" });
+    // What the other run has changed there is no part of it.
+    expect(await undo(id)).toMatchObject({ state: "pending", counts: { users: { delete: 1 } } });
+  });
+
   test("whom the sync only took over is nobody's again: gone from the source, they stay", async () => {
     const { run, approve, undo } = await coordinated(staff, { approval: "automatic" });
     await byHand(url(), user("local", "By hand"));

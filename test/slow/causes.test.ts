@@ -346,6 +346,16 @@ describe("drift", () => {
     expect(await staff.users()).not.toContain("p20");
   });
 
+  test("is not what a target at another address lacks", async () => {
+    drift = { policy: "leave", ignore: [] };
+    await apply();
+    await remove("p20");
+    const moved = staff.syncOf({}, { ...partOfSync(), place: "http://elsewhere.example" });
+    const { outcome, counts } = await staff.runIt(moved, false);
+    expect([outcome, counts.users.create]).toEqual(["planned", 1]);
+    expect(await causes()).toEqual([]);
+  });
+
   test("holds the run where it is to, until a person overrides that", async () => {
     drift = { policy: "hold", ignore: [] };
     await apply();

@@ -22,7 +22,7 @@ export async function approve(
   const found = findRun(context, id);
   checkApprovable(found, { digest, overrides, selection });
   const settings = settingsOfRun(context, found, "approved");
-  checkSameTarget(found, settings.target, "approved");
+  checkSameTarget(found, settings, "approved");
   const approvers = approversOf(found, settings.approvers);
   const run = { ...found, approvers };
   checkCounts(run, by, selection);

@@ -55,10 +55,12 @@ export function newRun(
   sync: string,
   rest: Pick<RunRecord, "cause" | "by" | "slot" | "undoes" | "decisions" | "caution" | "for">,
 ): RunRecord {
+  const { target, place } = context.settingsOf(sync);
   return {
     id: idAfter(context.store.journal.runs.at(-1)?.id, context.now()),
     sync,
-    target: context.settingsOf(sync).target,
+    target,
+    place,
     startedAt: timestamp(context),
     state: "running",
     stages: [],

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { errorDocument, HeldError } from "#errors.ts";
 import { auditOfEnd } from "#state/audit/entry.ts";
 import type { Journal } from "#state/store.ts";
-import { hasSucceeded, isOpen, isUnfinished, lastReads, without } from "#state/record.ts";
+import { hasSucceeded, isOpen, isSameTarget, isUnfinished, lastReads, without } from "#state/record.ts";
 import type { RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import type { RunResult } from "#sync/context.ts";
 import { approvalsFor, objectionTo } from "./approvals.ts";
@@ -114,7 +114,7 @@ function isTwin(run: RunRecord, other: RunRecord): boolean {
   return (
     other.id < run.id &&
     other.sync === run.sync &&
-    other.target === run.target &&
+    isSameTarget(other, run) &&
     isAboutTheSame(other, run) &&
     other.digest === run.digest &&
     other.state === run.state &&

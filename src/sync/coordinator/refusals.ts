@@ -4,7 +4,7 @@ import { isExceeded } from "#plan/limits.ts";
 import type { LimitCheck, Overridable } from "#plan/limits.ts";
 import { concernsWhole, isPart } from "#plan/selection.ts";
 import { quote } from "#text.ts";
-import { isOpen, planAgain } from "#state/record.ts";
+import { isOpen, isSameTarget, planAgain } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Context, SyncSettings } from "./context.ts";
 import type { Approval } from "./coordinator.ts";
@@ -86,18 +86,25 @@ export function checkApprovable(run: RunRecord, { digest, overrides = [], select
 }
 
 /**
- * @param target of the run's sync, as it is configured now
- * @throws {InputError} when the run was for another target
+ * @param now the target of the run's sync, as it is configured now
+ * @throws {InputError} when the run was for another target, or for the one of this name at another place
  */
-export function checkSameTarget(run: RunRecord, target: string, what: "approved" | "undone"): void {
-  if (run.target === target) return;
+export function checkSameTarget(
+  run: RunRecord,
+  now: Pick<SyncSettings, "target" | "place">,
+  what: "approved" | "undone",
+): void {
+  if (isSameTarget(run, now)) return;
+  const { id, sync, target } = run;
+  const [was, is, again] =
+    target === now.target
+      ? [`${target} at ${run.place}`, `${target} is at ${now.place} now`, `give ${target} that address again`]
+      : [target, `${sync} has another one now (${now.target})`, `give ${sync} the target ${target} again`];
   const next =
-    what === "approved"
+    what === "approved" && run.undoes === undefined
       ? `plan again: \`${planAgain(run)}\``
-      : `to undo it, give ${run.sync} the target ${run.target} again`;
-  throw new InputError(
-    `the run ${run.id} cannot be ${what}: it was for the target ${run.target}, and ${run.sync} has another one now (${target}); ${next}`,
-  );
+      : `to undo ${what === "undone" ? "it" : `the run ${run.undoes}`}, ${again}`;
+  throw new InputError(`the run ${id} cannot be ${what}: it was for the target ${was}, and ${is}; ${next}`);
 }
 
 /**
@@ -125,14 +132,18 @@ export function hasApplied({ state, heldBy, sentAt }: RunRecord): boolean {
   return state === "applied" || (sentAt !== undefined && (state === "failed" || heldBy === "verification"));
 }
 
-/**
- * @param later the runs of its sync that have applied something, from this one on
- * @throws {InputError} when the run cannot be undone
- */
-export function checkUndoable(run: RunRecord, later: readonly RunRecord[]): void {
+/** @throws {InputError} when the run has changed nothing */
+export function checkHasApplied(run: RunRecord): void {
   if (run.state === "no change") throw new InputError(`the run ${run.id} changed nothing, so there is nothing to undo`);
   if (!hasApplied(run))
     throw new InputError(`the run ${run.id} applied nothing (it is ${run.state}), so there is nothing to undo`);
+}
+
+/**
+ * @param later the runs of its sync that have applied something, from this one on
+ * @throws {InputError} when what they changed is no longer known
+ */
+export function checkStored(run: RunRecord, later: readonly RunRecord[]): void {
   const lost = later.find(({ kept }) => !kept);
   if (lost !== undefined)
     throw new InputError(

@@ -1,4 +1,5 @@
 import { planUndo } from "#sync/plans/undo.ts";
+import { isSameTarget } from "#state/record.ts";
 import type { Actor } from "#state/record.ts";
 import { newRun } from "./begin.ts";
 import { findRun } from "./context.ts";
@@ -6,7 +7,7 @@ import type { Context } from "./context.ts";
 import type { Begun, Watcher } from "./coordinator.ts";
 import { start } from "./execute.ts";
 import { expire } from "./finish.ts";
-import { checkSameTarget, checkUndoable, hasApplied, settingsOfRun } from "./refusals.ts";
+import { checkHasApplied, checkSameTarget, checkStored, hasApplied, settingsOfRun } from "./refusals.ts";
 
 export async function undo(
   context: Context,
@@ -18,10 +19,14 @@ export async function undo(
   const { store, plans } = context;
   const undone = findRun(context, id);
   const { sync } = undone;
-  const later = store.journal.runs.filter((other) => other.sync === sync && other.id >= id && hasApplied(other));
-  checkUndoable(undone, later);
+  checkHasApplied(undone);
   const settings = settingsOfRun(context, undone, "undone");
-  for (const each of later) checkSameTarget(each, settings.target, "undone");
+  checkSameTarget(undone, settings, "undone");
+  // What was done at another address of the target is not there to be taken back.
+  const later = store.journal.runs.filter(
+    (other) => other.sync === sync && other.id >= id && hasApplied(other) && isSameTarget(other, settings),
+  );
+  checkStored(undone, later);
   const run = newRun(context, sync, { cause: "undo", by, undoes: id, decisions: [] });
   const planner = planUndo(plans, later);
   const options = { approval: "required", settings, storeAs: run.id, planner } as const;

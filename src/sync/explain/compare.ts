@@ -56,7 +56,7 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     const signal = watching.signal();
     await Ledger.open(connection, { files: options.files, ...ledgerOf(after), mode: "read", signal });
     const baseline = after.causes
-      ? await loadBaseline(connection, options.files, after.name, after.rules.declared)
+      ? await loadBaseline(connection, options.files, after, after.rules.declared)
       : undefined;
     const [first, second] = readOnce(before, after, workbench);
     await makeDesired(first, workbench, { ...options, baseline, signal });

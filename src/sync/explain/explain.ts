@@ -100,7 +100,7 @@ export async function explain(sync: Sync, given: string, options: ExplainOptions
     );
     const finder = findRecords(sync, { wanted, only }, owners);
     const baseline = sync.causes
-      ? await loadBaseline(workbench.connection, files, sync.name, sync.rules.declared)
+      ? await loadBaseline(workbench.connection, files, sync, sync.rules.declared)
       : undefined;
     const { assembly } = await makeDesired(sync, workbench, {
       ...options,

@@ -111,7 +111,7 @@ export async function planTwice(
     const from = { files: options.files, ...ledgerOf(after), mode: "read", signal, waits } as const;
     const { history } = await Ledger.open(connection, from);
     const baseline = after.causes
-      ? await loadBaseline(connection, options.files, after.name, after.rules.declared)
+      ? await loadBaseline(connection, options.files, after, after.rules.declared)
       : undefined;
     const [first, second] = readOnce(before, after, workbench, leavesOut(before));
     const { folder } = options.files;

@@ -7,6 +7,7 @@ import type { Attributes } from "#principals/attributes.ts";
 import { origins } from "#state/ledger/ledger.ts";
 import { paths } from "#state/store.ts";
 import type { StateFiles } from "#state/store.ts";
+import type { Sync } from "#sync/sync.ts";
 import { copySnapshot, findSnapshot, replaceDocument, storeSnapshot } from "./snapshot.ts";
 
 /**
@@ -17,6 +18,8 @@ export interface Baseline {
   /** The run, and when it was applied, ISO 8601. */
   readonly run?: string | undefined;
   readonly at: string;
+  /** Identifies the target's service: of another one it says nothing. Absent in baselines of versions before 0.3. */
+  readonly place?: string | undefined;
   /** What the sync was configured to do, without secrets, by key. */
   readonly settings: Readonly<Record<string, unknown>>;
 }
@@ -31,17 +34,17 @@ function folderOf({ folder }: StateFiles): string {
   return join(folder, "baselines");
 }
 
-/** Makes the tables of the baseline of a sync, empty ones where there is none. */
+/** Makes the tables of the baseline of a sync, empty ones where there is none, or it is of a target at another place. */
 export async function loadBaseline(
   connection: Connection,
   files: StateFiles,
-  sync: string,
+  { name, place }: Pick<Sync, "name" | "place">,
   attributes: Attributes,
 ): Promise<Baseline | undefined> {
   const tables = tablesOf(attributes);
-  await files.fetch(paths.baseline(sync));
-  const snapshot = await findSnapshot<Baseline>(folderOf(files), sync);
-  let loaded = snapshot !== undefined;
+  await files.fetch(paths.baseline(name));
+  const snapshot = await findSnapshot<Baseline>(folderOf(files), name);
+  let loaded = snapshot !== undefined && (snapshot.document.place ?? place) === place;
   for (const [table, file] of Object.entries(stored) as [keyof typeof stored, string][])
     loaded &&=
       (await snapshot?.load(connection, file, table, "TEMP VIEW")) === true &&
@@ -145,9 +148,10 @@ export async function renewSettings(
   files: StateFiles,
   sync: string,
   known: Baseline,
-  settings: Baseline["settings"],
+  now: Pick<Sync, "settings" | "place">,
 ): Promise<void> {
-  if (isDeepStrictEqual(known.settings, settings)) return;
-  await replaceDocument(folderOf(files), sync, { ...known, settings });
+  const { settings, place } = now;
+  if (known.place === place && isDeepStrictEqual(known.settings, settings)) return;
+  await replaceDocument(folderOf(files), sync, { ...known, settings, place });
   await files.save(paths.baseline(sync));
 }

@@ -244,7 +244,7 @@ async function runBefore(company: Company): Promise<void> {
     CREATE OR REPLACE TEMP TABLE drift_wanted (${tables.drift_wanted});
     CREATE OR REPLACE TABLE actual (${tables.actual})`);
   await plan(company);
-  await loadBaseline(connection(), filesIn(join(folder, "none")), "staff", serviceAttributes);
+  await loadBaseline(connection(), filesIn(join(folder, "none")), { name: "staff", place: "here" }, serviceAttributes);
   await storeBaseline(connection(), filesIn(folder), "staff", { at: "", settings: {} });
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE ledger AS FROM assembled_origin;
@@ -265,7 +265,7 @@ test("finding causes compares no change with every other one", async () => {
   each(company, ["ada"], (ada) => Object.assign(ada, { department: "D2" }));
   company.teams.set("Works", company.teams.get("Finance") ?? new Set());
   company.teams.delete("Finance");
-  await loadBaseline(connection(), filesIn(folder), "staff", serviceAttributes);
+  await loadBaseline(connection(), filesIn(folder), { name: "staff", place: "here" }, serviceAttributes);
   await plan(company);
   const causes = await findCauses(refusingSlowJoins(connection()), {
     attributes: serviceAttributes,
@@ -322,7 +322,7 @@ test("a plan names exactly the causes that there are, and they explain all of it
       }
       for (const id of company.meddled)
         await connection().run(`UPDATE actual SET mail = 'mine@example.net' WHERE kind = 'user' AND name = '${id}'`);
-      await loadBaseline(connection(), filesIn(folder), "staff", serviceAttributes);
+      await loadBaseline(connection(), filesIn(folder), { name: "staff", place: "here" }, serviceAttributes);
       await plan(company);
       const causes = await findCauses(connection(), {
         attributes: serviceAttributes,

@@ -118,7 +118,7 @@ test("every relation of the pipeline has its declared columns", async () => {
   await narrowTo(connection(), [{ kind: "user", name: "ada" }]);
   await measure(connection(), serviceAttributes, { sources: {}, floor: 10, action: "hold" });
   await createChanges(connection(), serviceAttributes, { actual: "arrived", desired: "desired", into: "missing" });
-  await loadBaseline(connection(), filesIn("/nowhere"), "staff", serviceAttributes);
+  await loadBaseline(connection(), filesIn("/nowhere"), { name: "staff", place: "here" }, serviceAttributes);
   await findCauses(connection(), {
     attributes: serviceAttributes,
     reads: rules.reads(),

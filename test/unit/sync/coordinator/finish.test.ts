@@ -89,9 +89,12 @@ describe("the same plan found again", () => {
     expect(context.store.journal.find("1")?.error).toBeUndefined();
   });
 
-  test("takes the place of one for a target that the sync no longer has", async () => {
-    await run(waiting("1"));
-    expect((await run(waiting("2", { target: "elsewhere" }))).state).toBe("pending");
+  test.each([
+    [{}, { target: "elsewhere" }],
+    [{ place: "here" }, { place: "there" }],
+  ])("takes the place of one for a target that the sync no longer has: %j, then %j", async (before, now) => {
+    await run(waiting("1", before));
+    expect((await run(waiting("2", now))).state).toBe("pending");
     expect(states()).toEqual({ 1: "superseded", 2: "pending" });
   });
 

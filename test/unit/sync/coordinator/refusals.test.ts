@@ -3,7 +3,13 @@ import { HeldError, UnavailableError } from "#errors.ts";
 import { endedByError } from "#sync/coordinator/finish.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { SyncSettings } from "#sync/coordinator/context.ts";
-import { checkSameTarget, checkApprovable, checkUndoable, settingsOfRun } from "#sync/coordinator/refusals.ts";
+import {
+  checkHasApplied,
+  checkSameTarget,
+  checkApprovable,
+  checkStored,
+  settingsOfRun,
+} from "#sync/coordinator/refusals.ts";
 import { endedRun, trippedLimit } from "../../../support/runs.ts";
 
 const digest = "d".repeat(64);
@@ -56,11 +62,23 @@ describe("who can approve what", () => {
   });
 
   test("not for another target than it was planned for", () => {
-    checkSameTarget(pending, "analytics", "approved");
-    expect(() => {
-      checkSameTarget(pending, "elsewhere", "approved");
-    }).toThrow(
+    const [here, there] = ["https://here.example", "https://there.example"];
+    const check =
+      (target: string, place: string, run: Partial<RunRecord>, what: "approved" | "undone" = "approved") =>
+      (): void => {
+        checkSameTarget({ ...pending, ...run }, { target, place }, what);
+      };
+    expect(check("analytics", there, {})).not.toThrow();
+    expect(check("elsewhere", there, {})).toThrow(
       "it was for the target analytics, and staff has another one now (elsewhere); plan again: `rollcall plan staff`",
+    );
+    expect(check("elsewhere", there, { undoes: "q" })).toThrow(
+      "; to undo the run q, give staff the target analytics again",
+    );
+    // The place decides where it is known: a target may have another name, and a name another target.
+    expect(check("elsewhere", here, { place: here }, "undone")).not.toThrow();
+    expect(check("analytics", there, { place: here }, "undone")).toThrow(
+      "the run r cannot be undone: it was for the target analytics at https://here.example, and analytics is at https://there.example now; to undo it, give analytics that address again",
     );
   });
 
@@ -78,12 +96,12 @@ describe("who can approve what", () => {
 describe("what can be undone", () => {
   test("not what has applied nothing, nor where a list on the way is no longer kept", () => {
     expect(() => {
-      checkUndoable(pending, []);
+      checkHasApplied(pending);
     }).toThrow("the run r applied nothing (it is pending), so there is nothing to undo");
     const run = endedRun({ id: "r", state: "applied", kept: true });
-    checkUndoable(run, [run]);
+    checkStored(run, [run]);
     expect(() => {
-      checkUndoable(run, [run, endedRun({ id: "s", state: "applied" })]);
+      checkStored(run, [run, endedRun({ id: "s", state: "applied" })]);
     }).toThrow("the changes of run s are no longer stored (see journal.lists in the configuration)");
   });
 });
