@@ -2,7 +2,9 @@ import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { BlockList, createServer, isIP } from "node:net";
+import { X509Certificate } from "node:crypto";
 import { createSecureContext, DEFAULT_CIPHERS } from "node:tls";
+import { command } from "#commands.ts";
 import { InputError, messageOf, reasonOf } from "#errors.ts";
 
 /** Whose listener it is: the section of the configuration that a message names. */
@@ -72,6 +74,13 @@ export async function readCertificate(files: {
     );
   }
   return { cert, key };
+}
+
+/** Why clients will refuse a certificate in PEM form that can be served all the same; undefined: its time has not come. */
+export function expiryOf(cert: string): string | undefined {
+  const { validToDate } = new X509Certificate(cert);
+  if (validToDate.getTime() > Date.now()) return undefined;
+  return `service.tls: the certificate was valid until ${validToDate.toISOString()}: renew it, then \`${command("reload")}\``;
 }
 
 /**

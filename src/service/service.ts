@@ -8,7 +8,15 @@ import { InputError, messageOf, reasonOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { addHealthRoutes } from "#http/health-routes.ts";
 import type { Probe } from "#http/health-routes.ts";
-import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate, serverTls } from "#http/listening.ts";
+import {
+  addressToListenOn,
+  checkIsFree,
+  expiryOf,
+  listenError,
+  localUrl,
+  readCertificate,
+  serverTls,
+} from "#http/listening.ts";
 import { closeServer, Work } from "#http/server.ts";
 import { Directory } from "#service/directory/directory.ts";
 import { hashOfNobody, verifyPassword } from "#passwords.ts";
@@ -129,6 +137,7 @@ export class Service {
   /** Open connections go on with the certificate that they began with. */
   async #renew({ cert, key }: { readonly cert: string; readonly key: string }): Promise<void> {
     const { options, stores } = this.#parts;
+    warnOfExpiry(cert, options.log);
     (this.#app.server as unknown as TlsServer).setSecureContext({ ...serverTls, cert, key });
     if (cert === this.#certificate) return;
     this.#certificate = cert;
@@ -159,6 +168,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const host = await addressToListenOn(options);
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
   const secure = certificate !== undefined;
+  warnOfExpiry(certificate?.cert, options.log);
   await using opening = new AsyncDisposableStack();
   const requests = new Work();
   const server = createServiceServer({
@@ -201,6 +211,11 @@ async function open(options: ServiceOptions): Promise<Service> {
     opening.move(),
     certificate?.cert,
   );
+}
+
+function warnOfExpiry(cert: string | undefined, log: Logger): void {
+  const expired = cert === undefined ? undefined : expiryOf(cert);
+  if (expired !== undefined) log.warn(expired);
 }
 
 async function startWorker(options: ServiceOptions, { folder }: Storage): Promise<Worker> {

@@ -138,6 +138,11 @@ test("a renewed certificate stops no run, and is served after a reload; one that
   expect(await command("reload")).toMatchObject({ code: 0 });
   expect(await served()).toBe(fingerprintOf(second));
   expect(await command("apply", "--yes")).toMatchObject({ code: 0 });
+  await renew(await makeCertificate({ ip: ["127.0.0.1"] }, { expired: true }));
+  await command("reload");
+  await daemon.wrote("service.tls: the certificate was valid until ");
+  await renew(second);
+  await command("reload");
   await company.write("key.pem", first.key);
   expect((await command("reload")).stderr).toContain("are not a certificate and its key in PEM form");
   expect(await served()).toBe(fingerprintOf(second));
