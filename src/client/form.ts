@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
+import { open, stat } from "node:fs/promises";
 import type { RequestBody } from "#http/client.ts";
 
 /** The two encodings of a form that `user/sync` may accept (B.2). */
@@ -32,7 +31,11 @@ async function urlencoded({ fields, file }: Form, signal: AbortSignal): Promise<
     length,
     chunks: async function* chunks() {
       yield head;
-      for await (const block of blocks(file.path)) yield percentEncode(block);
+      let [encoded, other] = [Buffer.allocUnsafeSlow(3 * blockSize), Buffer.allocUnsafeSlow(3 * blockSize)];
+      for await (const block of blocks(file.path)) {
+        yield percentEncode(block, encoded);
+        [encoded, other] = [other, encoded];
+      }
     },
   };
 }
@@ -100,9 +103,11 @@ const isPlain = Uint8Array.from({ length: 256 }, (_, byte) =>
 const percent = 0x25;
 const hexDigits = Buffer.from("0123456789ABCDEF");
 
-/** Percent-encodes bytes, not characters: a block may end within a character. */
-export function percentEncode(bytes: Uint8Array): Buffer {
-  const encoded = Buffer.allocUnsafe(bytes.length * 3);
+/**
+ * Percent-encodes bytes, not characters: a block may end within a character.
+ * @param encoded where to; three times as large
+ */
+export function percentEncode(bytes: Uint8Array, encoded = Buffer.allocUnsafe(bytes.length * 3)): Buffer {
   let length = 0;
   for (const byte of bytes) {
     if (isPlain[byte] === 1) {
@@ -126,6 +131,23 @@ export function percentEncodedLength(bytes: Uint8Array): number {
 /** Small enough that encoding one never blocks the event loop. */
 const blockSize = 64 * 1024;
 
+/**
+ * The bytes of a file in blocks, each valid until the second one after it is asked for: a new buffer for each would cost a
+ * garbage collection for every 64 MiB.
+ */
 async function* blocks(path: string): AsyncGenerator<Buffer> {
-  for await (const block of createReadStream(path, { highWaterMark: blockSize })) yield block as Buffer;
+  await using file = await open(path);
+  let [block, other] = [Buffer.allocUnsafeSlow(blockSize), Buffer.allocUnsafeSlow(blockSize)];
+  for (;;) {
+    let length = 0;
+    // Only for a whole block does whoever sends it wait before the next.
+    while (length < blockSize) {
+      const { bytesRead } = await file.read(block, length);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+    if (length > 0) yield block.subarray(0, length);
+    if (length < blockSize) return;
+    [block, other] = [other, block];
+  }
 }

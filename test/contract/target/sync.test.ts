@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { appendFile } from "node:fs/promises";
+import { setTimeout } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { Submission } from "#client/client.ts";
 import { RefusedError, UnavailableError } from "#errors.ts";
@@ -195,6 +196,26 @@ test("an apply that was not processed is sent again: 429, and 401 with a new ses
   expect(server.to("user/sync")).toHaveLength(3);
   expect(server.to("session/login")).toHaveLength(2);
 });
+
+test.each(["urlencoded", "multipart"] as const)(
+  "what is sent of a list as %s form is the list, however slowly it is read",
+  async (form) => {
+    const { serve, client, destination, preview, principals } = await setUp();
+    const pieces: Buffer[] = [];
+    const slowly = unread(async (response, request) => {
+      // Until the sockets between client and server are full, each time.
+      for await (const piece of request) if (pieces.push(piece as Buffer) % 128 === 1) await setTimeout(50);
+      response.end(result);
+    });
+    const server = await serve({ "user/sync": slowly });
+    const list = Array.from({ length: 300 }, (_, index) => `"${index}", `.repeat(9_999)).join("");
+    await client(server.url, { form }).sync({ ...preview, principals: await principals(list) }, destination, soon());
+    const body = Buffer.concat(pieces).toString();
+    expect(form === "multipart" ? body.includes(list) : new URLSearchParams(body).get("principals") === list).toBe(
+      true,
+    );
+  },
+);
 
 test.each([401, 415])("a %i that comes while the list is still being sent is understood", async (status) => {
   const { serve, client, destination, apply, principals, answer: written } = await setUp();
