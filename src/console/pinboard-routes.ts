@@ -1,6 +1,5 @@
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import { JSONParser } from "@streamparser/json";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { HostPinboard, HostPinboards, HostVisualization, PinboardData } from "#service/host.ts";
 import { answerOf, Refusal } from "#control/answers.ts";
@@ -227,6 +226,8 @@ function fitting(board: HostPinboard, shown: readonly Shown[]): Html[] {
 
 /** An answer as CSV for a spreadsheet: a header, then its rows as they come. */
 async function* resultAsCsv(answer: PinboardData): AsyncGenerator<string> {
+  // Loaded with the first download.
+  const { JSONParser } = await import("@streamparser/json");
   const lines: string[] = [];
   const parser = new JSONParser({ paths: ["$.*.columnNames", "$.*.data.*"], keepStack: false });
   parser.onValue = ({ value }) => {

@@ -5,7 +5,7 @@ import type { LoadsOptions } from "#client/loads.ts";
 import { openTarget } from "#client/target.ts";
 import type { Configuration, RemoteTarget, SyncConfiguration } from "#config/configuration.ts";
 import { attributesOf, isConnected } from "#config/targets.ts";
-import type { Target } from "#connector.ts";
+import type { ListTarget, Target } from "#connector.ts";
 import { InputError, RefusedError } from "#errors.ts";
 import { readAuthorities } from "#files/certificates.ts";
 import type { Stages } from "#plan/stages.ts";
@@ -24,7 +24,26 @@ export async function openConfiguredTarget(
 ): Promise<Target> {
   const target = configuration.targets[name];
   if (isConnected(target)) return target.connector.open(target.options, { name, folder: configuration.folder });
+  if (target === "embedded") return openEmbedded(name, embedded, observe);
   return openTarget(await clientOptionsOf(configuration, name, embedded, observe));
+}
+
+/** The service of the data folder as a target. It may have to be started, which goes on until the target is first asked. */
+function openEmbedded(name: string, embedded: Embedded, observe: ClientOptions["observe"]): ListTarget {
+  const starting = embeddedOptions(name, embedded).then((options) => openTarget({ ...options, observe }));
+  starting.catch(() => undefined);
+  return {
+    takes: "list",
+    name,
+    list: async (read, signal) => (await starting).list(read, signal),
+    isStill: async (tag, signal) => (await starting).isStill?.(tag, signal) ?? false,
+    sync: async (request, destination, signal) => (await starting).sync(request, destination, signal),
+    check: async (signal) => (await starting).check(signal),
+    close: async () => {
+      const started = await starting.catch(() => undefined);
+      await started?.close();
+    },
+  };
 }
 
 /** What the users and groups of a target have. @throws {InputError} no target has the name */

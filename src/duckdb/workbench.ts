@@ -3,7 +3,7 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { makeFolder } from "#files/disk.ts";
 import { isAlive } from "#files/durable.ts";
-import { openDatabase, useThreads } from "./database.ts";
+import { openDatabase } from "./database.ts";
 import type { Connection, Database } from "./database.ts";
 
 /** Enough for a million users, in bytes: with a third less, some of their plans fail. */
@@ -32,7 +32,7 @@ export class Workbench {
     const memory = Math.min(options.memory, Math.max(options.memory / 2, leastMemory));
     const database = await openDatabase({ path: ":memory:", memory, spill: join(folder, "spill") });
     const connection = await database.connect();
-    await useThreads(connection);
+    await connection.run("SET threads = 1");
     return new Workbench(connection, database, folder);
   }
 

@@ -284,7 +284,9 @@ test("a folder that cannot be written to is found before anything is asked", asy
   const { serve, client, destination } = await bench();
   const server = await serve({ "user/list": answer(200, list) });
   const nowhere = `${destination}/none/answer.json`;
-  await expect(client(server.url).list(nowhere, soon())).rejects.toThrow(/^the file .* cannot be written: ENOENT/);
+  await expect(client(server.url).list(nowhere, soon())).rejects.toThrow(
+    /^the file .* cannot be written: it does not exist \(ENOENT\)/,
+  );
   expect(server.arrived).toHaveLength(0);
 });
 

@@ -31,7 +31,7 @@ test("--version says which Rollcall, on which Node.js; also through a link", asy
   expect(await runTool(process.execPath, [join(folder, "rollcall"), "--version"], "", process.env)).toContain(version);
 });
 
-/** Says at the end, in a line of its own, which of our dependencies were loaded. */
+/** Says at the end, in a line of its own, which of our dependencies were loaded. What serves ends once it listens. */
 const watching = `
 import { registerHooks } from "node:module";
 import { writeSync } from "node:fs";
@@ -42,11 +42,29 @@ registerHooks({
     return next(url, context);
   },
 });
+const looking = setInterval(() => {
+  if (process.getActiveResourcesInfo().includes("TCPServerWrap") && process.argv.includes("start")) process.kill(process.pid, "SIGTERM");
+}, 20);
+looking.unref();
 process.on("exit", () => writeSync(1, JSON.stringify([...loaded]) + "\\n"));`;
 
 test.each([
   { command: "version", libraries: "commander fastest-levenshtein pino zod" },
   { command: "runs", libraries: "commander deep-diff fastest-levenshtein lowdb pino yaml zod" },
+  // No rule of the company calls `ascii` or `matches`, no source is a workbook, and nobody signs in with a provider.
+  {
+    command: "apply --yes",
+    libraries:
+      "@duckdb/node-api @duckdb/node-bindings @fastify/busboy @fastify/cookie @marcbachmann/cel-js @node-rs/argon2 " +
+      "commander croner csv-parse deep-diff fastest-levenshtein fastify lowdb pino undici yaml zod",
+  },
+  {
+    command: "start",
+    libraries:
+      "@duckdb/node-api @duckdb/node-bindings @fastify/busboy @fastify/cookie @fastify/helmet @marcbachmann/cel-js " +
+      "@node-rs/argon2 commander croner csv-parse deep-diff fastest-levenshtein fastify hono lowdb pino prom-client " +
+      "scim2-parse-filter yaml zod",
+  },
 ])("`rollcall $command` loads no library that it does not need", async ({ command, libraries }) => {
   const company = await makeCompany();
   onTestFinished(company.remove);
@@ -56,7 +74,7 @@ test.each([
     `data:text/javascript,${encodeURIComponent(watching)}`,
     join(root, "bin", "rollcall.js"),
   ];
-  const said = await runTool(process.execPath, [...program, command], "", {
+  const said = await runTool(process.execPath, [...program, ...command.split(" ")], "", {
     ...process.env,
     ROLLCALL_CONFIG: company.config,
   });
