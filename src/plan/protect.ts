@@ -303,6 +303,19 @@ function suspending({ state }: Attributes): string {
  * of each.
  */
 function wantedValue(attribute: Attribute, attributes: Attributes): string {
+  const wanted = ownValue(attribute, attributes);
+  const others = attributes.all.filter(({ besides }) => besides === attribute.name);
+  if (others.length === 0) return wanted;
+  const values = others.map((each) => {
+    const column = columnOf(each);
+    return `CASE WHEN (s.kept & ${attributes.bitOf(each.name)}) = 0 THEN s.${column} ELSE a.${column} END`;
+  });
+  const there = `a.${columnOf(attribute)}`;
+  return `coalesce(${wanted}, CASE WHEN ${there} IN (${values.join(", ")}) THEN ${there} END, ${values.join(", ")})`;
+}
+
+/** The same, of what is said of the attribute and its list. */
+function ownValue(attribute: Attribute, attributes: Attributes): string {
   const own = `s.${columnOf(attribute)}`;
   const { name, isName } = attribute;
   const other = attributes.all.find((each) => each.primaryOf === name || each.name === attribute.primaryOf);

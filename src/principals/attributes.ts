@@ -21,6 +21,8 @@ export interface Attribute {
   readonly isName?: Kind | undefined;
   /** It is one of the texts of this attribute: where rules give both, neither is empty beside the other. */
   readonly primaryOf?: string | undefined;
+  /** A target may show it as the value of this attribute, where that has none of its own. */
+  readonly besides?: string | undefined;
   /** People know a principal by it, and look for it. */
   readonly identifies?: true | undefined;
   /** The attribute of an entry that it often is, for messages: `cn`. Absent: one of the same name. */

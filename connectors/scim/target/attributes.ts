@@ -67,7 +67,11 @@ export function fieldsOf(own: Readonly<Record<string, OwnAttribute>>, { lacks }:
   const added = Object.entries(own).flatMap(([name, { path, type, kind, onlyAtCreation }]) => {
     const parsed = parsePath(path);
     if (parsed === undefined) return [];
-    const attribute: Attribute = { name, type, kind, ...(onlyAtCreation && { onlyAtCreation }) };
+    // The only address is the primary one.
+    const isMail =
+      parsed.urn === undefined && /^emails$/i.test(parsed.attribute) && (parsed.sub ?? "value") === "value";
+    const besides = isMail && type === "text" && kind === "user" ? "mail" : undefined;
+    const attribute: Attribute = { name, type, kind, besides, ...(onlyAtCreation && { onlyAtCreation }) };
     return [at(attribute, parsed, type === "texts" ? "list" : "single")];
   });
   return [...standard.filter(({ attribute }) => !lacks.includes(attribute.name)), ...added];

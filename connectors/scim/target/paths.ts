@@ -121,17 +121,17 @@ export function plannedList(before: unknown, planned: PlannedList): readonly Ite
     const wanted = new Set(values ?? []);
     items = items.filter((item) => isReserved(item) || wanted.has(String(member(item, "value"))));
     const there = new Set(items.map((item) => String(member(item, "value"))));
-    for (const value of wanted) if (!there.has(value)) items.push(newItem(value, items));
+    for (const value of wanted) if (!there.has(value)) items.push(newItem(value, items, reserved));
   }
   for (const { path, value } of typed) items = withTyped(items, path, value);
   // Without a primary value the next one would be read as it.
   if (first === null && values === undefined) items = items.filter(isReserved);
-  if (typeof first === "string") items = withPrimary(items, first, values !== undefined);
+  if (typeof first === "string") items = withPrimary(items, first, { isWhole: values !== undefined, reserved });
   return planned.hasPrimary ? withOnePrimary(items) : items;
 }
 
-function newItem(value: string, items: readonly Item[]): Item {
-  const isFirst = items.every((item) => typeOf(item) !== usualType);
+function newItem(value: string, items: readonly Item[], reserved: ReadonlySet<string>): Item {
+  const isFirst = !reserved.has(usualType) && items.every((item) => typeOf(item) !== usualType);
   return { value, type: isFirst ? usualType : "other" };
 }
 
@@ -147,14 +147,24 @@ function withTyped(items: readonly Item[], { type = "", sub = "value" }: Path, v
   return items.map((item) => (item === found ? { ...item, [sub]: value } : item));
 }
 
-/** @param isWhole the other values are planned, too, so none is replaced */
-function withPrimary(items: readonly Item[], value: string, isWhole: boolean): Item[] {
+/**
+ * @param list.isWhole the other values are planned, too, so none is replaced
+ * @param list.reserved types whose value is another attribute's, which is not replaced either
+ */
+function withPrimary(
+  items: readonly Item[],
+  value: string,
+  { isWhole, reserved }: { readonly isWhole: boolean; readonly reserved: ReadonlySet<string> },
+): Item[] {
   const old = primary(items);
   const same = items.find((item) => String(member(item, "value")).toLowerCase() === value.toLowerCase());
-  const chosen = same ?? (isWhole ? undefined : old);
-  const others = items.flatMap((item) => (item === chosen ? [] : [{ ...item, primary: false }]));
-  const next = { ...(chosen ?? newItem(value, items)), value, primary: true };
-  const at = chosen === undefined ? 0 : items.indexOf(chosen);
+  const isReserved = (item: Item | undefined): boolean => item !== undefined && reserved.has(typeOf(item) ?? "");
+  const chosen = same ?? (isWhole || isReserved(old) ? undefined : old);
+  // What was the primary value gives way to that of another attribute, as it does to a new one.
+  const gone = !isWhole && isReserved(same) && !isReserved(old) ? old : undefined;
+  const others = items.flatMap((item) => (item === chosen || item === gone ? [] : [{ ...item, primary: false }]));
+  const next = { ...(chosen ?? newItem(value, items, reserved)), value, primary: true };
+  const at = chosen === undefined ? 0 : items.filter((item) => item !== gone).indexOf(chosen);
   return others.toSpliced(at, 0, next);
 }
 

@@ -257,6 +257,37 @@ test("of a list and the primary one of its values, neither is empty beside the o
   expect(await planned(mail, { mail: "a@x" })).toEqual([["mail", "a@x"]]);
 });
 
+test("an attribute that shows as another one's value takes its place where that has none, and only there", async () => {
+  const declared = new Attributes(
+    [
+      { name: "mail", type: "text", kind: "user", ignoresCase: true, primaryOf: "emails" },
+      { name: "emails", type: "texts", kind: "user" },
+      { name: "work", type: "text", kind: "user", besides: "mail" },
+      { name: "home", type: "text", kind: "user", besides: "mail" },
+    ],
+    { leavesOthers: true },
+  );
+  const planned = async (rules: readonly string[], values: Record<string, AttributeValue>, target: object = {}) => {
+    const users = Object.fromEntries([["name", "entry.id"], ...rules.map((name) => [name, `entry.${name}`])]);
+    const by = compileRules({ users }, undefined, undefined, undefined, undefined, declared);
+    const there: Principal = { kind: "user", name: "ada", groupNames: [], ...target };
+    const plan = await planOf([entry("user", "ada", values)], [there], by, by.declared);
+    const changes = await Array.fromAsync(plan.changes());
+    return changes
+      .flatMap((each) => (each.action === "update" ? each.attributes : []))
+      .map(({ attribute, to }) => [attribute, to]);
+  };
+  const all = ["mail", "work", "home"];
+  expect(await planned(all, { work: "w", home: "h" }, { work: "w", home: "h" })).toEqual([["mail", "w"]]);
+  expect(await planned(all, { work: "w", home: "h" }, { mail: "h", work: "w", home: "h" })).toEqual([]);
+  expect(await planned(all, { mail: "m", work: "w" }, { mail: "w", work: "w" })).toEqual([["mail", "m"]]);
+  expect(await planned(all, {}, { mail: "w", work: "w" })).toEqual([
+    ["mail", undefined],
+    ["work", undefined],
+  ]);
+  expect(await planned(["work"], { work: "v" }, { mail: "w", work: "w" })).toEqual([["work", "v"]]);
+});
+
 test("limits count what becomes empty, and leave it", async () => {
   await planOf([entry("user", "ada", { state: "on" })], [ada]);
   const limits = { sources: {}, floor: 0, action: "apply-the-rest", blanked: { count: 0, per: "run" } } as const;

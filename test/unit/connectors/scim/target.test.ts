@@ -108,6 +108,24 @@ describe("lists", () => {
     expect(changesOf({ mail: null }, { emails }, home)["emails"]).toEqual([{ value: a, type: "home", primary: true }]);
   });
 
+  it("has the mail address beside the one of a type that another attribute holds, and drops it for that one", () => {
+    const work = { work: { path: 'emails[type eq "work"].value' } };
+    expect(changesOf({ mail: b, work: a }, {}, work)["emails"]).toEqual([
+      { value: b, type: "other", primary: true },
+      { value: a, type: "work" },
+    ]);
+    const alone = [{ value: a, type: "work", primary: true }];
+    expect(changesOf({ mail: b }, { emails: alone }, work)["emails"]).toEqual([
+      { value: b, type: "other", primary: true },
+      { value: a, type: "work" },
+    ]);
+    const both = [
+      { value: b, type: "other", primary: true },
+      { value: a, type: "work" },
+    ];
+    expect(changesOf({ mail: a }, { emails: both }, work)["emails"]).toEqual(alone);
+  });
+
   it("has values with a type of their own", () => {
     const mobile = { mobile: { path: 'phoneNumbers[type eq "mobile"].value' } };
     const made = changesOf({ mobile: "2", phoneNumbers: ["1"] }, {}, mobile);
