@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readSync } from "node:fs";
-import { mkdir, rm, stat } from "node:fs/promises";
+import { mkdir, rm, stat, unlink } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { InputError, messageOf, reasonOf, RollcallError, UnavailableError } from "#errors.ts";
 import { nearest, formatName } from "#text.ts";
@@ -103,6 +103,13 @@ export async function makeFolders(folder: string, mode?: number): Promise<void> 
 export async function emptyFolder(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
   await makeFolders(folder, 0o700);
+}
+
+/** Removes a file, if it is there. `rm` asks the system twice more, each time through a thread that others wait for. */
+export async function removeFile(path: string): Promise<void> {
+  await unlink(path).catch((error: unknown) => {
+    if (codeOf(error) !== "ENOENT") throw error;
+  });
 }
 
 export function isFolder(path: string): Promise<boolean> {

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import type { WriteStream } from "node:fs";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
+import { removeFile } from "#files/disk.ts";
 import { ListScan } from "./list-scan.ts";
 
 /** Some elements of a list that follow each other, as a JSON array in a file. */
@@ -168,7 +168,7 @@ class PieceFile {
   async discard(): Promise<void> {
     this.#stream.destroy();
     await this.#closed.catch(() => undefined);
-    await rm(this.path, { force: true });
+    await removeFile(this.path);
   }
 
   #flush(): void {

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { removeFile } from "#files/disk.ts";
 import type { Transaction } from "#postgres/database.ts";
 import { lines } from "#service/directory/list.ts";
 
@@ -67,7 +67,7 @@ async function withFile<Result>(folder: string, work: (path: string) => Promise<
   try {
     return await work(path);
   } finally {
-    await rm(path, { force: true });
+    await removeFile(path);
   }
 }
 

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { open, rm } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { removeFile } from "#files/disk.ts";
 import { jsonArray, syncArrays } from "#plan/lists.ts";
 import { principalTypes } from "#wire/administration.ts";
 
@@ -27,7 +28,7 @@ export async function computeAnswer(folder: string, connection: Connection, quer
   try {
     return await writeAnswer(connection, query, path, lines);
   } finally {
-    await rm(path, { force: true });
+    await removeFile(path);
   }
 }
 
@@ -72,7 +73,7 @@ export class ListAnswer {
       this.#last = { state, path };
       return answer;
     } catch (error) {
-      await rm(path, { force: true });
+      await removeFile(path);
       throw error;
     }
   }
@@ -81,7 +82,7 @@ export class ListAnswer {
   async forget(): Promise<void> {
     const last = this.#last;
     this.#last = undefined;
-    if (last !== undefined) await rm(last.path, { force: true });
+    if (last !== undefined) await removeFile(last.path);
   }
 }
 

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { makeFolders, obstacleOf } from "#files/disk.ts";
+import { makeFolders, obstacleOf, removeFile } from "#files/disk.ts";
 import { InputError, messageOf } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
@@ -152,7 +152,7 @@ export class Databases {
     const path = join(this.#folder, fileName(name));
     if (!existsSync(path)) {
       // Left by an attempt that failed: the disk was full.
-      for (const left of ["", ".wal"]) await rm(path + halfMade + left, { force: true });
+      for (const left of ["", ".wal"]) await removeFile(path + halfMade + left);
       const temporary = identifier(`${name}${halfMade}`);
       await connection.run(`ATTACH ${literal(path + halfMade)} AS ${temporary}`);
       await connection.run(`CREATE SCHEMA ${temporary}.${defaultSchema}`);

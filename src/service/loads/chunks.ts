@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { rm, truncate } from "node:fs/promises";
+import { truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
+import { removeFile } from "#files/disk.ts";
 import { FileWriter } from "#files/file-writer.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { Look, LookJob } from "#service/loads/direct/look.ts";
@@ -151,6 +152,6 @@ export class Arriving {
   async discard(): Promise<void> {
     // A file that is still open elsewhere keeps its space after it is removed, unless it is empty.
     await truncate(this.path).catch(() => undefined);
-    await rm(this.path, { force: true });
+    await removeFile(this.path);
   }
 }

@@ -1,5 +1,5 @@
-import { rm } from "node:fs/promises";
 import { InputError, messageOf, RollcallError } from "#errors.ts";
+import { removeFile } from "#files/disk.ts";
 import { TableChangedError } from "#service/engine/engine.ts";
 import type { Engine, Stage, Table, Writing } from "#service/engine/engine.ts";
 import { readDirectly } from "#service/loads/direct/direct.ts";
@@ -47,7 +47,7 @@ async function loadOnce(job: LoadJob, engine: Engine, signal: AbortSignal): Prom
   const { parameters, badRecords } = job;
   const { max_ignored_rows: tolerated, empty_target: empty } = parameters.load_options;
   // A crash may have left the file of an unfinished commit.
-  await rm(badRecords, { force: true });
+  await removeFile(badRecords);
   const table = await engine.find(targetOf(parameters));
   if (table === undefined) return failed(dataTexts.noTable);
   const input: LoadInput = {

@@ -1,7 +1,7 @@
 import { mkdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import { codeOf } from "#files/disk.ts";
+import { codeOf, removeFile } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import type { InternalStage, LoadParameters, LoadStatus, StatusCode } from "#wire/loads.ts";
@@ -289,7 +289,7 @@ export class Cycle implements KnownCycle {
     }
     this.#chunks.clear();
     this.#ending.resolve();
-    if (this.#record.outcome?.code === "CANCELLED") await rm(this.badRecords, { force: true });
+    if (this.#record.outcome?.code === "CANCELLED") await removeFile(this.badRecords);
     await removeEnded(this.#folder);
   }
 }
@@ -370,7 +370,7 @@ export async function readRecord(folder: string): Promise<CycleRecord | undefine
 export async function removeEnded(folder: string): Promise<void> {
   await rm(chunkFolder(folder), { recursive: true, force: true });
   // A kill may have left the second one.
-  for (const name of [fileName, `${fileName}.new`]) await rm(join(folder, name), { force: true });
+  for (const name of [fileName, `${fileName}.new`]) await removeFile(join(folder, name));
   await rmdir(folder).catch((error: unknown) => {
     if (codeOf(error) !== "ENOTEMPTY") throw error;
   });

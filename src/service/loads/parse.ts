@@ -1,6 +1,7 @@
-import { open, rm } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { identifier, interruptible, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { removeFile } from "#files/disk.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column, Stage } from "#service/engine/engine.ts";
 import type { Look } from "#service/loads/direct/look.ts";
@@ -60,7 +61,7 @@ async function insertRewritten(
     await inserting;
   } finally {
     await Promise.allSettled([inserting]);
-    await Promise.all(scratch.map(async (path) => rm(path, { force: true })));
+    await Promise.all(scratch.map(removeFile));
   }
 }
 

@@ -1,5 +1,5 @@
-import { rm } from "node:fs/promises";
 import { InputError, UnavailableError } from "#errors.ts";
+import { removeFile } from "#files/disk.ts";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Engine, Table } from "#service/engine/engine.ts";
@@ -104,7 +104,7 @@ export async function preview(
     };
   } finally {
     await stage.close();
-    await rm(badRecords, { force: true });
+    await removeFile(badRecords);
   }
 }
 

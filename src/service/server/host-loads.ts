@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { open, rm, writeFile } from "node:fs/promises";
+import { open, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { InputError, UnavailableError } from "#errors.ts";
+import { removeFile } from "#files/disk.ts";
 import type { ListedTable, TableName } from "#service/engine/engine.ts";
 import { writeError } from "#service/loads/capacity.ts";
 import type { Cycle, DistantCycle, Node } from "#service/loads/cycle.ts";
@@ -186,7 +187,7 @@ export class CallersLoads {
     } catch (error) {
       throw writeError(error);
     } finally {
-      await rm(sample, { force: true });
+      await removeFile(sample);
     }
   }
 

@@ -1,6 +1,7 @@
-import { open, rm } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { UnavailableError } from "#errors.ts";
+import { removeFile } from "#files/disk.ts";
 import type { RowSink } from "#service/engine/engine.ts";
 import { rowEncoder } from "#service/pinboards/rows.ts";
 import type { Format } from "#service/pinboards/rows.ts";
@@ -64,11 +65,12 @@ export class AnswerWriter implements RowSink {
     return { ...counts, size: this.#size };
   }
 
-  /** Closes and removes the file. */
+  /** Closes and removes the file, where one was begun. */
   async discard(): Promise<void> {
-    await this.#file?.close();
+    if (this.#file === undefined) return;
+    await this.#file.close();
     this.#file = undefined;
-    await rm(this.#path, { force: true });
+    await removeFile(this.#path);
   }
 
   async #flush(): Promise<void> {

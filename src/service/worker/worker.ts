@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
+import { emptyFolder, removeFile } from "#files/disk.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
 import { queriesOf, tookTooLong } from "#service/engine/engine.ts";
 import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
@@ -130,7 +131,7 @@ export class Worker {
     const { folder, answers, tables, whenUsed = false } = options;
     const isUsed = !whenUsed && (worker.#engine !== "duckdb" || tables !== undefined || (await hasFiles(folder)));
     const name = { database: "", schema: "", table: "" };
-    await Promise.all([isUsed ? worker.#repeated({ kind: "find", name }) : undefined, emptied(answers)]);
+    await Promise.all([isUsed ? worker.#repeated({ kind: "find", name }) : undefined, emptyFolder(answers)]);
     return worker;
   }
 
@@ -266,13 +267,15 @@ export class Worker {
       await share.grow(bytes, AbortSignal.any([signal, late.signal]));
       isWaiting = false;
     };
+    let isInMemory = false;
     const release = (): void => {
       share.release();
-      void rm(task.file, { force: true });
+      if (!isInMemory) removeFile(task.file).catch(() => undefined);
     };
     try {
       const { text, ...written } = await this.#process.run(task, signal, { ...limits, room: grow });
       share.finish(written.size);
+      isInMemory = text !== undefined;
       return { ...written, read: () => (text === undefined ? createReadStream(task.file) : once(text)), release };
     } catch (error) {
       release();
@@ -362,11 +365,6 @@ const none = new AbortController().signal;
 
 function noRoom(): UnavailableError {
   return new UnavailableError("results that are being sent take all the room there is. Try again later");
-}
-
-async function emptied(folder: string): Promise<void> {
-  await rm(folder, { recursive: true, force: true });
-  await mkdir(folder, { recursive: true, mode: 0o700 });
 }
 
 async function hasFiles(folder: string): Promise<boolean> {

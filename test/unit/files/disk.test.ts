@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { errorDocument, InputError, reasonOf, UnavailableError } from "#errors.ts";
-import { exists, forbidden, naming, obstacleOf, unwritable } from "#files/disk.ts";
+import { exists, forbidden, naming, obstacleOf, removeFile, unwritable } from "#files/disk.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error(`${code}: refused, write`), { code });
 
@@ -10,6 +10,11 @@ test("a path that cannot be looked at is not taken for one where nothing is", as
   expect(await exists(`${import.meta.filename}/below`)).toBe(false);
   // As with a folder of another account, but for root, too.
   await expect(exists("a\0b")).rejects.toThrow("null bytes");
+});
+
+test("a file that is not there is removed, and nothing else that cannot be removed", async () => {
+  await removeFile(`${import.meta.filename}.gone`);
+  await expect(removeFile(import.meta.dirname)).rejects.toThrow(/EISDIR|EPERM/);
 });
 
 describe("why a disk cannot be written to", () => {
