@@ -6,8 +6,7 @@ import { InputError, messageOf } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
 import type { Connection, Database, DatabaseOptions } from "#duckdb/database.ts";
-import { defaultSchema, openStage, stagePrefix } from "./engine.ts";
-import type { Stage } from "./engine.ts";
+import { defaultSchema, stagePrefix } from "./engine.ts";
 
 /** A table in the schema `main` of every database, with the loads written to it. */
 export const ledgerName = "rollcall loads";
@@ -28,7 +27,8 @@ export interface DatabasesOptions extends Pick<DatabaseOptions, "hasFailed" | "o
 /** The database files of a folder, attached to one DuckDB instance. */
 export class Databases {
   readonly #folder: string;
-  readonly #instance: Database;
+  /** That all of them are attached to. */
+  readonly instance: Database;
   /** The names as they were created, by their lower case. */
   readonly #byName: Map<string, string>;
   readonly #making = createQueue();
@@ -68,18 +68,13 @@ export class Databases {
 
   private constructor(folder: string, instance: Database, byName: Map<string, string>) {
     this.#folder = folder;
-    this.#instance = instance;
+    this.instance = instance;
     this.#byName = byName;
-  }
-
-  /** Opens a connection with an in-memory database of its own as the current one, until it is closed. */
-  openStage(): Promise<Stage> {
-    return openStage(this.#instance);
   }
 
   /** Runs `work` with a connection, and closes it afterwards. */
   async use<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
-    const connection = await this.#instance.connect();
+    const connection = await this.instance.connect();
     try {
       return await work(connection);
     } finally {
@@ -108,19 +103,9 @@ export class Databases {
     });
   }
 
-  /** Why nothing large can be written, for a person; undefined: it can. */
-  problem(): Promise<string | undefined> {
-    return this.#instance.problem();
-  }
-
-  /** As `Database.holdCheckpoints`. */
-  holdCheckpoints(isHeld: boolean): Promise<void> {
-    return this.#instance.holdCheckpoints(isHeld);
-  }
-
   /** Call it only when all connections are closed. */
   close(): void {
-    this.#instance.close();
+    this.instance.close();
   }
 
   async #attachAll(): Promise<void> {

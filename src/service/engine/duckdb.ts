@@ -1,4 +1,3 @@
-import { availableParallelism } from "node:os";
 import { identifier, interruptible } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
@@ -6,7 +5,7 @@ import { createKeyedQueue, createQueue } from "#queue.ts";
 import { checkQuery, readVocabulary } from "./confine.ts";
 import type { Holdings, Vocabulary } from "./confine.ts";
 import { Databases, ledgerName } from "./databases.ts";
-import { defaultSchema, inTime, keyOf, schemaOf, soleOf } from "./engine.ts";
+import { defaultSchema, inTime, keyOf, openStage, queriesOf, schemaOf, soleOf } from "./engine.ts";
 import type { Engine, ListedTable, Query, RowSink, Stage, Table, TableName, Writing } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
 import { meaningOf, readPage, soleStatement } from "./query.ts";
@@ -37,8 +36,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
 
 class DuckDbEngine implements Engine {
   readonly #databases: Databases;
-  // A query occupies a thread of Node's pool, which files and loads need too.
-  readonly #queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
+  readonly #queries = createQueue(queriesOf(undefined));
   readonly #tables = createKeyedQueue();
   /** The contents of each database, cached until a statement may have changed them. */
   readonly #holdings = new Map<string, Promise<Holdings>>();
@@ -94,15 +92,15 @@ class DuckDbEngine implements Engine {
   }
 
   problem(): Promise<string | undefined> {
-    return this.#databases.problem();
+    return this.#databases.instance.problem();
   }
 
   holdCheckpoints(isHeld: boolean): Promise<void> {
-    return this.#databases.holdCheckpoints(isHeld);
+    return this.#databases.instance.holdCheckpoints(isHeld);
   }
 
   openStage(): Promise<Stage> {
-    return this.#databases.openStage();
+    return openStage(this.#databases.instance);
   }
 
   write({ connection }: Stage, table: Table, writing: Writing, signal: AbortSignal): Promise<void> {

@@ -1,22 +1,26 @@
 import { randomUUID } from "node:crypto";
+import { availableParallelism } from "node:os";
 import { identifier } from "#duckdb/database.ts";
 import type { Connection, Database } from "#duckdb/database.ts";
 import { UnavailableError } from "#errors.ts";
 
-/** The type of a column. Only DECIMAL has a width and a scale. */
-export type ColumnType =
-  | "VARCHAR"
-  | "BIGINT"
-  | "INTEGER"
-  | "SMALLINT"
-  | "DOUBLE"
-  | "FLOAT"
-  | "DECIMAL"
-  | "BOOLEAN"
-  | "DATE"
-  | "TIME"
-  | "TIMESTAMP"
-  | "UUID";
+/** The types of columns. Only DECIMAL has a width and a scale. */
+export const columnTypes = [
+  "VARCHAR",
+  "BIGINT",
+  "INTEGER",
+  "SMALLINT",
+  "DOUBLE",
+  "FLOAT",
+  "DECIMAL",
+  "BOOLEAN",
+  "DATE",
+  "TIME",
+  "TIMESTAMP",
+  "UUID",
+] as const;
+
+export type ColumnType = (typeof columnTypes)[number];
 
 export interface Column {
   readonly name: string;
@@ -150,9 +154,13 @@ export interface Query {
   readonly timeout: number;
 }
 
-/** How many queries run at once in a pool of connections, so that some are left for loads. */
-export function queriesOf(poolSize: number): number {
-  return Math.max(1, poolSize - 2);
+/**
+ * How many queries run at once. In DuckDB each occupies a thread of Node's pool, which files and loads need too, and as many
+ * processors as it can get; of PostgreSQL's connections, some are left for loads.
+ * @param poolSize how many connections there are; undefined: DuckDB
+ */
+export function queriesOf(poolSize: number | undefined): number {
+  return poolSize === undefined ? Math.min(3, Math.max(2, availableParallelism())) : Math.max(1, poolSize - 2);
 }
 
 /** @param timeout in milliseconds */
@@ -161,7 +169,7 @@ export function tookTooLong(timeout: number): string {
 }
 
 /** In milliseconds (24 days). A longer timer would fire at once. */
-const longestTimer = 2 ** 31 - 1;
+export const longestTimer = 2 ** 31 - 1;
 
 /**
  * Runs the work of a query, and aborts its signal when its time is up.

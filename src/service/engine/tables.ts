@@ -4,28 +4,10 @@ import { identifier } from "#duckdb/database.ts";
 import { firstLineOf, InputError } from "#errors.ts";
 import { ledgerName } from "./databases.ts";
 import type { Databases } from "./databases.ts";
-import { schemaOf } from "./engine.ts";
+import { columnTypes, schemaOf } from "./engine.ts";
 import type { Column, ColumnType, ListedTable, Table } from "./engine.ts";
 import { hasWords, nameAt, refuseProblems, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
-
-const columnTypes: ReadonlySet<string> = new Set<ColumnType>([
-  "VARCHAR",
-  "BIGINT",
-  "INTEGER",
-  "SMALLINT",
-  "DOUBLE",
-  "FLOAT",
-  "DECIMAL",
-  "BOOLEAN",
-  "DATE",
-  "TIME",
-  "TIMESTAMP",
-  "UUID",
-]);
-
-/** The supported column types, for messages. */
-const typeList = [...columnTypes].join(", ");
 
 /**
  * The table of this name in a database, from DuckDB's catalogue. DuckDB allows names beyond ASCII that differ in case only;
@@ -44,8 +26,7 @@ export async function findTable(
     [name.database, name.schema, name.table],
   );
   if (found === undefined) return undefined;
-  const columns = await columnsOf(connection, name.database, found.oid);
-  const problems = problemsOf(columns, found.sql);
+  const { columns, problems } = await columnsOf(connection, name.database, found);
   if (problems.length > 0) {
     throw new InputError(`table ${name.database}.${found.schema}.${found.name}: ${problems.join("; ")}`);
   }
@@ -58,7 +39,7 @@ export async function findTable(
     database: name.database,
     schema: found.schema,
     name: found.name,
-    columns: columns.flatMap((column) => ("problem" in column ? [] : [column])),
+    columns,
     primaryKey: key?.columns ?? [],
   };
 }
@@ -85,7 +66,7 @@ export async function listTables(connection: Connection, databases: readonly str
   const counts = isCounted && tables.length > 0 ? await countRows(connection, tables) : [];
   return tables.map(({ database, schema, name: called, estimated, columns: json, key, sql }, index) => {
     const columns = JSON.parse(json) as ListedTable["columns"];
-    const problems = [...columns.flatMap(({ name, type }) => unsupported(name, type) ?? []), ...generatedColumns(sql)];
+    const problems = problemsOf(columns, sql);
     return {
       database,
       schema,
@@ -115,14 +96,15 @@ async function countRows(connection: Connection, tables: readonly ListedRow[]): 
   return rows.map(({ rows: count }) => count);
 }
 
-/** Why loads cannot write to a column; undefined: they can. */
-function unsupported(name: string, type: string): string | undefined {
-  return isColumnType(baseOf(type)) ? undefined : `column ${name} is of type ${type}; give it one of ${typeList}`;
-}
-
 /** Why loads cannot write to a table. @param sql its definition */
-function problemsOf(columns: readonly (Column | { readonly problem: string })[], sql: string): string[] {
-  return [...columns.flatMap((column) => ("problem" in column ? [column.problem] : [])), ...generatedColumns(sql)];
+function problemsOf(columns: readonly { readonly name: string; readonly type: string }[], sql: string): string[] {
+  const unsupported = columns.filter(({ type }) => typeOf(type) === undefined);
+  return [
+    ...unsupported.map(
+      ({ name, type }) => `column ${name} is of type ${type}; give it one of ${columnTypes.join(", ")}`,
+    ),
+    ...generatedColumns(sql),
+  ];
 }
 
 /** Why loads cannot write to columns that are computed from others: only DuckDB's text of the definition tells them. */
@@ -142,16 +124,18 @@ function generatedColumns(sql: string): string[] {
   return problems;
 }
 
-function baseOf(type: string): string {
-  return type.startsWith("DECIMAL(") ? "DECIMAL" : type;
+/** The type of a column that loads can write. @param type as DuckDB has it: `DECIMAL(9,2)` */
+function typeOf(type: string): ColumnType | undefined {
+  const base = type.startsWith("DECIMAL(") ? "DECIMAL" : type;
+  return columnTypes.find((each) => each === base);
 }
 
-/** The columns of a table in order; for a type that loads cannot write, the problem instead. */
+/** The columns of a table in order that loads can write, and why they cannot write to all. */
 async function columnsOf(
   connection: Connection,
   database: string,
-  table: bigint,
-): Promise<(Column | { readonly problem: string })[]> {
+  { oid, sql }: { readonly oid: bigint; readonly sql: string },
+): Promise<{ readonly columns: Column[]; readonly problems: string[] }> {
   const rows = await connection.rows<{
     name: string;
     type: string;
@@ -162,18 +146,14 @@ async function columnsOf(
     `SELECT column_name AS name, data_type AS type, is_nullable AS nullable,
        numeric_precision AS width, numeric_scale AS scale
      FROM duckdb_columns() WHERE database_name = $1 AND table_oid = $2 ORDER BY column_index`,
-    [database, table],
+    [database, oid],
   );
-  return rows.map(({ name, type, nullable, width, scale }) => {
-    const base = baseOf(type);
-    if (!isColumnType(base)) return { problem: unsupported(name, type) ?? "" };
-    if (base !== "DECIMAL") return { name, type: base, nullable };
-    return { name, type: base, nullable, width: width ?? 18, scale: scale ?? 0 };
+  const columns = rows.flatMap(({ name, type: full, nullable, width, scale }): Column[] => {
+    const type = typeOf(full);
+    if (type === undefined) return [];
+    return [{ name, type, nullable, ...(type === "DECIMAL" ? { width: width ?? 18, scale: scale ?? 0 } : {}) }];
   });
-}
-
-function isColumnType(type: string): type is ColumnType {
-  return columnTypes.has(type);
+  return { columns, problems: problemsOf(rows, sql) };
 }
 
 /** What a statement of a definition creates. */
@@ -276,7 +256,7 @@ async function tryTable(connection: Connection, table: string, body: string): Pr
       "SELECT table_oid AS oid, sql FROM duckdb_tables() WHERE database_name = 'memory' AND table_name = $1",
       [table],
     );
-    const problems = made === undefined ? [] : problemsOf(await columnsOf(connection, "memory", made.oid), made.sql);
+    const { problems } = made === undefined ? { problems: [] } : await columnsOf(connection, "memory", made);
     if (problems.length > 0) throw new InputError(`table ${table}: ${problems.join("; ")}`);
     await connection.run(`DROP TABLE ${scratch}`);
   });

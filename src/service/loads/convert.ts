@@ -1,4 +1,5 @@
 import { literal } from "#duckdb/database.ts";
+import { exactType } from "#service/engine/engine.ts";
 import type { Column } from "#service/engine/engine.ts";
 import type { LoadFormat } from "./load-format.ts";
 import { parseTime } from "./strptime.ts";
@@ -20,14 +21,13 @@ const longestShown = 100;
 
 /** @throws {InputError} for an unsupported format of dates and times */
 export function conversionOf(column: Column, field: string, format: LoadFormat): Conversion {
-  const type =
-    column.type === "DECIMAL" ? `DECIMAL(${String(column.width ?? 18)}, ${String(column.scale ?? 3)})` : column.type;
-  if (column.type === "VARCHAR") return { type, text: field, value: (text) => text, complaint: "" };
-  if (column.type === "BOOLEAN" && bitsOrWords(format).some((word) => word !== word.trim())) {
-    return { type, text: `nullif(${field}, '')`, ...checked(column, type, format) };
-  }
+  const type = exactType(column);
+  const conversion = { type, ...checked(column, type, format) };
+  if (column.type === "VARCHAR") return { ...conversion, text: field };
+  if (column.type === "BOOLEAN" && bitsOrWords(format).some((word) => word !== word.trim()))
+    return { ...conversion, text: `nullif(${field}, '')` };
   const trimmed = `CASE WHEN starts_with(${field}, ' ') OR ends_with(${field}, ' ') THEN trim(${field}, ' ') ELSE ${field} END`;
-  return { type, text: `nullif(${trimmed}, '')`, ...checked(column, type, format) };
+  return { ...conversion, text: `nullif(${trimmed}, '')` };
 }
 
 function checked(column: Column, type: string, format: LoadFormat): Pick<Conversion, "value" | "complaint"> {
@@ -48,27 +48,19 @@ function checked(column: Column, type: string, format: LoadFormat): Pick<Convers
         complaint: not,
       };
     case "DECIMAL":
-      return guarded(decimalOf(column.scale ?? 3), type, not);
+      return guarded(decimalOf(column.scale ?? 0), type, not);
     case "BOOLEAN":
       return booleans(format);
     case "UUID":
       return guarded("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", type, not);
     case "DATE":
-      if (format.convertedToEpoch) return epochDate();
-      return {
-        value: (text) => `CAST(${times(text, format.dateFormat, format)} AS DATE)`,
-        complaint: matches(format.dateFormat),
-      };
+      return format.convertedToEpoch ? epochDate() : times(type, format.dateFormat, format);
     case "TIME":
-      return {
-        value: (text) => `CAST(${times(text, format.timeFormat, format)} AS TIME)`,
-        complaint: matches(format.timeFormat),
-      };
+      return times(type, format.timeFormat, format);
     case "TIMESTAMP":
       break;
   }
-  if (format.convertedToEpoch) return epochTimestamp(format);
-  return { value: (text) => times(text, format.dateTimeFormat, format), complaint: matches(format.dateTimeFormat) };
+  return format.convertedToEpoch ? epochTimestamp(format) : times(type, format.dateTimeFormat, format);
 }
 
 const decimal = "[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)";
@@ -100,16 +92,11 @@ function bitsOrWords(format: LoadFormat): readonly [yes: string, no: string] {
   return format.useBitValues && format.type === "csv" ? ["0x1", "0x0"] : [format.trueFormat, format.falseFormat];
 }
 
-function times(text: string, pattern: string, format: LoadFormat): string {
-  return parseTime(text, {
-    format: pattern,
-    skipSecondFraction: format.skipSecondFraction,
-    secondFractionStart: format.secondFractionStart,
-  });
-}
-
-function matches(pattern: string): string {
-  return `does not match ${pattern}`;
+function times(type: string, format: string, options: LoadFormat): Pick<Conversion, "value" | "complaint"> {
+  return {
+    value: (text) => `CAST(${parseTime(text, { ...options, format })} AS ${type})`,
+    complaint: `does not match ${format}`,
+  };
 }
 
 /**

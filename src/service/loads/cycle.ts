@@ -1,6 +1,5 @@
 import { mkdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
 import { codeOf, removeFile } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
@@ -93,7 +92,8 @@ export class Cycle implements KnownCycle {
   readonly #settings: CycleSettings;
   #record: CycleRecord;
   readonly #chunks: Map<string, Chunk>;
-  readonly #arriving = new Set<Upload>();
+  /** The chunks that arrive, with what they will be called. */
+  readonly #arriving = new Map<Arriving, { readonly key: string } & Pick<Chunk, "arrival" | "id">>();
   #used = 0;
   #arrivals: number;
   /** Changes of the cycle follow each other. */
@@ -135,7 +135,7 @@ export class Cycle implements KnownCycle {
   }
 
   status(): LoadStatus {
-    const coming = this.isIngesting() ? sum([...this.#arriving].map((upload) => upload.size())) : 0;
+    const coming = this.isIngesting() ? sum([...this.#arriving.keys()].map(({ size }) => size)) : 0;
     return statusOf(this.#record, this.#received(), this.#buffered() + coming);
   }
 
@@ -173,52 +173,50 @@ export class Cycle implements KnownCycle {
   }
 
   /** Begins a chunk. This decides its place among those without an id (A.8). */
-  beginUpload(id: string | undefined): Upload {
+  beginUpload(id: string | undefined): Arriving {
     const arrival = ++this.#arrivals;
     const key = keyOf({ file: fileNameOf(arrival, id), id });
     const fits = createRoom(this.#settings, this.#place, () => {
-      const others = [...this.#arriving].filter((each) => each !== upload);
-      return this.#buffered() - (this.#chunks.get(key)?.size ?? 0) + sum(others.map((each) => each.size()));
+      const others = [...this.#arriving.keys()].filter((each) => each !== upload);
+      return this.#buffered() - (this.#chunks.get(key)?.size ?? 0) + sum(others.map(({ size }) => size));
     });
     const room: Room = async (bytes) => {
       if (!this.isIngesting()) throw new Error("the cycle has ended while a chunk was arriving");
       await fits(bytes);
     };
-    const arriving = new Arriving(this.#place, this.parameters(), room, this.#settings.look);
-    const upload: Upload = {
-      size: () => arriving.size,
-      write: (body, signal) => arriving.write(body, signal),
-      publish: () => this.#alone(() => this.#publish(upload, arriving, { key, arrival, id })),
-      end: async () => {
-        this.#arriving.delete(upload);
-        this.#settings.changed?.();
-        await arriving.discard();
-      },
-    };
-    this.#arriving.add(upload);
+    const upload = new Arriving(this.#place, this.parameters(), room, this.#settings.look);
+    this.#arriving.set(upload, { key, arrival, id });
     this.#settings.changed?.();
     return upload;
   }
 
-  async #publish(
-    upload: Upload,
-    { path, look }: Arriving,
-    { key, arrival, id }: { readonly key: string; readonly arrival: number; readonly id: string | undefined },
-  ): Promise<boolean> {
-    if (!this.isIngesting()) return false;
-    // It takes the place of the one it replaces.
-    const replaced = this.#chunks.get(key);
-    const position = replaced?.arrival ?? arrival;
-    const file = fileNameOf(position, id);
-    const { size } = await stat(path);
-    const complete = this.#settings.now();
-    const bytes = this.#buffered() - (replaced?.size ?? 0) + size;
-    if (!(await this.#tell({ ...this.#record, received: { bytes, until: complete } }))) return false;
-    await rename(path, join(this.#place, file));
-    await syncFolder(this.#place);
-    this.#chunks.set(key, { file, arrival: position, id, size, complete, look });
+  /** Adds what was written to the cycle as a chunk. Returns false when the cycle takes no more chunks. */
+  publish(upload: Arriving): Promise<boolean> {
+    return this.#alone(async () => {
+      const place = this.#arriving.get(upload);
+      if (place === undefined || !this.isIngesting()) return false;
+      const { key, arrival, id } = place;
+      // It takes the place of the one it replaces.
+      const replaced = this.#chunks.get(key);
+      const position = replaced?.arrival ?? arrival;
+      const file = fileNameOf(position, id);
+      const { size } = await stat(upload.path);
+      const complete = this.#settings.now();
+      const bytes = this.#buffered() - (replaced?.size ?? 0) + size;
+      if (!(await this.#tell({ ...this.#record, received: { bytes, until: complete } }))) return false;
+      await rename(upload.path, join(this.#place, file));
+      await syncFolder(this.#place);
+      this.#chunks.set(key, { file, arrival: position, id, size, complete, look: upload.look });
+      this.#arriving.delete(upload);
+      return true;
+    });
+  }
+
+  /** Ends an upload, and removes what was not published. */
+  async endUpload(upload: Arriving): Promise<void> {
     this.#arriving.delete(upload);
-    return true;
+    this.#settings.changed?.();
+    await upload.discard();
   }
 
   /**
@@ -292,18 +290,6 @@ export class Cycle implements KnownCycle {
     if (this.#record.outcome?.code === "CANCELLED") await removeFile(this.badRecords);
     await removeEnded(this.#folder);
   }
-}
-
-/** A chunk that is arriving. */
-export interface Upload {
-  /** In bytes, so far. */
-  size(): number;
-  /** Writes the data to disk. @throws {CapacityError}; also when the cycle ends meanwhile */
-  write(body: Readable, signal: AbortSignal): Promise<void>;
-  /** Adds the written data to the cycle as a chunk. Returns false when the cycle takes no more chunks. */
-  publish(): Promise<boolean>;
-  /** Ends the upload and removes what was not published. */
-  end(): Promise<void>;
 }
 
 /** What identifies a chunk: the client's id, or the file. */

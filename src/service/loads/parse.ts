@@ -24,9 +24,10 @@ export async function parse({ connection }: Stage, input: LoadInput, signal: Abo
     await createParsed(connection, columns, format);
     const sections = await findSections(chunks, format, columns.length, signal);
     for (const section of sections) await insertRewritten(connection, input, section, signal);
-    return outcome(connection, input, async (rejected) => {
-      await writeRejects(input.badRecords, sections, format, columns.length, rejected, signal);
-    });
+    const parsed = await countParsed(connection, "true", input.maxErrors);
+    if (parsed.rejected > 0)
+      await writeRejects(input.badRecords, sections, format, columns.length, rejectedRows(connection), signal);
+    return parsed;
   });
 }
 
@@ -91,22 +92,17 @@ function converted(columns: readonly Column[], format: LoadFormat, from: string)
     FROM (SELECT *, ${values.join(", ")} FROM (SELECT flaw, ${texts.join(", ")} FROM ${from}))`;
 }
 
-/** Counts the rows, describes the first rejected ones and writes all of these to `badRecords`. */
-async function outcome(
-  connection: Connection,
-  input: LoadInput,
-  write: (rejected: AsyncIterable<number[]>) => Promise<void>,
-): Promise<Parsed> {
+/** Counts the rows of `parsed` that meet a condition, and describes the first rejected ones. */
+export async function countParsed(connection: Connection, condition: string, maxErrors: number): Promise<Parsed> {
   const [counts] = await connection.rows<{ rows: bigint; rejected: bigint }>(
-    "SELECT count(*) AS rows, count(flaw) AS rejected FROM parsed",
+    `SELECT count(*) AS rows, count(flaw) AS rejected FROM parsed WHERE ${condition}`,
   );
   const rejected = Number(counts?.rejected ?? 0);
   const accepted = Number(counts?.rows ?? 0) - rejected;
   if (rejected === 0) return { accepted, rejected, errors: [] };
   const flaws = await connection.rows<{ number: bigint; flaw: string }>(
-    `SELECT rowid + 1 AS number, flaw FROM parsed WHERE flaw IS NOT NULL ORDER BY rowid LIMIT ${String(input.maxErrors)}`,
+    `SELECT rowid + 1 AS number, flaw FROM parsed WHERE flaw IS NOT NULL AND ${condition} ORDER BY rowid LIMIT ${maxErrors}`,
   );
-  await write(rejectedRows(connection));
   return { accepted, rejected, errors: flaws.map(({ number, flaw }) => `row ${String(number)}, ${flaw}`) };
 }
 

@@ -5,7 +5,8 @@ import type { Connection } from "#duckdb/database.ts";
 import type { Engine, Table } from "#service/engine/engine.ts";
 import { dataTexts } from "#wire/texts.ts";
 import type { LoadParameters } from "#wire/loads.ts";
-import { parse } from "./parse.ts";
+import { countParsed, parse } from "./parse.ts";
+import type { Parsed } from "./parse.ts";
 import { formatOf, targetOf } from "./load-format.ts";
 
 /** The beginning of a file that may be loaded. */
@@ -18,11 +19,7 @@ export interface PreviewJob {
 }
 
 /** How the beginning of a file would be read. */
-export interface Preview {
-  /** Rows that would be accepted, and those that would be rejected, with the reasons of the first ones. */
-  readonly accepted: number;
-  readonly rejected: number;
-  readonly errors: readonly string[];
+export interface Preview extends Parsed {
   readonly rows: readonly PreviewRow[];
   /** What becomes of the accepted rows by their keys; undefined: the table has no primary key. */
   readonly keys?: PreviewKeys | undefined;
@@ -77,29 +74,20 @@ export async function preview(
     const format = formatOf(parameters);
     await parse(stage, { chunks: [sample], format, columns, maxErrors: 0, badRecords }, signal);
     // A field that goes on in the next line is cut off: its row is looked at only where the file ends with it.
-    const cut = isWhole ? "false" : "rowid = (SELECT max(rowid) FROM parsed) AND flaw IS NOT NULL";
+    const looked = isWhole ? "true" : "NOT (rowid = (SELECT max(rowid) FROM parsed) AND flaw IS NOT NULL)";
     const { connection } = stage;
-    const [counts] = await connection.rows<{ rows: bigint; rejected: bigint }>(
-      `SELECT count(*) AS rows, count(flaw) AS rejected FROM parsed WHERE NOT (${cut})`,
-    );
-    const flaws = await connection.rows<{ number: bigint; flaw: string }>(
-      `SELECT rowid + 1 AS number, flaw FROM parsed WHERE flaw IS NOT NULL AND NOT (${cut}) ORDER BY rowid LIMIT ${shown.errors}`,
-    );
     const values = columns.map((_, i) => `left(v${i}::VARCHAR, ${shown.value + 1}) AS v${i}`);
     const rows = await connection.rows<Record<`v${number}`, string | null> & { number: bigint; flaw: string | null }>(
-      `SELECT rowid + 1 AS number, flaw, ${values.join(", ")} FROM parsed WHERE NOT (${cut}) ORDER BY rowid LIMIT ${shown.rows}`,
+      `SELECT rowid + 1 AS number, flaw, ${values.join(", ")} FROM parsed WHERE ${looked} ORDER BY rowid LIMIT ${shown.rows}`,
     );
-    const rejected = Number(counts?.rejected ?? 0);
     return {
-      accepted: Number(counts?.rows ?? 0) - rejected,
-      rejected,
-      errors: flaws.map(({ number, flaw }) => `row ${number}, ${flaw}`),
+      ...(await countParsed(connection, looked, shown.errors)),
       rows: rows.map(({ number, flaw, ...row }) =>
         flaw === null
           ? { number: Number(number), values: columns.map((_, i) => excerpt(row[`v${i}`] ?? null)) }
           : { number: Number(number), flaw },
       ),
-      keys: await keysOf(connection, `flaw IS NULL AND NOT (${cut})`, { table, engine, parameters, signal }),
+      keys: await keysOf(connection, `flaw IS NULL AND ${looked}`, { table, engine, parameters, signal }),
       isWhole,
     };
   } finally {

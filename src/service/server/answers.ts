@@ -35,6 +35,15 @@ export async function authenticating<Result>(work: () => Promise<Result>): Promi
   }
 }
 
+/** Releases what an answer is read from once it has been sent, or its client is gone. */
+export function releaseSent(reply: FastifyReply, answer: { release(): void }): void {
+  const release = (): void => {
+    answer.release();
+  };
+  if (reply.raw.destroyed) release();
+  else reply.raw.once("close", release);
+}
+
 /** What is written is written as a whole: in a transaction, or under another name until it is complete. */
 const obstacles: Readonly<Record<Obstacle, string>> = {
   full: "There is not enough free disk space, and nothing was changed. Make room on the disk with the data folder of the service, then try again.",

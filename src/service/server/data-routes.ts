@@ -260,13 +260,13 @@ async function receive(request: FastifyRequest, cycle: Cycle, signal: AbortSigna
   try {
     await withRoom(async () => {
       await readFilePart(request, (part) => upload.write(part, signal));
-      if (!(await upload.publish())) throw notAccepting(cycle);
+      if (!(await cycle.publish(upload))) throw notAccepting(cycle);
     });
   } catch (error) {
     signal.throwIfAborted();
     throw cycle.isIngesting() ? error : notAccepting(cycle);
   } finally {
-    await upload.end();
+    await cycle.endUpload(upload);
   }
 }
 

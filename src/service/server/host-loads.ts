@@ -156,14 +156,14 @@ export class CallersLoads {
     const upload = cycle.beginUpload(undefined);
     try {
       await upload.write(content, AbortSignal.any([signal, shutdown]));
-      if (await upload.publish()) return cycle.id;
+      if (await cycle.publish(upload)) return cycle.id;
       throw new InputError("the load was cancelled while its file arrived");
     } catch (error) {
-      await upload.end();
+      await cycle.endUpload(upload);
       await loads.cancel(cycle);
       throw error;
     } finally {
-      await upload.end();
+      await cycle.endUpload(upload);
     }
   }
 

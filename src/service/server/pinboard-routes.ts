@@ -4,6 +4,7 @@ import type { PinboardData } from "#service/pinboards/pinboards.ts";
 import { readDataRequest, readHeaderRequest } from "#service/pinboards/request.ts";
 import { familyB, pinboardRoutes } from "#wire/routes.ts";
 import { json, sendJson } from "#http/answers.ts";
+import { releaseSent } from "./answers.ts";
 import type { ServerContext } from "./context.ts";
 import { disconnectOf, parametersOf, queryOf, readBody, valuesOf } from "#http/exchange.ts";
 
@@ -45,11 +46,7 @@ export function addPinboardRoutes(app: FastifyInstance, prefix: string, context:
 
 /** The results are files until the answer has been sent, or its client is gone. */
 async function sendData(reply: FastifyReply, data: PinboardData): Promise<FastifyReply> {
-  const release = (): void => {
-    data.release();
-  };
-  if (reply.raw.destroyed) release();
-  else reply.raw.once("close", release);
+  releaseSent(reply, data);
   if (data.size > small) return reply.type(json).send(Readable.from(data.read(), { objectMode: false }));
   return reply.type(json).send(Buffer.concat(await Array.fromAsync(data.read())));
 }

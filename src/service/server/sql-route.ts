@@ -4,6 +4,7 @@ import type { Answer } from "#service/worker/worker.ts";
 import { localRoutes } from "#wire/routes.ts";
 import { sqlRequest } from "#wire/sql.ts";
 import { HttpError, json } from "#http/answers.ts";
+import { releaseSent } from "./answers.ts";
 import type { ServerContext } from "./context.ts";
 import { disconnectOf, readBody } from "#http/exchange.ts";
 
@@ -38,11 +39,7 @@ export function addLocalRoutes(app: FastifyInstance, { callers, worker, director
       const { database, sql } = readRequest(await readBody(request));
       const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
       const answer = await worker.execute(database, sql, signal);
-      if (reply.raw.destroyed) answer.release();
-      else
-        reply.raw.once("close", () => {
-          answer.release();
-        });
+      releaseSent(reply, answer);
       return reply.type(json).send(Readable.from(write(answer), { objectMode: false }));
     },
   });

@@ -57,7 +57,9 @@ export interface WorkerSettings {
   readonly engine: ServiceSettings["engine"];
   /** The folder of the databases; with PostgreSQL, of what does not fit into DuckDB's memory. */
   readonly folder: string;
+  /** DuckDB's memory limit in bytes. All answers together may have as much. */
   readonly memory: number;
+  /** The folders that loads read and write. */
   readonly files: readonly string[];
   /** What is created where it does not exist, before the first task. */
   readonly tables?: TableDefinitions | undefined;

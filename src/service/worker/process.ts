@@ -2,6 +2,7 @@ import type { ChildProcess } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { UnavailableError } from "#errors.ts";
+import { longestTimer } from "#service/engine/engine.ts";
 import { forkWorker } from "./fork.ts";
 import type { Ending, Forked } from "./fork.ts";
 import { received, sent } from "./messages.ts";
@@ -294,9 +295,6 @@ async function send(
     if (running.lost?.reason === "disk" && pending.size === 0) kill(running, running.lost);
   }
 }
-
-/** In milliseconds (24 days). A longer timer would fire at once. */
-export const longestTimer = 2 ** 31 - 1;
 
 function kill(running: Running, lost: LostError): void {
   running.lost ??= lost;

@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { emptyFolder, removeFile } from "#files/disk.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
-import { queriesOf, tookTooLong } from "#service/engine/engine.ts";
+import { longestTimer, queriesOf, tookTooLong } from "#service/engine/engine.ts";
 import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import { isOutOfMemory } from "#duckdb/database.ts";
 import { databasesEnded, outOfMemory } from "#service/loads/capacity.ts";
@@ -18,24 +17,16 @@ import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Format } from "#service/pinboards/rows.ts";
 import type { Forked } from "./fork.ts";
-import type { Results, TableDefinitions, Task, WrittenRows } from "./messages.ts";
-import { longestTimer, LostError, WorkerProcess } from "./process.ts";
+import type { Results, Task, WorkerSettings, WrittenRows } from "./messages.ts";
+import { LostError, WorkerProcess } from "./process.ts";
 import type { RunOptions } from "./process.ts";
 import { AnswerRoom } from "./room.ts";
 
-export interface WorkerOptions {
+export interface WorkerOptions extends Omit<WorkerSettings, "engine" | "hasFailed"> {
   /** Absent: `duckdb`. */
   readonly engine?: ServiceSettings["engine"] | undefined;
-  /** The folder of the databases. */
-  readonly folder: string;
   /** The folder for answers that are being sent. It is emptied. */
   readonly answers: string;
-  /** DuckDB's memory limit in bytes. It is also the limit of all answers together. */
-  readonly memory: number;
-  /** The folders that loads read and write. */
-  readonly files: readonly string[];
-  /** What is created where it does not exist. */
-  readonly tables?: TableDefinitions | undefined;
   /** Opens the databases for the first task only, which fails where they cannot be opened. */
   readonly whenUsed?: boolean | undefined;
   readonly log: Logger;
@@ -114,8 +105,7 @@ export class Worker {
       },
     });
     this.#room = new AnswerRoom(memory);
-    // Each occupies a thread, and as many processors as it can get; PostgreSQL has its own.
-    const width = engine === "duckdb" ? Math.min(3, Math.max(2, availableParallelism())) : queriesOf(engine.poolSize);
+    const width = queriesOf(engine === "duckdb" ? undefined : engine.poolSize);
     this.#queries = createQueue(width);
     this.#ofAccount = createKeyedQueue(Math.max(1, width - 1));
   }

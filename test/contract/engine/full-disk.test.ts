@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { Databases } from "#service/engine/databases.ts";
+import { openStage } from "#service/engine/engine.ts";
 import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
 
 interface Opened {
@@ -30,7 +31,7 @@ const ways: Readonly<Record<string, (folder: string) => Promise<Opened>>> = {
   "attached by the engine": async (folder) => {
     const databases = await Databases.open({ folder, memory, files: [] });
     await databases.create("d");
-    const stage = await databases.openStage();
+    const stage = await openStage(databases.instance);
     const { connection } = stage;
     await connection.run("USE d.core_default_schema");
     return {

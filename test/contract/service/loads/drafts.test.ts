@@ -66,8 +66,8 @@ function parameters(more: object = {}): NonNullable<ReturnType<typeof readStartR
 async function put(cycle: Awaited<ReturnType<Loads["start"]>>, text: string) {
   const upload = cycle.beginUpload(undefined);
   await upload.write(Readable.from([Buffer.from(text)]), new AbortController().signal);
-  await upload.publish();
-  await upload.end();
+  await cycle.publish(upload);
+  await cycle.endUpload(upload);
 }
 
 test("a draft is gone after an hour that nobody looks at it, and at the start; other cycles stay", async () => {

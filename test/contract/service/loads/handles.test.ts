@@ -49,8 +49,8 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
   const cycle = await loads.start("me", parameters);
   const upload = cycle.beginUpload(undefined);
   await upload.write(Readable.from([Buffer.from("1\n2\n")]), new AbortController().signal);
-  expect(await upload.publish()).toBe(true);
-  await upload.end();
+  expect(await cycle.publish(upload)).toBe(true);
+  await cycle.endUpload(upload);
   await loads.commit(cycle, undefined);
   await cycle.ended;
   expect(cycle.outcome()).toMatchObject({ code: "OK", rowsWritten: 2 });
