@@ -44,7 +44,10 @@ export interface RequestBody {
   readonly contentType?: string | undefined;
   /** Exactly how many bytes `chunks` yields, for servers that do not know chunked encoding. Absent: unknown. */
   readonly length?: number | undefined;
-  /** The bytes, from the start at every call. A `RollcallError` it throws ends the request and is thrown as it is. */
+  /**
+   * The bytes, from the start at every call. A block is valid until the second one after it is asked for. A `RollcallError` it
+   * throws ends the request and is thrown as it is.
+   */
   chunks(): AsyncIterable<Uint8Array>;
   /** The bytes can be read only once, so the request cannot be repeated. */
   readonly single?: boolean | undefined;

@@ -155,7 +155,7 @@ describe("wrong input", () => {
   });
 
   test.each([
-    ["start", "data", /^rollcall: the daemon's folder, .*data\/daemon, cannot be made: .*service\.data/],
+    ["start", "data", /^rollcall: the daemon's folder, .*data\/daemon, cannot be made: a part of the path is a file/],
     [
       "plan",
       "data/daemon/work",
