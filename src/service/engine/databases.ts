@@ -91,6 +91,11 @@ export class Databases {
     return [...this.#byName.values()];
   }
 
+  /** The file of a database, whether or not there is one. */
+  pathOf(name: string): string {
+    return join(this.#folder, fileName(this.find(name) ?? name));
+  }
+
   /**
    * Creates a database with its default schema if it does not exist.
    * @throws {InputError} if the name is not valid
@@ -117,7 +122,7 @@ export class Databases {
   }
 
   async #attach(connection: Connection, name: string): Promise<void> {
-    const path = join(this.#folder, fileName(name));
+    const path = this.pathOf(name);
     await connection.run(`ATTACH ${literal(path)} AS ${identifier(name)}`).catch((cause: unknown) => {
       throw new InputError(`the database file ${path} cannot be opened: ${messageOf(cause)}`, { cause });
     });
@@ -134,7 +139,7 @@ export class Databases {
 
   /** The file gets its name only when it is complete, so that a crash cannot leave half a database. */
   async #make(connection: Connection, name: string): Promise<void> {
-    const path = join(this.#folder, fileName(name));
+    const path = this.pathOf(name);
     if (!existsSync(path)) {
       // Left by an attempt that failed: the disk was full.
       for (const left of ["", ".wal"]) await removeFile(path + halfMade + left);

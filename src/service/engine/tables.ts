@@ -2,6 +2,7 @@ import { listValue } from "@duckdb/node-api";
 import type { Connection } from "#duckdb/database.ts";
 import { identifier } from "#duckdb/database.ts";
 import { firstLineOf, InputError } from "#errors.ts";
+import { obstacleOf, unwritable } from "#files/disk.ts";
 import { ledgerName } from "./databases.ts";
 import type { Databases } from "./databases.ts";
 import { columnTypes, schemaOf } from "./engine.ts";
@@ -174,7 +175,7 @@ const makes = { DATABASE: 1, SCHEMA: 2, TABLE: 3 } as const;
 
 /**
  * Creates everything in a definition that does not exist yet. The whole definition is checked first.
- * @throws {InputError} with every problem as `origin:line: …`
+ * @throws {InputError} with every problem as `origin:line: …`; {UnavailableError} when the disk is full
  */
 export async function define(databases: Databases, sql: string, origin: string): Promise<void> {
   const problems: string[] = [];
@@ -201,6 +202,8 @@ export async function define(databases: Databases, sql: string, origin: string):
     refuseProblems(origin, problems);
     for (const { definition, place } of definitions) {
       await make(databases, connection, definition).catch((cause: unknown) => {
+        if (obstacleOf(cause) !== undefined)
+          throw unwritable(`the database file ${databases.pathOf(definition.database)}`, cause);
         throw new InputError(`${place}: ${firstLineOf(cause)}`, { cause });
       });
     }

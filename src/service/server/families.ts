@@ -32,7 +32,11 @@ export async function createServiceServer({ prefixes, ...options }: ServiceServe
         if (error.status >= 500 && error.cause !== undefined) {
           // A client that has disconnected is usually the whole cause, and the request is logged as broken off.
           const level = reply.raw.closed || request.raw.errored !== null ? "debug" : "error";
-          log[level]({ err: error.cause, incident: request.exchange.incident }, messageOf(error.cause));
+          const { incident } = request.exchange;
+          const reason = messageOf(error.cause);
+          // Only what nobody expected needs its stack.
+          if (error.status === 500) log[level]({ err: error.cause, incident }, reason);
+          else log[level]({ reason, incident }, error.message);
         }
         return turnIntoError(request, reply, familyOf(request, prefixes), error);
       },

@@ -123,7 +123,7 @@ export class FolderAudit implements AuditLog {
     // After the entry: a crash between them leaves a log that is newer than what is known of it.
     await writeHead(this.#folder, head).catch((error: unknown) => {
       this.#options.warn?.(
-        `that entry ${head.sequence} of the audit log was written cannot be stored beside it: ${messageOf(error)}`,
+        `entry ${head.sequence} of the audit log was written, but not recorded as its last: ${messageOf(error)}`,
       );
     });
   }

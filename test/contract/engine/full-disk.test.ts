@@ -6,6 +6,7 @@ import { openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { Databases } from "#service/engine/databases.ts";
 import { openStage } from "#service/engine/engine.ts";
+import { define } from "#service/engine/tables.ts";
 import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
 
 interface Opened {
@@ -79,6 +80,25 @@ describe.skipIf(!canMount)("a database on a disk that is full (a tmpfs, mounted 
       const again = await open(folder);
       expect(await count(again.connection)).toEqual({ n: rows });
       await again.close();
+    },
+  );
+
+  // The first two end a commit, the others the checkpoint of a new file.
+  test.each([8, 16, 32, 64, 128])(
+    "tables that are not made with %i KiB left: the error names the file and says to make room",
+    async (left) => {
+      const folder = await mkdtemp(join(tmpdir(), "rollcall-database-"));
+      await using disk = await mountSmallDisk(folder, "16m");
+      onTestFinished(() => rm(folder, { recursive: true }));
+      const databases = await Databases.open({ folder, memory, files: [] });
+      const sql = "CREATE DATABASE IF NOT EXISTS d; CREATE TABLE IF NOT EXISTS d.t (id INTEGER)";
+      await disk.fill(left * 2 ** 10);
+      await expect(define(databases, sql, "tables.sql")).rejects.toThrow(
+        `the database file ${join(folder, "d.duckdb")} cannot be written: the disk is full; make room, then try again`,
+      );
+      await disk.empty();
+      await define(databases, sql, "tables.sql");
+      databases.close();
     },
   );
 });

@@ -35,6 +35,35 @@ test.each([
   expect(acceptsGzip(header)).toBe(accepted);
 });
 
+test("a full disk is logged with what to do, without a stack; what nobody expected has one", async () => {
+  const lines: string[] = [];
+  const app = await createServiceServer({
+    prefixes: [""],
+    work: new Work(),
+    log: pino({}, { write: (line: string) => void lines.push(line) }),
+  });
+  app.get("/full", async () => {
+    throw Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" });
+  });
+  app.get("/unexpected", async () => {
+    throw new Error("odd");
+  });
+  expect((await app.inject("/full")).statusCode).toBe(507);
+  expect((await app.inject("/unexpected")).statusCode).toBe(500);
+  await app.close();
+  const logged = lines
+    .map((line): unknown => JSON.parse(line))
+    .filter((line) => JSON.stringify(line).includes('"level":50'));
+  expect(logged).toEqual([
+    expect.objectContaining({
+      msg: expect.stringContaining("Make room on the disk with the data folder"),
+      reason: "ENOSPC: no space left on device, write",
+    }),
+    expect.objectContaining({ msg: "odd", err: expect.objectContaining({ stack: expect.stringContaining("at ") }) }),
+  ]);
+  expect(logged[0]).not.toHaveProperty("err");
+});
+
 test("requests that a client sends without waiting for answers cause no warning", async () => {
   const warnings: string[] = [];
   const note = (warning: Error): void => void warnings.push(warning.name);
