@@ -7,7 +7,7 @@ import { removeFile } from "#files/disk.ts";
 import { FileWriter } from "#files/file-writer.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { Look, LookJob } from "#service/loads/direct/look.ts";
-import { giveBack } from "#service/received.ts";
+import { giveBack } from "#files/buffers.ts";
 import { writeError } from "./capacity.ts";
 import type { Room } from "./capacity.ts";
 

@@ -9,7 +9,7 @@ import { json } from "#http/answers.ts";
 import { pathOf, plainAddress } from "#http/exchange.ts";
 import { createServer } from "#http/server.ts";
 import type { ServerOptions } from "#http/server.ts";
-import { giveBack } from "#service/received.ts";
+import { giveBack } from "#files/buffers.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { familyA, familyB } from "#wire/routes.ts";
 import { httpErrorOf, turnIntoError } from "./answers.ts";

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { InputError, messageOf } from "#errors.ts";
 import { readMultipart } from "#http/multipart.ts";
-import { giveBack } from "#service/received.ts";
+import { giveBack } from "#files/buffers.ts";
 
 /** What the fields of a form go into. */
 export interface FormFields {
