@@ -5,8 +5,8 @@
 const longestReused = 16 * 1024;
 
 /**
- * Frees the memory of a piece of a request. Node makes a buffer of its own for each and forgets it; left to garbage collection,
- * they would cause one for every 20 MiB. Nobody may use the piece any more.
+ * Frees the memory of a buffer that nobody uses any more, such as a piece of a request. Node makes a buffer of its own for each
+ * and forgets it; left to garbage collection, they would cause one for every 20 MiB.
  */
 export function giveBack({ buffer, length }: Buffer): void {
   if (length > longestReused && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0);

@@ -1,12 +1,13 @@
 import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import { giveBack } from "./buffers.ts";
 
 const bufferSize = 256 * 1024;
 
 /** Writes a file through a buffer. It copies what it is given, and pieces longer than the buffer go past it. */
 export class FileWriter {
   readonly #file: FileHandle;
-  readonly #buffer = Buffer.allocUnsafe(bufferSize);
+  readonly #buffer = Buffer.allocUnsafeSlow(bufferSize);
   #length = 0;
   /** How much is in the file, in bytes. */
   written = 0;
@@ -44,7 +45,8 @@ export class FileWriter {
   }
 
   /** Closes the file. What was not flushed is lost. */
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#file.close();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#file.close();
+    giveBack(this.#buffer);
   }
 }

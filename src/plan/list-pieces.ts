@@ -4,6 +4,7 @@ import { createWriteStream } from "node:fs";
 import type { WriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
+import { giveBack } from "#files/buffers.ts";
 import { removeFile } from "#files/disk.ts";
 import { ListScan } from "./list-scan.ts";
 
@@ -98,9 +99,10 @@ export class ListPieces {
     this.#file.end().catch(() => undefined);
   }
 
-  /** Removes all files. */
+  /** Removes all files. Nothing can be written any more. */
   async discard(): Promise<void> {
     for (const file of this.#files) await file.discard();
+    for (const buffer of this.#buffers) giveBack(buffer);
   }
 
   #open(): PieceFile {
@@ -168,6 +170,7 @@ class PieceFile {
   async discard(): Promise<void> {
     this.#stream.destroy();
     await this.#closed.catch(() => undefined);
+    if (this.#buffer !== undefined) this.#buffers.push(this.#buffer);
     await removeFile(this.path);
   }
 

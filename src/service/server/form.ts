@@ -36,6 +36,7 @@ function readParts(body: Readable, contentType: string, fields: FormFields): Pro
       const sink = fields.open(name);
       for await (const bytes of content as AsyncIterable<Buffer>) {
         sink?.write(bytes);
+        giveBack(bytes);
         await fields.room();
       }
     },

@@ -335,7 +335,8 @@ async function end(running: Running): Promise<void> {
 /** What only this process has in memory, swapped out or not, in bytes. 0 where the system does not tell. */
 function memoryOf({ pid }: ChildProcess): number {
   try {
-    const status = readFileSync(`/proc/${String(pid)}/status`, "latin1");
+    // As UTF-8, it is read without a buffer of 64 KiB, forty of them a second.
+    const status = readFileSync(`/proc/${String(pid)}/status`, "utf8");
     const sizes = [...status.matchAll(/^(?:RssAnon|VmSwap):\s*(\d+) kB$/gm)];
     return sizes.reduce((sum, [, size]) => sum + Number(size) * 1024, 0);
   } catch {

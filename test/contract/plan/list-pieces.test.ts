@@ -2,7 +2,7 @@ import { mkdtemp, readFile, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { ListPieces } from "#plan/list-pieces.ts";
 import type { ListPiece } from "#plan/list-pieces.ts";
 import { principalFields } from "#plan/list-scan.ts";
@@ -117,6 +117,19 @@ test("B.5 pieces are the list, and wrong types are found, however it arrives and
     ),
     { numRuns: cases(150) },
   );
+});
+
+test("the buffers of a list are freed with its files", async () => {
+  const made = vi.spyOn(Buffer, "allocUnsafeSlow");
+  await cut(`[${'{"name":"a"},'.repeat(200_000)}{}]`, 65_536, 1_000_000);
+  await expect(cut(`[${'{"name":"a"},'.repeat(1000)}`, 1000, 5000)).rejects.toThrow("not valid JSON");
+  // Node makes some, too, when a file is read.
+  const buffers = made.mock.results
+    .filter((_, index) => made.mock.calls[index]?.[0] === 1024 * 1024)
+    .map(({ value }) => value as Buffer<ArrayBuffer>);
+  made.mockRestore();
+  expect(buffers.length).toBeGreaterThan(1);
+  expect(buffers.every(({ buffer }) => buffer.detached)).toBe(true);
 });
 
 test("B.5 the first field that is given twice is found, wherever blocks end", async () => {
