@@ -299,6 +299,11 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
+/** A list of texts in SQL. */
+export function textList(texts: readonly string[]): string {
+  return `[${texts.map(literal).join(", ")}]::VARCHAR[]`;
+}
+
 /** A name as a quoted SQL identifier. */
 export function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;

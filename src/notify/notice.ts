@@ -14,7 +14,7 @@ import { hasSucceeded, planAgain } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { approvalsWords } from "#sync/coordinator/approvals.ts";
 import { limitsLeftOut, trippedLimits } from "#sync/coordinator/refusals.ts";
-import { formatNumber } from "#text.ts";
+import { formatNumber, pluralize } from "#text.ts";
 import type { NoticeEvent } from "./options.ts";
 
 /** One thing that people are notified of. Any of it may quote foreign text. */
@@ -102,19 +102,7 @@ export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: C
     counts,
     limits: limits.filter(isExceeded),
     expectations: expectations?.filter(({ violations, most }) => violations > most),
-    causes: causes.map(({ id, kind, source, attribute, from, to, whole, partial, of, users, groups }) => ({
-      id,
-      kind,
-      source,
-      attribute,
-      from,
-      to,
-      whole,
-      partial,
-      of,
-      users,
-      groups,
-    })),
+    causes: causes.map((cause) => Object.assign({}, cause, { example: undefined })),
     notes,
     problems: error?.problems ?? [],
     names: circumstances.names ?? [],
@@ -173,7 +161,8 @@ function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: 
       if (isApproved) return `${approvalWords}, despite ${nameLimits(trippedLimits(run))}${planned}${departing}`;
       return `${heldBy(run)}${planned}${departing}`;
     case "failed": {
-      const often = failures > 1 ? ` ${times(failures)}, and is given up until the next slot` : "";
+      const often =
+        failures > 1 ? ` ${formatNumber(failures)} times in a row, and is given up until the next slot` : "";
       return `failed${often}: ${firstLineOf(run.error?.message ?? "for an unknown reason")}`;
     }
     case "recovered":
@@ -233,37 +222,30 @@ function commandsOf(event: NoticeEvent, run: RunRecord): string[] {
 }
 
 /** `3 users created, 1 deleted; 1 group updated; 4 memberships added`. */
-function changesIn({ users, groups, membershipsAdded, membershipsRemoved }: Counts): string {
-  const kinds = [
-    { name: "user", counts: users },
-    { name: "group", counts: groups },
-  ].flatMap(({ name, counts }) => {
-    const parts = actions.filter((action) => (counts[action] ?? 0) > 0);
-    const words = parts.map((action, index) => {
-      const amount = counts[action] ?? 0;
-      const what = index === 0 ? ` ${name}${amount === 1 ? "" : "s"}` : "";
-      return `${formatNumber(amount)}${what} ${usualWords[action]}`;
-    });
-    return words.length === 0 ? [] : [words.join(", ")];
-  });
-  const memberships = [
-    { count: membershipsAdded, what: "added" },
-    { count: membershipsRemoved, what: "removed" },
-  ].flatMap(({ count, what }) =>
-    count === 0 ? [] : [`${formatNumber(count)} membership${count === 1 ? "" : "s"} ${what}`],
-  );
-  const all = [...kinds, ...memberships];
-  return all.length === 0 ? "no change" : all.join("; ");
+function changesIn(counts: Counts): string {
+  const ofKind = (kind: "user" | "group"): string => {
+    const parts = actions.map((action) => ({ action, amount: counts[`${kind}s`][action] ?? 0 }));
+    return parts
+      .filter(({ amount }) => amount > 0)
+      .map(({ action, amount }, index) =>
+        [index === 0 ? pluralize(amount, kind) : formatNumber(amount), usualWords[action]].join(" "),
+      )
+      .join(", ");
+  };
+  const { membershipsAdded: added, membershipsRemoved: removed } = counts;
+  const all = [
+    ofKind("user"),
+    ofKind("group"),
+    added === 0 ? "" : `${pluralize(added, "membership")} added`,
+    removed === 0 ? "" : `${pluralize(removed, "membership")} removed`,
+  ];
+  return all.filter((each) => each !== "").join("; ") || "no change";
 }
 
 /** A time for people: `2026-11-21 10:12 UTC`. */
 export function moment(iso: string): string {
   const time = Date.parse(iso);
   return Number.isNaN(time) ? iso : `${new Date(time).toISOString().slice(0, 16).replace("T", " ")} UTC`;
-}
-
-function times(count: number): string {
-  return count === 1 ? "once" : `${formatNumber(count)} times in a row`;
 }
 
 /** What a channel sends at once: a notice, or a digest of several. It stays on disk until it is sent. */

@@ -1,5 +1,5 @@
 import type { Kind } from "#principals/principal.ts";
-import { literal } from "#duckdb/database.ts";
+import { textList } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { findSome, nothing } from "./found.ts";
 import type { Found } from "./found.ts";
@@ -139,7 +139,7 @@ function keepThoseNeeded(administrators: readonly string[]): string {
       SELECT name, unnest(group_names) AS g FROM actual WHERE kind = 'group'
       UNION ALL SELECT name, unnest(group_names) FROM actual_foreign WHERE coalesce(kind, 'group') = 'group'),
     privileged(name) AS (
-      SELECT unnest([${administrators.map(literal).join(", ")}]::VARCHAR[])
+      SELECT unnest(${textList(administrators)})
       UNION SELECT n.name FROM nesting n JOIN privileged p ON n.g = p.name),
     administrator AS (
       SELECT d.kind, d.name FROM doomed d JOIN actual a USING (kind, name)

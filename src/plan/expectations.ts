@@ -1,7 +1,7 @@
 import { variableOf } from "#principals/environment.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import { columnOf } from "#principals/attributes.ts";
-import { literal, onlyIf } from "#duckdb/database.ts";
+import { literal, onlyIf, textList } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { AttributeValue } from "#principals/entry.ts";
 import { isMet } from "#principals/expectations.ts";
@@ -285,7 +285,7 @@ async function recordsOf(connection: Connection, sources: readonly string[]): Pr
   const [joined] = await connection.rows("SELECT true FROM contributor LIMIT 1");
   const known = "FROM record WHERE scope = 'in' AND attributes IS NOT NULL";
   if (joined === undefined) return `(SELECT kind, name, attributes ${known})`;
-  const place = `list_position([${sources.map(literal).join(", ")}], source)`;
+  const place = `list_position(${textList(sources)}, source)`;
   return `(SELECT kind, name, to_json(list(attributes ORDER BY ${place}))::VARCHAR AS attributes ${known} GROUP BY kind, name)`;
 }
 
@@ -520,10 +520,9 @@ async function groupsBefore(
 ): Promise<Row[]> {
   const { connection } = evaluation;
   const members = membersUsed(tallies);
-  const list = `[${[...names].map(literal).join(", ")}]`;
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE expected_group_before AS
-    SELECT n.name AS becomes, coalesce(r.was, n.name) AS name FROM (SELECT unnest(${list}) AS name) n
+    SELECT n.name AS becomes, coalesce(r.was, n.name) AS name FROM (SELECT unnest(${textList([...names])}) AS name) n
     LEFT JOIN (SELECT r.* FROM renamed r ANTI JOIN actual a ON a.kind = r.kind AND a.name = r.becomes) r
       ON r.kind = 'group' AND r.becomes = n.name`);
   return connection.rows<Row>(`

@@ -1,4 +1,4 @@
-import { literal } from "#duckdb/database.ts";
+import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { Rows } from "#duckdb/insert.ts";
 import { columnOf } from "#principals/attributes.ts";
@@ -117,7 +117,7 @@ function valueOf(attribute: Attribute, { state }: Attributes): string {
   const { name, type, kind, required } = attribute;
   const path = literal(`$.${JSON.stringify(name)}`);
   const sqlType = { text: "VARCHAR", boolean: "BOOLEAN", texts: "VARCHAR[]" }[type];
-  const stored = `o.given.${quoted(name)}`;
+  const stored = `o.given.${identifier(name)}`;
   const sent = `from_json(json_extract(k.sent, ${path}), ${literal(JSON.stringify(type === "texts" ? ["VARCHAR"] : sqlType))})`;
   const value =
     attribute === state
@@ -148,10 +148,6 @@ export async function isStateHidden(connection: Connection, { state }: Attribute
   if (state === undefined) return false;
   const [row] = await connection.rows<{ hidden: boolean }>(`SELECT ${hidesState(state)} AS hidden`);
   return row?.hidden === true;
-}
-
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
 }
 
 const heldColumns = "kind VARCHAR, id VARCHAR, sent VARCHAR, stored VARCHAR";

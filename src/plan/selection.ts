@@ -1,4 +1,4 @@
-import { literal } from "#duckdb/database.ts";
+import { literal, textList } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import { columnOf } from "#principals/attributes.ts";
@@ -66,24 +66,13 @@ function calledOf({ kind, name }: Subject): string {
  */
 export async function narrow(connection: Connection, selection: Selection): Promise<void> {
   if (!isPart(selection)) return;
-  const { only, except = [], these, onlyCauses, exceptCauses = [] } = selection;
-  const named = except.map(pairOf);
-  const wanted = these?.map(pairOf) ?? [];
-  for (const some of [named, wanted]) if (some.length > 0) await refuseUnplanned(connection, some);
-  const excluded = [
-    ...(only === undefined ? [] : [`action NOT IN (${["''", ...only.map(literal)].join(", ")})`]),
-    ...(onlyCauses === undefined
-      ? []
-      : [hasCause(`NOT list_has_all([${onlyCauses.map(literal).join(", ")}], causes)`)]),
-    ...(exceptCauses.length === 0 ? [] : [hasCause(`list_has_any([${exceptCauses.map(literal).join(", ")}], causes)`)]),
-    ...(named.length === 0 ? [] : [`(kind, name) IN (${named.join(", ")})`]),
-    ...(these === undefined ? [] : [wanted.length === 0 ? "true" : `(kind, name) NOT IN (${wanted.join(", ")})`]),
-  ];
+  const { except = [], these = [] } = selection;
+  for (const named of [except, these]) if (named.length > 0) await refuseUnplanned(connection, named);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE excluded AS
     WITH RECURSIVE deleted AS (SELECT name FROM changes WHERE kind = 'group' AND action = 'delete'),
     closure(kind, name) AS (
-      SELECT kind, name FROM changes WHERE ${excluded.join(" OR ")}
+      SELECT kind, name FROM change_sides WHERE NOT (${selectedBy(selection).join(" AND ")})
       UNION
       SELECT 'group', g FROM (
         SELECT unnest(a.group_names) AS g FROM closure c JOIN actual a ON a.kind = c.kind AND a.name = c.name) m
@@ -93,7 +82,7 @@ export async function narrow(connection: Connection, selection: Selection): Prom
   await connection.run(`
     ${uncreate(isExcluded)};
     ${restore(isExcluded)};
-    DELETE FROM adoptable WHERE ${isExcluded} ${named.length === 0 ? "" : `OR (kind, name) IN (${named.join(", ")})`};
+    DELETE FROM adoptable WHERE ${isExcluded} ${except.length === 0 ? "" : `OR (kind, name) IN (${pairs(except)})`};
     ${leaveUnchanged(isExcluded)}`);
 }
 
@@ -114,12 +103,11 @@ const mostGroups = 20;
  * group become so, too, but for those who are not in the target; nothing else of anybody changes. Runs after `combine`.
  */
 export async function narrowTo(connection: Connection, subjects: readonly Subject[]): Promise<LeftMemberships> {
-  const named = subjects.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`).join(", ");
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE chosen AS
     WITH RECURSIVE edge AS (SELECT kind, was AS a, becomes AS b FROM renamed UNION ALL SELECT kind, becomes, was FROM renamed),
     reached(kind, name) AS (
-      SELECT kind, name FROM (VALUES ${named}) n(kind, name)
+      SELECT kind, name FROM (VALUES ${pairs(subjects)}) n(kind, name)
       UNION SELECT e.kind, e.b FROM reached r JOIN edge e ON e.kind = r.kind AND e.a = r.name)
     FROM reached;
     CREATE OR REPLACE TEMP TABLE lost_group AS
@@ -150,17 +138,25 @@ export async function narrowTo(connection: Connection, subjects: readonly Subjec
   return { count: first?.members ?? 0, groups: groups.map(({ name }) => name), more: Math.max(0, first?.more ?? 0) };
 }
 
-function pairOf({ kind, name }: Subject): string {
-  return `(${literal(kind)}, ${literal(name)})`;
+/** Principals as SQL has them: `('user', 'ada'), ('group', 'Sales')`. */
+function pairs(some: readonly Subject[]): string {
+  return some.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`).join(", ");
 }
 
-function hasCause(condition: string): string {
-  return `(kind, name) IN (SELECT (kind, name) FROM change_cause WHERE ${condition})`;
+/** SQL conditions on a row of `change_sides`: what a selection has of a plan, before groups are spared for their members. */
+export function selectedBy({ only, except = [], these, onlyCauses, exceptCauses = [] }: Selection): string[] {
+  return [
+    ...(only === undefined ? [] : [`list_contains(${textList(only)}, action)`]),
+    ...(except.length === 0 ? [] : [`(kind, name) NOT IN (${pairs(except)})`]),
+    ...(these === undefined ? [] : [these.length === 0 ? "false" : `(kind, name) IN (${pairs(these)})`]),
+    ...(onlyCauses === undefined ? [] : [`list_has_all(${textList(onlyCauses)}, coalesce(causes, []))`]),
+    ...(exceptCauses.length === 0 ? [] : [`NOT list_has_any(${textList(exceptCauses)}, coalesce(causes, []))`]),
+  ];
 }
 
-async function refuseUnplanned(connection: Connection, named: readonly string[]): Promise<void> {
+async function refuseUnplanned(connection: Connection, named: readonly Subject[]): Promise<void> {
   const [missing] = await connection.rows<{ kind: string; name: string }>(`
-    SELECT kind, name FROM (VALUES ${named.join(", ")}) n(kind, name) ANTI JOIN changes USING (kind, name)
+    SELECT kind, name FROM (VALUES ${pairs(named)}) n(kind, name) ANTI JOIN changes USING (kind, name)
     ANTI JOIN adoptable USING (kind, name) LIMIT 1`);
   if (missing !== undefined)
     throw new InputError(

@@ -1,4 +1,4 @@
-import { identifier, literal, openDatabase } from "#duckdb/database.ts";
+import { identifier, literal, openDatabase, textList } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import { attributeOfColumn, columnOfAttribute } from "#principals/attributes.ts";
@@ -9,6 +9,7 @@ import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts
 import { changeOfRow, countMemberships, readChanges } from "./diff.ts";
 import type { ChangeRow } from "./diff.ts";
 import { matches } from "./patterns.ts";
+import { selectedBy } from "./selection.ts";
 import type { Selection, Subject } from "./selection.ts";
 
 /** Selects changes of a plan: those that meet every condition. */
@@ -196,7 +197,7 @@ export class Excerpts {
   /** Those with one of these names. */
   called(names: readonly string[]): Promise<Subject[]> {
     return this.#connection.rows<Subject>(
-      `SELECT kind, name FROM shown WHERE list_contains(${list(names)}, name) ORDER BY kind, name`,
+      `SELECT kind, name FROM shown WHERE list_contains(${textList(names)}, name) ORDER BY kind, name`,
     );
   }
 }
@@ -318,8 +319,8 @@ function conditionOf({ kind, actions, names, sources, causes, aspects, groups, s
     ...(kind === undefined ? [] : [`kind = '${kind}'`]),
     ...(actions === undefined ? [] : [`action IN (${actions.map(literal).join(", ")})`]),
     ...(names === undefined ? [] : [matches("name", names)]),
-    ...(sources === undefined ? [] : [`list_has_any(sources, ${list(sources)})`]),
-    ...(causes === undefined ? [] : [`list_has_any(causes, [${causes.map(literal).join(", ")}])`]),
+    ...(sources === undefined ? [] : [`list_has_any(sources, ${textList(sources)})`]),
+    ...(causes === undefined ? [] : [`list_has_any(causes, ${textList(causes)})`]),
     ...(groups === undefined ? [] : [touches(groups)]),
     ...selectedBy(selection),
     ...(aspects === undefined ? [] : [`(${aspects.map(differs).join(" OR ")})`]),
@@ -335,28 +336,7 @@ function isIn(side: "before" | "after", group: string): string {
 /** An SQL condition: one of these groups, or somebody whose membership in one of them changes. */
 function touches(groups: readonly string[]): string {
   const changes = groups.map((group) => `${isIn("before", group)} <> ${isIn("after", group)}`);
-  return `((kind = 'group' AND list_contains(${list(groups)}, name)) OR ${["false", ...changes].join(" OR ")})`;
-}
-
-/** A list in SQL. */
-function list(values: readonly string[]): string {
-  return `[${values.map(literal).join(", ")}]::VARCHAR[]`;
-}
-
-/** Principals as SQL has them: `('user', 'ada'), ('group', 'Sales')`. */
-function pairs(some: readonly Subject[]): string {
-  return some.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`).join(", ");
-}
-
-/** SQL conditions for a part of a plan. */
-function selectedBy({ only, except = [], these, onlyCauses, exceptCauses = [] }: Selection): string[] {
-  return [
-    ...(only === undefined ? [] : [`list_contains(${list(only)}, action)`]),
-    ...(except.length === 0 ? [] : [`(kind, name) NOT IN (${pairs(except)})`]),
-    ...(these === undefined ? [] : [these.length === 0 ? "false" : `(kind, name) IN (${pairs(these)})`]),
-    ...(onlyCauses === undefined ? [] : [`list_has_all(${list(onlyCauses)}, coalesce(causes, []))`]),
-    ...(exceptCauses.length === 0 ? [] : [`NOT list_has_any(${list(exceptCauses)}, coalesce(causes, []))`]),
-  ];
+  return `((kind = 'group' AND list_contains(${textList(groups)}, name)) OR ${["false", ...changes].join(" OR ")})`;
 }
 
 /** An SQL condition: the two sides differ. Groups are sorted, and no groups count as much as no principal. */
