@@ -308,7 +308,8 @@ function wantedValue(attribute: Attribute, attributes: Attributes): string {
   if (others.length === 0) return wanted;
   const values = others.map((each) => {
     const column = columnOf(each);
-    return `CASE WHEN (s.kept & ${attributes.bitOf(each.name)}) = 0 THEN s.${column} ELSE a.${column} END`;
+    const stays = each.onlyAtCreation === true ? "a.name IS NOT NULL" : `(s.kept & ${attributes.bitOf(each.name)}) > 0`;
+    return `CASE WHEN ${stays} THEN a.${column} ELSE s.${column} END`;
   });
   const there = `a.${columnOf(attribute)}`;
   return `coalesce(${wanted}, CASE WHEN ${there} IN (${values.join(", ")}) THEN ${there} END, ${values.join(", ")})`;

@@ -98,6 +98,9 @@ export class Attributes {
   givenBy(names: Readonly<Record<Kind, ReadonlySet<string>>>): Attributes {
     if (!this.#leavesOthers) return this;
     const all = this.all.flatMap((attribute): Attribute[] => {
+      // It is read for the other one, and stays as it is.
+      if (attribute.besides !== undefined && names.user.has(attribute.besides) && !names.user.has(attribute.name))
+        return [{ ...attribute, onlyAtCreation: true }];
       const kinds = (["user", "group"] as const).filter(
         (kind) =>
           (attribute.kind ?? kind) === kind &&

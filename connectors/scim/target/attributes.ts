@@ -151,7 +151,19 @@ export class Mapping {
 
   /** Whether these changes need the resource as it is. */
   needsBefore(kind: Kind, values: Values): boolean {
-    return this.of(kind).some(
+    return this.#listed(kind, values).length > 0;
+  }
+
+  /** These changes, with what else is planned of the lists that they change: two attributes may have been one item. */
+  withWholeLists(kind: Kind, values: Values, planned: Values): Values {
+    const lists = new Set(this.#listed(kind, values).map(({ path }) => listKey(path)));
+    const beside = this.#listed(kind, planned).filter(({ path }) => lists.has(listKey(path)));
+    return { ...Object.fromEntries(beside.map(({ attribute: { name } }) => [name, planned[name]])), ...values };
+  }
+
+  /** The attributes of these values that are in lists. */
+  #listed(kind: Kind, values: Values): readonly Field[] {
+    return this.of(kind).filter(
       ({ attribute, path, form }) =>
         values[attribute.name] !== undefined && (form !== "single" || path.type !== undefined),
     );

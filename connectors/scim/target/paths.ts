@@ -120,7 +120,7 @@ export function plannedList(before: unknown, planned: PlannedList): readonly Ite
   if (values !== undefined) {
     const wanted = new Set(values ?? []);
     items = items.filter((item) => isReserved(item) || wanted.has(String(member(item, "value"))));
-    const there = new Set(items.map((item) => String(member(item, "value"))));
+    const there = new Set(items.filter((item) => !isReserved(item)).map((item) => String(member(item, "value"))));
     for (const value of wanted) if (!there.has(value)) items.push(newItem(value, items, reserved));
   }
   for (const { path, value } of typed) items = withTyped(items, path, value);

@@ -10,6 +10,7 @@ import { pageOf } from "../list.ts";
 import { gone, pathOf, resourceById } from "../lookup.ts";
 import { idOf, isError, objectOf } from "../resource.ts";
 import type { Resource } from "../schema.ts";
+import type { Values } from "./attributes.ts";
 import { pathOfKind } from "./read.ts";
 import type { Reading } from "./read.ts";
 import { member } from "./paths.ts";
@@ -19,11 +20,8 @@ import type { Operation } from "./requests.ts";
 type Change<Action extends ObjectChange["action"]> = Extract<ObjectChange, { action: Action }>;
 
 /** What a PUT changes. A server that does not show whether users are active may activate those of whom it does not say that either. */
-function replacing(
-  { attributes, whole: { active } }: Change<"update">,
-  before: Resource,
-): Change<"update">["attributes"] {
-  return typeof active !== "boolean" || member(before, "active") !== undefined ? attributes : { active, ...attributes };
+function replacing(values: Values, { whole: { active } }: Change<"update">, before: Resource): Values {
+  return typeof active !== "boolean" || member(before, "active") !== undefined ? values : { active, ...values };
 }
 
 /** Writes changes to a server, one request each where the server takes it in one. */
@@ -79,23 +77,24 @@ export class Writer {
   }
 
   async #update(change: Change<"update">, signal: AbortSignal): Promise<RemoteObject | undefined> {
-    const { kind, id, attributes } = change;
+    const { kind, id, attributes, whole } = change;
     const { mapping, profile } = this.#reading;
     this.#assertTaken(change);
+    const values = mapping.withWholeLists(kind, attributes, whole);
     if (this.#replaces()) this.#assertReplaceable(kind, change.name);
     const path = this.#path(kind, id);
     const before = await this.#beforeOf(change, signal);
     const request = { path, headers: this.#condition(change.version), signal };
     const answered = this.#replaces()
       ? await this.#send(
-          { ...request, method: "PUT", body: asSent(mapping.changed(kind, replacing(change, before), before)) },
+          { ...request, method: "PUT", body: asSent(mapping.changed(kind, replacing(values, change, before), before)) },
           change,
         )
       : await this.#send(
           {
             ...request,
             method: "PATCH",
-            body: patchBody(operations(kind, attributes, before, mapping, profile), profile),
+            body: patchBody(operations(kind, values, before, mapping, profile), profile),
           },
           change,
         );

@@ -96,4 +96,20 @@ describe.each([
     expect(await target.check(new AbortController().signal)).toHaveLength(4);
     await target.close();
   });
+
+  it("has both of two addresses that were one, when one of them changes or goes", async () => {
+    const target = openScim(server, { attributes: { work: { path: 'emails[type eq "work"].value' } } });
+    const [x, w] = ["x@example.com", "w@example.com"];
+    const attributes = { mail: x, work: x };
+    const { id } = (await write(target, { action: "create", kind: "user", name: "joan", attributes }))!;
+    const joan = () => target.current("user", id, new AbortController().signal);
+    await update(target, (await joan())!, { work: w });
+    expect((await joan())?.attributes).toMatchObject({ mail: x, work: w });
+    await update(target, (await joan())!, { mail: w });
+    await update(target, (await joan())!, { work: null });
+    const { attributes: last } = (await joan())!;
+    expect(last).toMatchObject({ mail: w });
+    expect(last).not.toHaveProperty("work");
+    await target.close();
+  });
 });

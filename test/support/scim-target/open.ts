@@ -45,13 +45,20 @@ export function write(target: ObjectTarget, change: ObjectChange): Promise<Remot
   return target.write(change, signal);
 }
 
-/** Changes some attributes of an object. */
+/** Changes some attributes of an object. Rules give the others too, but for `mail` beside `emails` where one of them is not said. */
 export function update(
   target: ObjectTarget,
   { kind, id, name, version, attributes: before }: RemoteObject,
   attributes: Extract<ObjectChange, { action: "update" }>["attributes"],
 ): Promise<RemoteObject | undefined> {
-  const all = Object.entries({ ...before, ...attributes });
-  const whole = Object.fromEntries(all.flatMap(([key, value]) => (value === null ? [] : [[key, value]])));
+  const { mail, emails, ...others } = before;
+  const addresses = {
+    ...(attributes["emails"] === undefined && { mail }),
+    ...(attributes["mail"] === undefined && { emails }),
+  };
+  const all = Object.entries({ ...others, ...addresses, ...attributes });
+  const whole = Object.fromEntries(
+    all.flatMap(([key, value]) => (value === null || value === undefined ? [] : [[key, value]])),
+  );
   return write(target, { action: "update", kind, id, name, version, attributes, whole });
 }

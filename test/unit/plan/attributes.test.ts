@@ -286,6 +286,10 @@ test("an attribute that shows as another one's value takes its place where that 
     ["work", undefined],
   ]);
   expect(await planned(["work"], { work: "v" }, { mail: "w", work: "w" })).toEqual([["work", "v"]]);
+  // No rule gives it: it stays, and the other one shows it.
+  expect(await planned(["mail"], {}, { mail: "w", work: "w" })).toEqual([]);
+  expect(await planned(["mail"], {}, { mail: "m", work: "w" })).toEqual([["mail", "w"]]);
+  expect(await planned(["mail"], { mail: "m" }, { mail: "w", work: "w" })).toEqual([["mail", "m"]]);
 });
 
 test("limits count what becomes empty, and leave it", async () => {

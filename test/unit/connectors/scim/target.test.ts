@@ -141,6 +141,11 @@ describe("lists", () => {
     expect(changesOf({ mobile: null }, made, mobile)["phoneNumbers"]).toEqual([
       { value: "1", type: "work", primary: true },
     ]);
+    // The list has a value of its own, also where the other attribute has the same.
+    expect(changesOf({ phoneNumbers: ["2"] }, made, mobile)["phoneNumbers"]).toEqual([
+      { value: "2", type: "mobile", primary: true },
+      { value: "2", type: "work" },
+    ]);
   });
 
   it("reads what servers send in their own way", () => {
