@@ -9,6 +9,7 @@ import { checkSourcesAndSyncs, checkState, checkTarget, headlineOf } from "#daem
 import type { Checking, Finding } from "#daemon/check.ts";
 import { loadPinboards } from "#config/pinboards.ts";
 import { errorDocument, InputError, UnavailableError } from "#errors.ts";
+import { unwritable } from "#files/disk.ts";
 import { noteLines } from "#plan/note.ts";
 import { asCalled, command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
@@ -117,12 +118,15 @@ async function tryToStart({ service, data }: Configuration): Promise<readonly st
   return [...said, `PostgreSQL at ${postgres.place} answers`];
 }
 
-/** @throws {InputError} when neither the folder nor the first one above it that is there can be written */
+/** @throws {InputError} or {UnavailableError} when neither the folder nor the first one above it that is there can be written */
 async function checkIsWritable(folder: string): Promise<void> {
   for (let place = folder; ; place = dirname(place)) {
     if (!existsSync(place) && dirname(place) !== place) continue;
     await access(place, constants.W_OK).catch((cause: unknown) => {
-      throw new InputError(`this account cannot write to ${place}, where the data folder ${folder} is due`, { cause });
+      throw unwritable(
+        place === folder ? `the data folder ${folder}` : `${place}, which is to hold the data folder ${folder},`,
+        cause,
+      );
     });
     return;
   }

@@ -67,6 +67,8 @@ export async function withState<Result>(
   const interruption = interruptedBySignals(output, interruptMessages.read);
   try {
     return await work({ configuration, interruption, output });
+  } catch (error) {
+    throw cancelled(error, interruption.stop);
   } finally {
     interruption.end();
   }
@@ -93,10 +95,17 @@ export async function withContext<Result>(
   });
   try {
     return await work({ configuration, embedded, interruption, log, output });
+  } catch (error) {
+    throw cancelled(error, interruption.stop);
   } finally {
     interruption.end();
     await embedded.close();
   }
+}
+
+/** What ended a command: when it was interrupted, that, instead of the error that Node makes of it. */
+function cancelled(error: unknown, stop: AbortSignal): unknown {
+  return stop.aborted && error instanceof Error && error.name === "AbortError" ? stop.reason : error;
 }
 
 export function passwordNotice(configuration: Configuration, password: string): string {

@@ -58,6 +58,8 @@ async function picturesOfCompany(): Promise<void> {
 /** Every page on a desktop and on a phone. */
 async function everyDevice(installation: Installation, pages: Readonly<Record<string, string>>): Promise<void> {
   const { url } = installation;
+  // Once: every window shows the same checks.
+  if ("table" in pages && wanted.test("connections")) await checked(url);
   await Promise.all(
     Object.entries(devices).map(async ([device, width]) => {
       const window = await browser.window(url, { viewport: { width, height: 900 } });
@@ -65,7 +67,6 @@ async function everyDevice(installation: Installation, pages: Readonly<Record<st
       await window.page.goto("/");
       if (wanted.test("sign-in")) await take("sign-in");
       await signedIn(window);
-      if ("table" in pages && wanted.test("connections")) await checked(window.page);
       for (const [name, path] of Object.entries(pages)) {
         if (!wanted.test(name)) continue;
         await open(window.page, path);
@@ -99,8 +100,11 @@ async function open(page: Page, path: string): Promise<void> {
   }
 }
 
-/** The page as it looks once somebody has checked everything. */
-async function checked(page: Page): Promise<void> {
+/** Checks everything, and waits for the results. */
+async function checked(url: string): Promise<void> {
+  const window = await browser.window(url);
+  const { page } = window;
+  await signedIn(window);
   await page.goto("/connections");
   const sync = page.locator("#sync-staff");
   await sync.locator("summary").first().click();
@@ -108,6 +112,7 @@ async function checked(page: Page): Promise<void> {
     await sync.getByRole("button", { name: label }).click();
     await sync.getByRole("button", { name: label }).waitFor();
   }
+  await window.close();
 }
 
 /** Loads a file: how it looks before and after. */
