@@ -185,7 +185,7 @@ export class Listings {
 function retire(stored: Stored): void {
   stored.isOld = true;
   clearTimeout(stored.timer);
-  if (stored.readers === 0) void stored.close();
+  if (stored.readers === 0) stored.close().catch(() => undefined);
 }
 
 async function store(name: string, options: ListingsOptions, signal: AbortSignal): Promise<Stored> {

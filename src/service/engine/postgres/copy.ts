@@ -88,7 +88,6 @@ function* rowsOf(chunk: DuckDBDataChunk, columns: readonly Column[]): Generator<
 }
 
 /** The fields of a column in one chunk. */
-
 function fieldsOf(chunk: DuckDBDataChunk, index: number, column: Column) {
   const vector = bindings.data_chunk_get_vector(chunk.chunk, index);
   const rows = chunk.rowCount;
