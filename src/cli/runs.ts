@@ -141,14 +141,17 @@ function lineOf(group: readonly RunRecord[], now: number): string[] {
 const longestNote = 100;
 
 /** The last column: what a person wants to know next. */
-function noteOf(run: RunRecord, now: number): string {
+export function noteOf(run: RunRecord, now: number): string {
   const { state, error, expiresAt, foundAgain, undoes, decisions, caution, sameAs, leaving } = run;
   const last = decisions.at(-1)?.decision;
-  const deciders = new Set(decisions.filter(({ decision }) => decision === last).map(({ by }) => by.name));
+  const same = decisions.filter(({ decision }) => decision === last);
+  const deciders = new Set(same.map(({ by }) => by.name));
+  const overridden = new Set(same.flatMap(({ overrides = [] }) => overrides));
   const parts = [
     ...(state === "pending" && expiresAt !== undefined ? [`expires ${relatively(expiresAt, now)}`] : []),
     ...(state === "pending" && caution !== undefined ? [caution] : []),
     ...(last === undefined ? [] : [`${last} by ${[...deciders].join(", ")}`]),
+    ...(overridden.size === 0 ? [] : [`overriding ${[...overridden].join(", ")}`]),
     ...(leaving === undefined ? [] : [leavingWords(leaving, run.state === "held")]),
     ...(undoes === undefined ? [] : [`undoes ${undoes}`]),
     ...(run.for === undefined ? [] : [`only ${run.for.join(", ")}`]),

@@ -182,7 +182,7 @@ function attentionLines(standing: Standing, now: number): string[] {
       `${sync}: ${waitingWords(lastRun.waiting)}`,
       `  ${command("plan", sync, "--override", limitsLeftOut(lastRun).join(","))}`,
     );
-  if (caution !== undefined) lines.push(`${sync}: every run needs approval: ${caution.reason}`);
+  if (caution !== undefined) lines.push(`${sync}: every run needs approval until one is approved: ${caution.reason}`);
   if (lastRun?.leaving !== undefined && !waiting.includes(lastRun))
     lines.push(`${sync}: ${leavingWords(lastRun.leaving)}`);
   if (lastRun === undefined) return lines;

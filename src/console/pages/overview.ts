@@ -197,7 +197,8 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
     add(5, "waiting", html`${brokenWords(broken)}.`, `${at("/runs", lastRun.id)}#expectations`);
   if (lastRun !== undefined && lastRun.waiting.length > 0 && !isOpen(lastRun))
     add(5, "waiting", html`applies the rest: ${waitingWords(lastRun.waiting)}.`, at("/runs", lastRun.id));
-  if (caution !== undefined) add(4, "waiting", html`needs approval for every run: ${caution.reason}.`);
+  if (caution !== undefined)
+    add(4, "waiting", html`needs approval for every run until one is approved: ${caution.reason}.`);
   return matters;
 }
 

@@ -6,7 +6,7 @@ import { exactly, lasting, relatively } from "#times.ts";
 import { parseMoment } from "#cli/flags.ts";
 import { decisionWords, stateOf, tookOf } from "#state/run-text.ts";
 import { parseAspects, writeReport } from "#cli/show.ts";
-import { parseStates } from "#cli/runs.ts";
+import { noteOf, parseStates } from "#cli/runs.ts";
 import { factsOf, possibilities } from "#sync/report.ts";
 import { chosenRun } from "#cli/known-runs.ts";
 import type { RunRecord } from "#state/record.ts";
@@ -24,6 +24,15 @@ test("the duration of a run excludes the time it waited for approval", () => {
   ] as const;
   expect(tookOf({ stages, endedAt })).toBe(2_200);
   expect(tookOf({ stages })).toBeUndefined();
+});
+
+test("the list says who decided, and which limits they overrode", () => {
+  const at = "2026-11-21T10:12:35.000Z";
+  const approvedBy = (name: string, overrides?: "deletes"[]) =>
+    ({ decision: "approved", at, by: { name, from: "command line" }, digest: "aa", overrides }) as const;
+  const decisions = [approvedBy("ada", ["deletes"]), approvedBy("bob", ["deletes"])];
+  expect(noteOf(run("1", { decisions }), 0)).toBe("approved by ada, bob; overriding deletes");
+  expect(noteOf(run("1", { decisions: [approvedBy("ada")] }), 0)).toBe("approved by ada");
 });
 
 describe("a run is chosen", () => {
