@@ -213,8 +213,8 @@ interface Evaluation {
   /** Whether there is a target to compare with. */
   readonly hasTarget: boolean;
   readonly signal: AbortSignal;
-  /** SQL: `(kind, name, attributes)`, a JSON object, or a list of such texts. */
-  readonly records: string | undefined;
+  /** SQL of the record of `d`: its `attributes`, a JSON object or a list of such texts, and the join that they need. */
+  readonly record: { readonly column: string; readonly join: string };
   /** The groups that a group is in through others, by side; only where that is asked for. */
   readonly nesting: Readonly<Record<Side, ReadonlyMap<string, readonly string[]>>>;
 }
@@ -251,9 +251,12 @@ async function prepare(
     hasChanges,
     hasTarget,
     signal,
-    records: tallies.some(({ expectation }) => expectation.readsSource)
-      ? await recordsOf(connection, sources)
-      : undefined,
+    record: tallies.some(({ expectation }) => expectation.readsSource)
+      ? {
+          column: "s.attributes",
+          join: `LEFT JOIN ${await recordsOf(connection, sources)} s ON s.kind = d.kind AND s.name = d.name`,
+        }
+      : { column: "NULL AS attributes", join: "" },
     nesting: {
       after: usesNesting ? await nesting("after") : none,
       before: usesNesting && hasChanges ? await nesting("before") : none,
@@ -410,48 +413,52 @@ function changedRows(kind: Kind, columns: (alias: string) => readonly string[]):
     WHERE c.kind = '${kind}' AND c.action <> 'delete')`;
 }
 
+/** A principal that breaks an expectation, and how. */
+interface Broken<Each extends Row> {
+  readonly tally: Tally;
+  readonly row: Each;
+  readonly attributes: Said;
+  readonly met: false | string;
+}
+
+/** Evaluates expectations for principals as the plan leaves them. */
+async function* violationsIn<Each extends Row>(
+  evaluation: Evaluation,
+  tallies: readonly Tally[],
+  rows: readonly Each[],
+  yielder: Yielder,
+): AsyncGenerator<Broken<Each>> {
+  for (const row of rows) {
+    const attributes = typeof row.attributes === "string" ? attributesIn(row.attributes) : {};
+    const values = valuesOf(row, evaluation, "after");
+    for (const tally of tallies) {
+      if (yielder.isDue()) await yielder.yield();
+      const met = isMet(tally.expectation, attributes, values);
+      if (met !== true) yield { tally, row, attributes, met };
+    }
+  }
+}
+
 async function evaluateUsers(evaluation: Evaluation, tallies: readonly Tally[]): Promise<void> {
-  const { connection, result, which, hasChanges, records, signal } = evaluation;
+  const { connection, result, which, hasChanges, record, signal } = evaluation;
   const columns = (alias: string): string[] => columnsOf(evaluation, tallies, alias);
   const batches = connection.batches<Row & { before: (Row & { existed: boolean }) | null }>(`
-    SELECT ${columns("d").join(", ")}, ${records === undefined ? "NULL" : "s.attributes"} AS attributes,
+    SELECT ${columns("d").join(", ")}, ${record.column},
       ${hasChanges ? "CASE WHEN b.changed IS NOT NULL THEN b END" : "NULL"} AS before
-    FROM ${result} d
-    ${records === undefined ? "" : `LEFT JOIN ${records} s ON s.kind = d.kind AND s.name = d.name`}
+    FROM ${result} d ${record.join}
     ${hasChanges ? `LEFT JOIN ${changedRows("user", columns)} b ON b.changed = d.name` : ""}
     WHERE d.kind = 'user' AND ${which}`);
   const yielder = new Yielder(signal);
   for await (const rows of batches) {
-    for (const row of rows) {
-      const attributes = typeof row.attributes === "string" ? attributesIn(row.attributes) : {};
-      const values = valuesOf(row, evaluation, "after");
-      for (const tally of tallies) {
-        if (yielder.isDue()) await yielder.yield();
-        const met = isMet(tally.expectation, attributes, values);
-        if (met === true) continue;
-        const was: Row | undefined = row.before === null ? row : row.before.existed ? row.before : undefined;
-        judge(evaluation, tally, { row, was, attributes, met });
-      }
+    for await (const broken of violationsIn(evaluation, tallies, rows, yielder)) {
+      const { row } = broken;
+      judge(evaluation, broken, row.before === null ? row : row.before.existed ? row.before : undefined);
     }
   }
 }
 
 /** Decides whether a violation is new. @param was absent: it is not in the target yet */
-function judge(
-  evaluation: Evaluation,
-  tally: Tally,
-  {
-    row,
-    was,
-    attributes,
-    met,
-  }: {
-    readonly row: Row;
-    readonly was: Row | undefined;
-    readonly attributes: Said;
-    readonly met: false | string;
-  },
-): void {
+function judge(evaluation: Evaluation, { tally, row, attributes, met }: Broken<Row>, was: Row | undefined): void {
   const { hasTarget, hasChanges } = evaluation;
   const found = { name: row.name, reason: met === false ? undefined : met };
   const before = (): boolean =>
@@ -465,7 +472,7 @@ function judge(
 }
 
 async function evaluateGroups(evaluation: Evaluation, tallies: readonly Tally[]): Promise<void> {
-  const { connection, result, which, hasChanges, records, signal } = evaluation;
+  const { connection, result, which, hasChanges, record, signal } = evaluation;
   const members = membersUsed(tallies);
   await createMembers(evaluation, members, "after");
   const sizes = members
@@ -483,21 +490,10 @@ async function evaluateGroups(evaluation: Evaluation, tallies: readonly Tally[])
   for (const { page } of pages) {
     const here = `SELECT name FROM expected_group WHERE page = ${page}`;
     const rows = await connection.rows<Row>(`
-      SELECT ${[...columnsOf(evaluation, tallies, "d"), ...members.map(({ column }) => column)].join(", ")},
-        ${records === undefined ? "NULL" : "s.attributes"} AS attributes
-      FROM ${result} d SEMI JOIN (${here}) p ON p.name = d.name ${membersJoined(members, "after", here, "d.name")}
-      ${records === undefined ? "" : `LEFT JOIN ${records} s ON s.kind = d.kind AND s.name = d.name`}
+      SELECT ${[...columnsOf(evaluation, tallies, "d"), ...members.map(({ column }) => column), record.column].join(", ")}
+      FROM ${result} d SEMI JOIN (${here}) p ON p.name = d.name ${membersJoined(members, "after", here, "d.name")} ${record.join}
       WHERE d.kind = 'group' ORDER BY d.name`);
-    const violations: Omit<Parameters<typeof judge>[2] & { readonly tally: Tally }, "was">[] = [];
-    for (const row of rows) {
-      const attributes = typeof row.attributes === "string" ? attributesIn(row.attributes) : {};
-      const values = valuesOf(row, evaluation, "after");
-      for (const tally of tallies) {
-        if (yielder.isDue()) await yielder.yield();
-        const met = isMet(tally.expectation, attributes, values);
-        if (met !== true) violations.push({ tally, row, attributes, met });
-      }
-    }
+    const violations = await Array.fromAsync(violationsIn(evaluation, tallies, rows, yielder));
     const before = new Map<string, Row>();
     if (violations.length > 0 && hasChanges) {
       if (!hasMembersBefore) await createMembers(evaluation, members, "before");
@@ -506,7 +502,7 @@ async function evaluateGroups(evaluation: Evaluation, tallies: readonly Tally[])
         before.set(row.name, row);
     }
     for (const violation of violations) {
-      judge(evaluation, violation.tally, { ...violation, was: before.get(violation.row.name) });
+      judge(evaluation, violation, before.get(violation.row.name));
       if (yielder.isDue()) await yielder.yield();
     }
   }

@@ -6,16 +6,14 @@ export interface Found<Item> {
   readonly examples: readonly Item[];
 }
 
-/** How many examples there are at most. */
-const most = 20;
-
 export const nothing: Found<never> = { count: 0, examples: [] };
 
-/** Counts the rows of a query, and returns the first of them. @param order SQL of what they are sorted by */
+/** Counts the rows of a query, and returns the first `most` of them. @param order SQL of what they are sorted by */
 export async function findSome<Item extends object>(
   connection: Connection,
   query: string,
   order: string,
+  most = 20,
 ): Promise<Found<Item>> {
   const rows = await connection.rows<Item & { found_in_all?: number }>(
     `SELECT *, (count(*) OVER ())::INTEGER AS found_in_all FROM (${query}) ORDER BY ${order} LIMIT ${most}`,

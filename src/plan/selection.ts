@@ -28,14 +28,8 @@ export interface Selection {
 }
 
 /** Whether a selection leaves out any of the plan. */
-export function isPart({ only, except = [], these, onlyCauses, exceptCauses = [] }: Selection = {}): boolean {
-  return (
-    only !== undefined ||
-    except.length > 0 ||
-    these !== undefined ||
-    onlyCauses !== undefined ||
-    exceptCauses.length > 0
-  );
+export function isPart(selection: Selection = {}): boolean {
+  return selectedBy(selection).length > 0;
 }
 
 /** The options of `rollcall approve` that select a part. */

@@ -8,6 +8,8 @@ import { actions } from "./change.ts";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
 import { changeOfRow, countMemberships, readChanges } from "./diff.ts";
 import type { ChangeRow } from "./diff.ts";
+import { findSome } from "./found.ts";
+import type { Found } from "./found.ts";
 import { matches } from "./patterns.ts";
 import { selectedBy } from "./selection.ts";
 import type { Selection, Subject } from "./selection.ts";
@@ -255,10 +257,7 @@ export interface PlanDifferences {
   readonly same: number;
 }
 
-interface NamedChanges {
-  readonly count: number;
-  readonly examples: readonly (Part & { readonly name: string })[];
-}
+type NamedChanges = Found<Part & { readonly name: string }>;
 
 /** The most examples of each. */
 const mostExamples = 50;
@@ -275,17 +274,12 @@ export async function comparePlans(shown: string, now: string, spill: string): P
         WHEN s.action::VARCHAR <> n.action::VARCHAR OR to_json(s.before)::VARCHAR IS DISTINCT FROM to_json(n.before)::VARCHAR
           OR to_json(s.after)::VARCHAR IS DISTINCT FROM to_json(n.after)::VARCHAR THEN 'other' ELSE 'same' END AS what
     FROM ${changesIn([shown])} s FULL JOIN ${changesIn([now])} n ON n.kind = s.kind AND n.name = s.name`);
-  const counts = await connection.rows<{ what: string; count: bigint }>(
-    "SELECT what, count(*) AS count FROM compared GROUP BY what",
+  const found = (what: string): Promise<NamedChanges> =>
+    findSome(connection, `SELECT action, kind, name FROM compared WHERE what = '${what}'`, "kind, name", mostExamples);
+  const [row] = await connection.rows<{ same: number }>(
+    "SELECT count(*)::INTEGER AS same FROM compared WHERE what = 'same'",
   );
-  const countOf = (what: string): number => Number(counts.find((row) => row.what === what)?.count ?? 0);
-  const named = async (what: string): Promise<NamedChanges> => ({
-    count: countOf(what),
-    examples: await connection.rows(
-      `SELECT action, kind, name FROM compared WHERE what = '${what}' ORDER BY kind, name LIMIT ${mostExamples}`,
-    ),
-  });
-  return { gone: await named("gone"), added: await named("added"), other: await named("other"), same: countOf("same") };
+  return { gone: await found("gone"), added: await found("added"), other: await found("other"), same: row?.same ?? 0 };
 }
 
 /** A database for reading what is stored of runs. @param spill a folder for what does not fit into memory */
