@@ -20,13 +20,17 @@ beforeEach(async () => {
   });
   await company.configure(
     (yaml) => `${yaml}    limits: { deletes: 0 }\n    heartbeat: ${web.url}/beat/once
-notifications:\n  hook: { by: webhook, url: "${web.url}/a/hook", secret: 0123456789abcdef, events: [held, failed, recovered, applied] }\n`,
+notifications:\n  hook: { by: webhook, url: "${web.url}/a/hook", secret: 0123456789abcdef, names: true, events: [held, failed, recovered, applied] }\n`,
   );
 });
 afterEach(() => web.close());
 
-const events = (): string[] =>
-  web.to("a/hook").flatMap(({ body }) => JSON.parse(String(body)).notices.map(({ event }: { event: string }) => event));
+interface Told {
+  readonly event: string;
+  readonly names: readonly string[];
+}
+const notices = (): Told[] => web.to("a/hook").flatMap(({ body }) => JSON.parse(String(body)).notices as Told[]);
+const events = (): string[] => notices().map(({ event }) => event);
 
 test("an apply by itself tells what a daemon would, once; what does not go out is said, and goes with the next", async () => {
   expect((await command("apply", "--no-notify")).code).toBe(0);
@@ -51,6 +55,7 @@ test("an apply by itself tells what a daemon would, once; what does not go out i
   expect(await command("apply")).toMatchObject({ code: 3 });
   expect((await command("apply")).code).toBe(3);
   expect(told().toSorted()).toEqual(["applied", "held"]);
+  expect(notices().find(({ event }) => event === "held")?.names).toEqual(["- user zoe", "~ user grace"]);
   expect(await readdir(outbox)).toEqual([]);
 
   await company.write("people.csv", "id,login\n");
