@@ -196,6 +196,11 @@ export function formatNumber(value: number): string {
   return english.format(value);
 }
 
+/** How often something has failed without a success between: `once`, `3 times in a row`. */
+export function timesInARow(count: number): string {
+  return count === 1 ? "once" : `${pluralize(count, "time")} in a row`;
+}
+
 /** `1 row`, `5,000 rows`. @param many the plural, where it is not formed with an s */
 export function pluralize(count: number, one: string, many = `${one}s`): string {
   return `${formatNumber(count)} ${count === 1 ? one : many}`;

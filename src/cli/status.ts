@@ -19,7 +19,7 @@ import { verdictOnPlan } from "#sync/verdict.ts";
 import { isOpen, standingsOf, stateName } from "#state/record.ts";
 import type { Standing, SyncStatus } from "#state/record.ts";
 import type { KnownJournal } from "#state/store.ts";
-import { pluralize } from "#text.ts";
+import { pluralize, timesInARow } from "#text.ts";
 import type { Context } from "#daemon/context.ts";
 import { readPresence } from "#daemon/data-folder.ts";
 import { writeTable } from "./format.ts";
@@ -170,7 +170,9 @@ function attentionLines(standing: Standing, now: number): string[] {
     );
   }
   if (failures !== undefined)
-    lines.push(`${sync}: failed ${pluralize(failures.count, "time")} in a row, since ${exactly(failures.since)}`);
+    lines.push(
+      `${sync}: failed ${timesInARow(failures.count)}, ${failures.count > 1 ? "first " : ""}at ${exactly(failures.since)}`,
+    );
   if (lastRun?.error !== undefined && !waiting.includes(lastRun))
     lines.push(`${sync}: ${lastRun.error.message}`, `  ${command("show", lastRun.id)}`);
   if (overdue)

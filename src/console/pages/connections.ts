@@ -25,7 +25,7 @@ import type { Html, Part } from "#console/html.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { isExpectation } from "#plan/limits.ts";
 import type { RunRecord, SourceRead, Stage, Standing } from "#state/record.ts";
-import { formatSizes, pluralize, wordsOf } from "#text.ts";
+import { formatSizes, pluralize, timesInARow, wordsOf } from "#text.ts";
 import { lasting } from "#times.ts";
 
 export interface ConnectionsPage extends Timed, Protected {
@@ -127,14 +127,14 @@ function problemOf({ lastRun, failures, overdue, lastSuccessAt }: Standing, now:
       "bad",
       html`<p>
         <b>Overdue</b>:
-        ${lastSuccessAt === undefined ? "no run has ever succeeded" : html`no success since ${when(lastSuccessAt, now)}`}.
+        ${lastSuccessAt === undefined ? "no run has ever succeeded" : html`the last success was ${when(lastSuccessAt, now)}`}.
       </p>`,
     );
   if (lastRun?.state !== "failed" || lastRun.error === undefined) return html`${late}`;
   const often =
     failures === undefined
       ? ""
-      : html` ${pluralize(failures.count, "time")} in a row, since ${when(failures.since, now)}`;
+      : html` ${timesInARow(failures.count)},${failures.count > 1 && " first"} ${when(failures.since, now)}`;
   return html`${late}
   ${notice(
     "bad",
@@ -339,7 +339,7 @@ function scheduleCard(sync: ConnectedSync, now: number): Html {
       ["Retries", retries === 0 ? "none" : `up to ${retries}`],
       ["Approval", approvals[approval]],
       ["Beyond a limit", beyondLimits === "hold" ? "nothing is applied" : "what it counts waits, the rest is applied"],
-      ["Who has left", grace === 0 ? "is deleted at once" : `is deleted after ${duration(grace)}`],
+      ["Leavers", grace === 0 ? "deleted at once" : `deleted after ${duration(grace)}`],
       ["Export", exports && "after each success"],
     ])}
     ${limits(standing.lastRun)}

@@ -5,7 +5,7 @@ import type { HostedCycle } from "#service/host.ts";
 import type { RunRecord, Standing } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
 import { isOpen } from "#state/record.ts";
-import { formatNumber, pluralize } from "#text.ts";
+import { formatNumber, pluralize, timesInARow } from "#text.ts";
 import {
   badge,
   bars,
@@ -177,7 +177,7 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
     const often =
       failures === undefined || failures.count === 1
         ? ""
-        : html` (${pluralize(failures.count, "time")} in a row, since ${when(failures.since, now)})`;
+        : html` (${timesInARow(failures.count)}, first ${when(failures.since, now)})`;
     const again =
       running !== undefined
         ? " Another run is under way."
@@ -205,7 +205,7 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
 function noSuccess(lastSuccessAt: string | undefined, now: number): Html {
   return lastSuccessAt === undefined
     ? html`no run has ever succeeded`
-    : html`no success since ${when(lastSuccessAt, now)}`;
+    : html`the last success was ${when(lastSuccessAt, now)}`;
 }
 
 function matterRow({ tone, content, action }: Matter): Html {

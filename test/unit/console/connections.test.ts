@@ -78,7 +78,7 @@ test("each source and target has what the runs reached, and the schedule and lim
   expect(text).toContain("Schedule */15 * * * * (Europe/Berlin) Next run in 15 minutes");
   expect(text).toContain("Last success 1 hour ago (overdue after 1 day)");
   expect(text).toContain("Approval none; a plan beyond a limit is held Beyond a limit nothing is applied");
-  expect(text).toContain("Who has left is deleted after 30 days");
+  expect(text).toContain("Leavers deleted after 30 days");
   expect(text).toContain("1 limit, and how close the last plan came Deletions 1 user , at most 10 10% of 100");
 });
 
@@ -101,9 +101,9 @@ test("what could not be read says so with its advice; so does a run that failed,
       }),
     }),
   );
-  expect(failed).toContain("Overdue : no success since 2 days ago");
+  expect(failed).toContain("Overdue : the last success was 2 days ago");
   expect(failed).toContain(
-    "Failed 3 times in a row, since 1 hour ago : source corp: no answer tried 3 times Fix the problem first",
+    "Failed 3 times in a row, first 1 hour ago : source corp: no answer tried 3 times Fix the problem first",
   );
   expect(textOf(pageOf({ lastRead: undefined, standing: standingOf() }))).toContain(
     "Last read never, as far as is known",

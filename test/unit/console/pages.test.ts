@@ -136,7 +136,7 @@ test("the overview says first what needs a person: held plans, then waiting ones
   const order = [
     "staff is held by limits: 3 users created, 1 group updated, 1 user deleted, 4 memberships added; the limit on deletions holds this",
     "staff waits for approval, expires in 1 day : 3 users created, 1 group updated, 1 user deleted, 4 memberships added.",
-    "staff failed (3 times in a row, since 3 hours ago ): ldap.example.com does not answer.",
+    "staff failed (3 times in a row, first 3 hours ago ): ldap.example.com does not answer.",
     "staff is overdue: no run has ever succeeded",
   ].map((sentence) => text.indexOf(sentence));
   expect(order, text).toEqual(order.toSorted((a, b) => a - b));
@@ -187,7 +187,7 @@ test("a card has who leaves on which day, every limit that came near, and the ex
   expect(text).not.toContain("Creations");
   expect(text).toContain("staff 1 expectation is broken: badges. Look at the run");
   expect(text).toContain("1 expectation broken");
-  expect(text).toMatch(/overdue: no success since 2 days ago.*2 days ago ?, overdue/);
+  expect(text).toMatch(/overdue: the last success was 2 days ago.*2 days ago ?, overdue/);
   expect(page).toContain('href="/syncs/staff/run"');
 });
 
