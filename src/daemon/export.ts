@@ -1,6 +1,5 @@
-import { rm } from "node:fs/promises";
 import type { ExportConfiguration } from "#config/configuration.ts";
-import { errorDocument, InputError } from "#errors.ts";
+import { errorDocument, InputError, RollcallError, UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { FileStyle } from "#exports/csv.ts";
 import { exportToFolder, exportToTables } from "#exports/export.ts";
@@ -66,7 +65,7 @@ export interface Exported {
   readonly tables: readonly TableExport[];
   readonly seconds: number;
   /** Set when any table failed, and names these. */
-  readonly problem?: InputError | undefined;
+  readonly problem?: RollcallError | undefined;
 }
 
 /**
@@ -117,7 +116,9 @@ export async function exportAfter(
     return await exportTables(context, files, sync);
   } catch (error) {
     const why = interruption.stop.aborted ? "it was cancelled" : describeError(error);
-    const problem = new InputError(`nothing was exported to ${to}; its tables are unchanged: ${why}`);
+    const message = `nothing was exported to ${to}; its tables are unchanged: ${why}`;
+    const isForLater = error instanceof RollcallError && error.advice === "retry";
+    const problem = isForLater ? new UnavailableError(message) : new InputError(message);
     return { target: settings.to, to, tables: [], seconds: 0, problem };
   }
 }
@@ -146,7 +147,6 @@ async function exportTarget(
     const tables = await work({
       read: async (workbench, signal) => {
         await readTarget(target, workbench, "principals", { declared, isListing: true, signal, warn });
-        await rm(workbench.file("principals.json"), { force: true });
       },
       declared,
       folder: await workFolder(configuration),

@@ -1,4 +1,3 @@
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { literal, useThreads } from "#duckdb/database.ts";
@@ -198,7 +197,6 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
     ({ target } = opened);
     const at = Date.now();
     await readTarget(target, workbench, "principals", { declared, isListing: true, signal, warn: () => {} });
-    await rm(workbench.file("principals.json"), { force: true });
     await connection.run("CREATE TABLE record (sync VARCHAR, kind VARCHAR, name VARCHAR, source VARCHAR, id VARCHAR)");
     const readLedger = async (): Promise<void> => {
       await using state = await options.state();
