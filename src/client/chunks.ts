@@ -6,6 +6,7 @@ import type { Readable } from "node:stream";
 import { InputError, reasonOf, RollcallError } from "#errors.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { FileData } from "./form.ts";
+import { blocks } from "./blocks.ts";
 import { blockSize, createCuts, createLook, endingInReturns, refuseSeparatorLine } from "./cuts.ts";
 import type { Cuts, CutsOf } from "./cuts.ts";
 
@@ -125,22 +126,17 @@ function rangeOf({ name, path, found }: CutFile, begin: number, end: number): Fi
         throw unreadable(name, error);
       });
       await assertSame(file, name, found);
-      // In turn: one is sent while the next is read. New ones would cost a garbage collection for every 64 MiB.
-      const size = Math.min(blockSize, end - begin);
-      let [block, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)];
-      for (let at = begin; at < end; [block, other] = [other, block]) {
-        let length = 0;
-        // Only for a whole block does whoever sends it wait before the next.
-        while (length < size && at < end) {
-          const read = await readAt(file, name, block.subarray(length), at, end);
-          if (read === 0) throw changed(name);
-          length += read;
-          at += read;
-        }
+      let at = begin;
+      const read = async (into: Buffer): Promise<number> => {
+        if (at === end) return 0;
+        const length = await readAt(file, name, into, at, end);
+        if (length === 0) throw changed(name);
+        at += length;
         // Before the last bytes: with them, the chunk has arrived.
         if (at === end) await assertSame(file, name, found);
-        yield block.subarray(0, length);
-      }
+        return length;
+      };
+      yield* blocks(read, Math.min(blockSize, end - begin));
     },
   };
 }

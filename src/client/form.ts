@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { open, stat } from "node:fs/promises";
 import type { RequestBody } from "#http/client.ts";
+import { blocks } from "./blocks.ts";
 
 /** The two encodings of a form that `user/sync` may accept (B.2). */
 export type FormKind = "urlencoded" | "multipart";
@@ -22,7 +23,7 @@ export function listBody(kind: FormKind, form: Form, signal: AbortSignal): Promi
 async function urlencoded({ fields, file }: Form, signal: AbortSignal): Promise<RequestBody> {
   const head = Buffer.from(new URLSearchParams({ ...fields, [file.field]: "" }).toString());
   let length = head.length;
-  for await (const block of blocks(file.path)) {
+  for await (const block of blocksOf(file.path)) {
     signal.throwIfAborted();
     length += percentEncodedLength(block);
   }
@@ -32,7 +33,7 @@ async function urlencoded({ fields, file }: Form, signal: AbortSignal): Promise<
     chunks: async function* chunks() {
       yield head;
       let [encoded, other] = [Buffer.allocUnsafeSlow(3 * blockSize), Buffer.allocUnsafeSlow(3 * blockSize)];
-      for await (const block of blocks(file.path)) {
+      for await (const block of blocksOf(file.path)) {
         yield percentEncode(block, encoded);
         [encoded, other] = [other, encoded];
       }
@@ -61,7 +62,7 @@ async function multipart({ fields, file }: Form): Promise<RequestBody> {
     length: head.length + size + tail.length,
     chunks: async function* chunks() {
       yield head;
-      yield* blocks(file.path);
+      yield* blocksOf(file.path);
       yield tail;
     },
   };
@@ -131,23 +132,7 @@ export function percentEncodedLength(bytes: Uint8Array): number {
 /** Small enough that encoding one never blocks the event loop. */
 const blockSize = 64 * 1024;
 
-/**
- * The bytes of a file in blocks, each valid until the second one after it is asked for: a new buffer for each would cost a
- * garbage collection for every 64 MiB.
- */
-async function* blocks(path: string): AsyncGenerator<Buffer> {
+async function* blocksOf(path: string): AsyncGenerator<Buffer> {
   await using file = await open(path);
-  let [block, other] = [Buffer.allocUnsafeSlow(blockSize), Buffer.allocUnsafeSlow(blockSize)];
-  for (;;) {
-    let length = 0;
-    // Only for a whole block does whoever sends it wait before the next.
-    while (length < blockSize) {
-      const { bytesRead } = await file.read(block, length);
-      if (bytesRead === 0) break;
-      length += bytesRead;
-    }
-    if (length > 0) yield block.subarray(0, length);
-    if (length < blockSize) return;
-    [block, other] = [other, block];
-  }
+  yield* blocks(async (into) => (await file.read(into)).bytesRead, blockSize);
 }
