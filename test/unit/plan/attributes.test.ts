@@ -210,6 +210,16 @@ test("a name follows the rule for names, in any case; a user is active unless a 
   );
 });
 
+/** What changes of the user ada, who has the attributes `target` so far, when her record has `values`. */
+async function updatesOfAda(by: typeof rules, values: Record<string, AttributeValue>, target: object) {
+  const there: Principal = { kind: "user", name: "ada", groupNames: [], ...target };
+  const plan = await planOf([entry("user", "ada", values)], [there], by, by.declared);
+  const changes = await Array.fromAsync(plan.changes());
+  return changes
+    .flatMap((each) => (each.action === "update" ? each.attributes : []))
+    .map(({ attribute, to }) => [attribute, to]);
+}
+
 test("of a list and the primary one of its values, neither is empty beside the other where rules give both", async () => {
   const declared = new Attributes(
     [
@@ -232,12 +242,7 @@ test("of a list and the primary one of its values, neither is empty beside the o
       undefined,
       declared,
     );
-    const there: Principal = { kind: "user", name: "ada", groupNames: [], ...target };
-    const plan = await planOf([entry("user", "ada", values)], [there], by, by.declared);
-    const changes = await Array.fromAsync(plan.changes());
-    return changes
-      .flatMap((each) => (each.action === "update" ? each.attributes : []))
-      .map(({ attribute, to }) => [attribute, to]);
+    return updatesOfAda(by, values, target);
   };
   const both = { ...mail, ...emails };
   expect(await planned(both, { emails: ["b@x", "a@x"] })).toEqual([
@@ -270,12 +275,7 @@ test("an attribute that shows as another one's value takes its place where that 
   const planned = async (rules: readonly string[], values: Record<string, AttributeValue>, target: object = {}) => {
     const users = Object.fromEntries([["name", "entry.id"], ...rules.map((name) => [name, `entry.${name}`])]);
     const by = compileRules({ users }, undefined, undefined, undefined, undefined, declared);
-    const there: Principal = { kind: "user", name: "ada", groupNames: [], ...target };
-    const plan = await planOf([entry("user", "ada", values)], [there], by, by.declared);
-    const changes = await Array.fromAsync(plan.changes());
-    return changes
-      .flatMap((each) => (each.action === "update" ? each.attributes : []))
-      .map(({ attribute, to }) => [attribute, to]);
+    return updatesOfAda(by, values, target);
   };
   const all = ["mail", "work", "home"];
   expect(await planned(all, { work: "w", home: "h" }, { work: "w", home: "h" })).toEqual([["mail", "w"]]);
