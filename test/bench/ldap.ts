@@ -4,7 +4,7 @@ import { parseArgs } from "node:util";
 import { ldifEntry } from "../support/ldap/ldif.ts";
 import { base, type OpenLdap, reader, startOpenLdap } from "../support/ldap/openldap.ts";
 import type { LdapReadRequest, LdapReadTiming } from "./ldap-read.ts";
-import { peerNames, peersOf } from "./ldap-peers.ts";
+import { type Peer, peerNames, peersOf } from "./ldap-peers.ts";
 import { cpuTimes, machine, median, runApart, table } from "./measure.ts";
 import type { Figure } from "./results.ts";
 
@@ -20,10 +20,11 @@ interface Size {
 
 /**
  * `npm run bench -- ldap [--users 100000] [--groups 2000] [--memberships 200000] [--rounds 5] [--memory 256]
- * [--peers ldapts,ldap3,python-ldap]`: reading a directory from OpenLDAP, and reading it to finished principals, beside
- * `ldapsearch`, which reads the same entries and attributes in pages of the same size and throws them away, and beside
- * libraries that do no more either, once. Every measurement is a process of its own; they take turns on one server, so
- * that noise meets all. Linux only.
+ * [--peers ldapts,ldap3,python-ldap] [--bitwarden CHECKOUT]`: reading a directory from OpenLDAP, and reading it to
+ * finished principals, beside `ldapsearch`, which reads the same entries and attributes in pages of the same size and
+ * throws them away. Once beside libraries that do no more either, and beside Bitwarden's Directory Connector, which makes
+ * users and groups. Every measurement is a process of its own; they take turns on one server, so that noise meets all.
+ * Linux only.
  */
 export async function ldap(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
@@ -35,6 +36,7 @@ export async function ldap(args: readonly string[]): Promise<Figure[]> {
       rounds: { type: "string", default: "5" },
       memory: { type: "string", default: "256" },
       peers: { type: "string", default: peerNames.join(",") },
+      bitwarden: { type: "string" },
     },
   });
   const size = { users: Number(values.users), groups: Number(values.groups), memberships: Number(values.memberships) };
@@ -52,13 +54,13 @@ export async function ldap(args: readonly string[]): Promise<Figure[]> {
     const times = [alone.at(-1)?.milliseconds, read.at(-1)?.milliseconds, assembled.at(-1)?.milliseconds];
     console.error(`round ${round}: ldapsearch, read, to principals: ${times.map((each) => seconds(each)).join(", ")}`);
   }
-  const peers: (Timing & { readonly name: string })[] = [];
-  for (const { name, read } of await peersOf(server, values.peers.split(","), pageSize)) {
+  const peers: (Timing & Omit<Peer, "read">)[] = [];
+  for (const { name, does, read } of await peersOf(server, values.peers.split(","), pageSize, values.bitwarden)) {
     const timing = await timed(async () => {
       const count = await read();
       if (count !== size.users + size.groups) throw new Error(`${name} has read ${count} entries`);
     });
-    peers.push({ name, ...timing });
+    peers.push({ name, does, ...timing });
     console.error(`${name}: ${seconds(timing.milliseconds)}`);
   }
   const limit = median(alone.map(({ milliseconds }) => milliseconds));
@@ -80,9 +82,9 @@ export async function ldap(args: readonly string[]): Promise<Figure[]> {
         ],
         ["Rollcall", "the connector reads", ...cells(read, limit)],
         ["Rollcall", "to finished principals", ...cells(assembled, limit)],
-        ...peers.map(({ name, milliseconds, cpu }) => [
+        ...peers.map(({ name, does, milliseconds, cpu }) => [
           name,
-          "counts the entries",
+          does,
           seconds(milliseconds),
           (milliseconds / limit).toFixed(2),
           seconds(cpu),
@@ -102,8 +104,8 @@ export async function ldap(args: readonly string[]): Promise<Figure[]> {
     cpu: median(timings.map(({ cpu }) => cpu)),
     memory: Math.max(...timings.map(({ memory }) => memory)),
   });
-  const ofPeers = peers.map(({ name, milliseconds, cpu }): Figure => ({
-    what: title(`${name}, which counts the entries`),
+  const ofPeers = peers.map(({ name, does, milliseconds, cpu }): Figure => ({
+    what: title(`${name}, which ${does}`),
     value: milliseconds,
     unit: "ms",
     limit: { by: "ldapsearch", value: limit },
