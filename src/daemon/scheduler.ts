@@ -224,7 +224,10 @@ export class Scheduler {
     if (slots !== undefined && entry.done > now + tolerance) {
       log.warn(`sync ${name}: the clock was set back; the next slot counts from now`);
       this.#setDone(entry, now);
+      // Where several processes take slots, those from now on are free again.
+      memory.note(name, { lastSlotAt: iso(now) });
     }
+    if (entry.retryAt !== undefined) entry.retryAt = Math.min(entry.retryAt, now + longestDelay(entry.sync.retries));
     if (slots !== undefined && entry.next !== undefined && entry.next.due <= now) {
       if (waits?.(name) === true) {
         log.debug(`sync ${name}: providers are pushing; its run begins once they pause`);
@@ -263,7 +266,7 @@ export class Scheduler {
     }
     const { lastSlotAt, lastSuccessAt, failures } = memory.state(name);
     const last = lastSlot(slots, now);
-    this.#setDone(entry, lastSlotAt === undefined ? last : Math.min(Date.parse(lastSlotAt), now));
+    this.#setDone(entry, lastSlotAt === undefined ? last : Date.parse(lastSlotAt));
     const wanting = lastSuccessAt === undefined || failures !== undefined;
     // Its slot is done; what failed in it is not. A slot has one run, whoever begins it.
     if (wanting && entry.sync.catchUp && lastSlotAt !== undefined && entry.done >= last)
@@ -271,7 +274,7 @@ export class Scheduler {
     else if (lastSlotAt === undefined || (wanting && entry.sync.catchUp))
       this.#runSlot(entry, Math.max(entry.done, last), "start");
     else if (entry.next !== undefined && entry.next.due <= now) this.#catchUp(entry, slots, now);
-    else log.info(`sync ${name}: its next slot is at ${iso(nextSlot(slots, entry.done))}`);
+    else log.info(`sync ${name}: its next slot is at ${iso(nextSlot(slots, Math.min(entry.done, now)))}`);
   }
 
   /** Replaces the schedule of a sync. Past slots of a new schedule were not missed. */
@@ -328,12 +331,14 @@ type Watched = Pick<ScheduledSync, "name" | "overdueAfter">;
 
 /**
  * The dead-man's switch: says once of a sync that it has not succeeded for too long, whatever the reason, until the
- * next success.
+ * next success. A success in the future was before the clock was set back: it counts from now.
  */
 export function reportOverdue(sync: Watched, memory: ScheduleState, now: number): void {
   const { name } = sync;
+  const isAhead = (time = ""): boolean => Date.parse(time) > now + tolerance;
+  if (isAhead(memory.state(name).lastSuccessAt)) memory.note(name, { lastSuccessAt: iso(now) });
   const { knownSince, lastSuccessAt, overdueSince } = memory.state(name);
-  if (knownSince === undefined) memory.note(name, { knownSince: new Date(now).toISOString() });
+  if (knownSince === undefined || isAhead(knownSince)) memory.note(name, { knownSince: iso(now) });
   if (!isOverdue(sync, memory, now)) {
     if (overdueSince !== undefined) memory.note(name, { overdueSince: undefined });
   } else if (overdueSince === undefined) {
@@ -387,6 +392,11 @@ export interface Retries {
  */
 export function retryDelay({ first, most }: Retries, made: number, random: number): number {
   return Math.round(Math.min(first * 2 ** made, most) * (1 + random / 4));
+}
+
+/** The longest time that `retryDelay` waits, in milliseconds. */
+function longestDelay({ most }: Retries): number {
+  return most * 1.25;
 }
 
 /**

@@ -54,7 +54,8 @@ export class Leases {
     const steady =
       steadySince === undefined
         ? ""
-        : `, ${steadySince} = CASE WHEN ${ends} <= clock_timestamp() THEN clock_timestamp() ELSE ${steadySince} END`;
+        : `, ${steadySince} = CASE WHEN ${ends} <= clock_timestamp() OR ${steadySince} > clock_timestamp()
+             THEN clock_timestamp() ELSE ${steadySince} END`;
     const [row] = await through.rows<{ now: number }>(
       `UPDATE ${table} SET ${ends} = ${this.#until}${steady} WHERE id = $1 RETURNING ${now}`,
       [id],
@@ -87,7 +88,9 @@ export class Leases {
   async ended(): Promise<bigint[]> {
     const { table, ends } = this.#table;
     const rows = await this.#postgres.rows<{ id: bigint }>(
-      `SELECT id FROM ${table} WHERE ${ends} <= clock_timestamp() ORDER BY id`,
+      `${this.#shortening} SELECT id FROM ${table} WHERE ${ends} <= clock_timestamp() ORDER BY id`,
+      [],
+      again,
     );
     return rows.map(({ id }) => id);
   }
@@ -96,11 +99,23 @@ export class Leases {
   async removeEnded(): Promise<void> {
     const { table, ends } = this.#table;
     await this.#postgres.rows(
-      `DELETE FROM ${table} WHERE id IN (
+      `${this.#shortening} DELETE FROM ${table} WHERE id IN (
          SELECT id FROM ${table} WHERE ${ends} <= clock_timestamp() ORDER BY id FOR UPDATE SKIP LOCKED)`,
       [],
       again,
     );
+  }
+
+  /**
+   * SQL: after the clock was set back, a process that is gone would keep its lease for as long as that. One that lives renews
+   * it soon, even where its lease is configured to be many times as long as that of this process.
+   */
+  get #shortening(): string {
+    const { table, ends } = this.#table;
+    const latest = `clock_timestamp() + greatest(10 * ${this.#lease}, INTERVAL '1 minute')`;
+    return `WITH shortened AS (
+      UPDATE ${table} SET ${ends} = ${latest} WHERE id IN (
+        SELECT id FROM ${table} WHERE ${ends} > ${latest} ORDER BY id FOR UPDATE SKIP LOCKED))`;
   }
 }
 

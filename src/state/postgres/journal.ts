@@ -300,6 +300,13 @@ async function writeEntry(
     [of.sync],
   );
   const state = of.change(found?.document ?? unknown);
+  const { lastSlotAt } = state;
+  // Slots in the future were taken before the clock was set back: the schedule comes to them again.
+  if (lastSlotAt !== undefined && lastSlotAt !== found?.document.lastSlotAt)
+    await transaction.rows("DELETE FROM rollcall.slots WHERE sync = $1 AND slot > greatest($2, clock_timestamp())", [
+      of.sync,
+      lastSlotAt,
+    ]);
   await transaction.rows(
     `INSERT INTO rollcall.syncs (name, document, revision) VALUES ($1, $2, $3)
      ON CONFLICT (name) DO UPDATE SET document = excluded.document, revision = excluded.revision`,

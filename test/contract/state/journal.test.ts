@@ -106,6 +106,31 @@ test("a slot has one run, whoever is first, also long after it was pruned", asyn
   expect(await thrown(one.journal.put(started(8, { slot: recent })))).toBeInstanceOf(SlotTakenError);
 });
 
+test("slots that were taken before the clock was set back can be taken again, once the schedule counts from now", async () => {
+  const [one, other] = [await replica(), await replica()];
+  const hour = 3_600_000;
+  const slotIn = (hours: number): string => new Date(Date.now() + hours * hour).toISOString();
+  const [past, next, later] = [slotIn(-1), slotIn(47), slotIn(48)];
+  const take = async (number: number, slot: string, sync = "staff"): Promise<void> => {
+    await one.journal.put(started(number, { slot, sync }), {
+      sync,
+      change: (state) => ({ ...state, lastSlotAt: slot }),
+    });
+  };
+  await take(1, past);
+  await take(2, next);
+  await take(3, later);
+  await take(4, later, "others");
+  expect(await thrown(other.journal.put(started(5, { slot: next })))).toBeInstanceOf(SlotTakenError);
+  await other.journal.change("staff", (state) => ({ ...state, lastSlotAt: new Date().toISOString() }));
+  await other.journal.put([started(5, { slot: next }), started(6, { slot: later })]);
+  for (const [slot, sync] of [
+    [past, "staff"],
+    [later, "others"],
+  ])
+    expect(await thrown(other.journal.put(started(7, { slot, sync })))).toBeInstanceOf(SlotTakenError);
+});
+
 test("what one prunes, the others forget", async () => {
   const [one, other] = [await replica({ runs: 2 }), await replica()];
   for (const number of [1, 2, 3, 4])

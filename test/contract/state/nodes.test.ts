@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { UnavailableError } from "#errors.ts";
+import type { Node } from "#state/postgres/nodes.ts";
 import { endLease, sharedDatabaseOfEachTest, thrown } from "./support.ts";
 
 const shared = sharedDatabaseOfEachTest();
@@ -42,6 +43,22 @@ test("a claim has one node, which may claim it again, and ends with its release 
   expect(await owner.claim("another")).toBe(true);
   await owner.close();
   expect([await rest.claim("target"), await rest.claim("another")]).toEqual([true, true]);
+});
+
+test("a lease from before the clock was set back ends soon, unless its node lives and renews it", async () => {
+  const [one, gone, other] = [await shared.node(10_000), await shared.node(), await shared.node(60_000)];
+  await shared.postgres.rows("UPDATE rollcall.nodes SET expires = expires + interval '2 days' WHERE id = $1", [
+    gone.id(),
+  ]);
+  await one.claim("leader");
+  const left = await shared.postgres.rows<{ id: bigint; seconds: number }>(
+    "SELECT id, extract(epoch FROM expires - clock_timestamp())::integer AS seconds FROM rollcall.nodes",
+  );
+  const secondsOf = (node: Node): number => left.find(({ id }) => id === node.id())?.seconds ?? 0;
+  expect(secondsOf(gone)).toBeGreaterThan(80);
+  expect(secondsOf(gone)).toBeLessThanOrEqual(100);
+  // That of another that lives is longer than its own, and stays.
+  expect(secondsOf(other)).toBeGreaterThan(40);
 });
 
 test("a node whose lease has ended by the database's clock loses its claims, and may write nothing", async () => {

@@ -217,6 +217,56 @@ test("a clock that jumps by years and back runs the sync once for each, and then
   expect(began()[2]).toBe("schedule 12:00:00");
 });
 
+test("after the clock was set back, slots count from now, whether a scheduler was there or begins then", async () => {
+  await ranBefore();
+  scheduler.update([staff]);
+  jump(48 * hour);
+  await pass(minute);
+  await memory.ended("no change");
+  jump(-48 * hour);
+  await pass(minute);
+  // What takes slots must know it, too: others may have taken them.
+  expect(memory.state("staff").lastSlotAt).toBe("2026-11-21T10:21:30.000Z");
+  expect(scheduler.nextSlotAt("staff")).toBe("2026-11-21T11:00:00.000Z");
+  memory.note("staff", { lastSlotAt: "2026-11-23T10:00:00.000Z" });
+  scheduler.stop();
+  scheduler = memory.open();
+  scheduler.update([staff]);
+  expect(memory.state("staff").lastSlotAt).toBe("2026-11-21T10:22:00.000Z");
+  expect(memory.logged.slice(-2)).toEqual([
+    "sync staff: its next slot is at 2026-11-21T11:00:00.000Z",
+    "sync staff: the clock was set back; the next slot counts from now",
+  ]);
+  await pass(hour);
+  expect(began().at(-1)).toBe("schedule 11:00:00");
+});
+
+test("after the clock was set back, a retry waits no longer than any other", async () => {
+  await ranBefore();
+  scheduler.update([staff]);
+  await pass(40 * minute);
+  jump(48 * hour);
+  await memory.ended("failed");
+  jump(-48 * hour);
+  await pass(20 * minute);
+  expect(began()).toEqual(["schedule 11:00:00", "retry 11:19:15"]);
+});
+
+test("after the clock was set back, a sync is overdue no later than as if it had succeeded then", async () => {
+  const { slots: _, ...onDemand } = staff;
+  const watched = { ...onDemand, overdueAfter: 26 * hour };
+  memory.note("staff", { knownSince: "2027-11-21T10:00:00.000Z", lastSuccessAt: "2027-11-21T10:20:00.000Z" });
+  scheduler.update([watched]);
+  expect(memory.state("staff")).toMatchObject({
+    knownSince: "2026-11-21T10:20:00.000Z",
+    lastSuccessAt: "2026-11-21T10:20:00.000Z",
+  });
+  await pass(26 * hour);
+  expect(told("overdue")).toEqual([]);
+  await pass(minute);
+  expect(told("overdue")).toHaveLength(1);
+});
+
 test("a slot that comes while a run is under way is skipped and recorded", async () => {
   scheduler.update([staff]);
   await pass(2 * hour);
