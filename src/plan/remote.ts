@@ -158,9 +158,9 @@ const page = 1_000;
 /**
  * Finds, after a target was written and read again, which values it holds otherwise than it was sent, and writes these and the
  * present names into `remote_known`. A server that trims a text, or writes a phone number its own way, has what it was sent. One
- * that forgets a value, or keeps the old one, has not.
- * @param sent a relation `(kind, id, sent, answered, before)`: JSON of attributes that were sent, that the target said it stored,
- *   and that it had before; the last two may be NULL
+ * that forgets a value, keeps the old one, or changes another attribute beside those that it was sent, has not.
+ * @param sent a relation `(kind, id, sent, changed, answered, before)`: JSON of all attributes as they are to be, of the names of
+ *   those that the change had, and of the attributes that the target said it stored, and that it had before; the last two may be NULL
  */
 export async function findHeld(connection: Connection, declared: Attributes, sent: string): Promise<void> {
   const hiddenState = (await isStateHidden(connection, declared)) ? declared.state?.name : undefined;
@@ -173,7 +173,7 @@ export async function findHeld(connection: Connection, declared: Attributes, sen
   const rows = new Rows(connection.raw, { remote_held: heldColumns });
   for (let from = 0; ; from += page) {
     const found = await connection.rows<SentRow>(`
-      SELECT s.kind, s.id, s.sent, s.answered, s.before, o.attributes AS stored, k.sent AS known_sent, k.stored AS known_stored
+      SELECT s.kind, s.id, s.sent, s.changed, s.answered, s.before, o.attributes AS stored, k.sent AS known_sent, k.stored AS known_stored
       FROM ${sent} s JOIN remote_object o ON o.kind = s.kind AND o.id = s.id
       LEFT JOIN remote_known k ON k.kind = s.kind AND k.id = s.id
       WHERE s.sent <> o.attributes OR k.sent IS NOT NULL
@@ -199,6 +199,7 @@ interface SentRow {
   readonly kind: Kind;
   readonly id: string;
   readonly sent: string;
+  readonly changed: string;
   readonly answered: string | null;
   readonly before: string | null;
   readonly stored: string;
@@ -219,13 +220,15 @@ function heldOf(
     Values,
   ];
   const [knownSent, knownStored] = [parse(row.known_sent), parse(row.known_stored)];
+  const changed = new Set(JSON.parse(row.changed) as readonly string[]);
   const held = Object.keys(sent).filter((name) => {
     const [is, has] = [sent[name], stored[name]];
     if (name === hiddenState) return is === false;
     if (is === undefined || has === undefined || isSame(is, has)) return false;
     const wasKnown = isSame(knownSent[name], is) && isSame(knownStored[name], has);
     const isCut = isCutTo(has, is) && isCutTo(knownStored[name], knownSent[name]) && isSame(knownStored[name], has);
-    const isAnswered = isSame(answered[name], has) && !isSame(before[name], has);
+    const wasHeld = isSame(knownSent[name], is) && isSame(knownStored[name], before[name]);
+    const isAnswered = (changed.has(name) || wasHeld) && isSame(answered[name], has) && !isSame(before[name], has);
     return wasKnown || isCut || folded(is) === folded(has) || (typeof is !== "boolean" && isAnswered);
   });
   if (held.length === 0) return undefined;

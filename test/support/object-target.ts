@@ -35,6 +35,8 @@ export interface Faults {
   ignoresUpdates?: boolean;
   /** It drops this attribute. */
   forgets?: string;
+  /** Whenever it writes an object, it makes these attributes of it. */
+  derives?: (attributes: Readonly<Record<string, PrincipalValue>>) => Readonly<Record<string, PrincipalValue>>;
   /** It refuses to create or change objects of these names. */
   refuses?: readonly string[];
   /** It does not answer writes: what was sent has arrived (`after`), or has not. */
@@ -215,6 +217,7 @@ export class ObjectStore {
         (each): each is [string, PrincipalValue] => each[1] !== null,
       );
       Object.assign(found.attributes, this.#stored(Object.fromEntries(given)));
+      Object.assign(found.attributes, this.faults.derives?.(found.attributes));
       found.name = nameIn(found);
       found.version++;
     }

@@ -52,7 +52,7 @@ export async function writeChanges(options: WritingOptions): Promise<Written> {
   const { target, declared, connection } = options;
   const writer = new Writer(options);
   await connection.run(
-    "CREATE OR REPLACE TEMP TABLE sent_value (kind VARCHAR, id VARCHAR, sent VARCHAR, answered VARCHAR, before VARCHAR)",
+    "CREATE OR REPLACE TEMP TABLE sent_value (kind VARCHAR, id VARCHAR, sent VARCHAR, changed VARCHAR, answered VARCHAR, before VARCHAR)",
   );
   for (const phase of phasesOf({ declared, membersPerChange: target.abilities.membersPerChange })) {
     for await (const page of pagesOf(connection, phase)) {
@@ -198,11 +198,12 @@ class Writer {
       throw new UnavailableError("the target says that it was created, and gives no id for it");
     const { kind } = change;
     const sent = change.action === "create" ? this.#text(change) : this.#wholeText(change);
+    const changed = JSON.stringify(Object.keys(change.attributes));
     const answered = stored === undefined ? null : this.#text(stored);
     const before = write.was?.attributes ?? null;
     const isNew = change.action === "create" || write.was?.isNew === true;
     const isKnown = write.was?.isKnown === true;
-    return this.#record({ known: { kind, id, name, isNew } }, { sent, answered, before, isKnown });
+    return this.#record({ known: { kind, id, name, isNew } }, { sent, changed, answered, before, isKnown });
   }
 
   /** Where the target does not say who is in a group. */
@@ -245,9 +246,11 @@ interface Unrecorded {
   readonly sent?: Sent | undefined;
 }
 
-/** The attributes of an object, as `attributesText` gives them: sent, answered, and from before. */
+/** The attributes of an object, as `attributesText` gives them: as they are to be, answered, and from before. */
 interface Sent {
   readonly sent: string;
+  /** JSON of the names of those that the change has. */
+  readonly changed: string;
   readonly answered: string | null;
   /** NULL: it is created. */
   readonly before: string | null;
@@ -262,7 +265,7 @@ function workbenchSql({ remembered: { known, members }, sent }: Unrecorded): str
     const { kind, id, name } = known;
     if (sent.before === null)
       statements.push(`INSERT INTO remote_name SELECT *, true FROM (VALUES ${row(kind, id, name)})`);
-    statements.push(`INSERT INTO sent_value VALUES ${row(kind, id, sent.sent, sent.answered, sent.before)}`);
+    statements.push(`INSERT INTO sent_value VALUES ${row(kind, id, sent.sent, sent.changed, sent.answered, sent.before)}`);
   }
   if (members === undefined) return statements;
   const { group, add, remove, isPending } = members;

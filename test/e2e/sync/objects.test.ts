@@ -163,6 +163,24 @@ describe("a target that stores something else than it is sent", () => {
     expect(await refused(runIt())).toEqual(["still to update: user ada"]);
     expect(store().groups()).toEqual({ maths: ["ada"] });
   });
+
+  test("or changes an attribute that it was not sent: the run says so, and the next one changes it back", async () => {
+    await people("ada,Countess,+1 555,");
+    await runIt();
+    store().faults = { derives: ({ title }) => (title === "Baroness" ? { phone: "none" } : {}) };
+    await people("ada,Baroness,+1 555,");
+    expect(await refused(runIt())).toEqual(["still to update: user ada"]);
+    store().faults = {};
+    expect(await runIt()).toMatchObject({ outcome: "applied", counts: { users: { update: 1 } } });
+    expect(store().people()).toMatchObject({ ada: { title: "Baroness", phone: "+1 555" } });
+    // What it has always made of another attribute follows that one.
+    store().faults = { derives: ({ title }) => ({ phone: `phone of ${String(title)}` }) };
+    await people("ada,Baroness,+1 556,");
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+    await people("ada,Queen,+1 556,");
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+  });
 });
 
 describe("what cannot be written", () => {
