@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { Attributes } from "#principals/attributes.ts";
 import type { TableReader } from "#principals/lookup.ts";
-import { build } from "./build.ts";
+import { adviceOnRules } from "#principals/compile.ts";
+import { build, buildRules } from "./build.ts";
 import { checkReferences, checkSyncRules, readsTexts } from "./checks.ts";
 import type { Configuration } from "./configuration.ts";
 import { keysOf, readConfiguration } from "./document.ts";
@@ -66,8 +67,22 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     names: { targets: keysOf(document, ["targets"]), syncs: keysOf(document, ["syncs"]) },
     readTable: options.readTable,
     secrets: document.secrets,
-    warnings: renderProblems(file, document.shortSecrets),
+    warnings: renderProblems(file, [...document.shortSecrets, ...adviceOnSyncs(document, syncs.syncs, declaredOf)]),
     settings: settingsOf(document),
+  });
+}
+
+/** Rules that are valid, and give some records what their target does not take. */
+function adviceOnSyncs(
+  document: ConfigurationDocument,
+  syncs: Readonly<Record<string, Sync>>,
+  declaredOf: (sync: string) => Attributes | undefined,
+): Problem[] {
+  return Object.entries(syncs).flatMap(([name, sync]) => {
+    const declared = declaredOf(name) ?? attributesOf(undefined);
+    return adviceOnRules(buildRules(sync, declared), declared).map(({ path, message }) =>
+      document.problem(["syncs", name, ...path], "value", message),
+    );
   });
 }
 

@@ -23,6 +23,8 @@ export interface Attribute {
   readonly primaryOf?: string | undefined;
   /** A target may show it as the value of this attribute, where that has none of its own. */
   readonly besides?: string | undefined;
+  /** All attributes with the same word here have one value together: the target holds no list there. */
+  readonly onlyValueOf?: string | undefined;
   /** People know a principal by it, and look for it. */
   readonly identifies?: true | undefined;
   /** The attribute of an entry that it often is, for messages: `cn`. Absent: one of the same name. */

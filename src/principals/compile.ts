@@ -5,7 +5,16 @@ import type { Attribute, Attributes } from "./attributes.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
 import { attributeOf, compileExpression, compileNaming } from "./expression.ts";
 import type { CompileOptions, Expression, GroupFunction } from "./expression.ts";
-import { describeGroup, groupAttributeOf, joinKeyOf, judge, sourceNameOf, traceOf, usualNames } from "./judge.ts";
+import {
+  describeGroup,
+  groupAttributeOf,
+  joinKeyOf,
+  judge,
+  oneValue,
+  sourceNameOf,
+  traceOf,
+  usualNames,
+} from "./judge.ts";
 import type { JoinKey, KindJudge, RuleGroup, RuleTrace, Verdict } from "./judge.ts";
 import { KeptAttributes } from "./kept-attributes.ts";
 import type { LookupTables } from "./lookup.ts";
@@ -198,6 +207,22 @@ export function checkRules(
   return compile(rules, attributes, { now: new Date(), tables, onlyTexts }).problems;
 }
 
+/** Rules that are valid, and give some records what the target does not take. */
+export function adviceOnRules(rules: Rules, attributes: Attributes): RuleProblem[] {
+  if (attributes.all.every(({ onlyValueOf }) => onlyValueOf === undefined)) return [];
+  const { users, groups } = compile(rules, attributes, { now: new Date() });
+  return (["users", "groups"] as const).flatMap((key) => {
+    const judge = key === "users" ? users : groups;
+    return (judge?.together ?? []).flat().flatMap((name): RuleProblem[] => {
+      const most = judge?.expressions[name]?.written ?? 1;
+      if (most <= 1) return [];
+      const path = typeof rules[key]?.[name] === "object" ? [key, name, "value"] : [key, name];
+      const message = `may give ${most} values, but the target holds one, and whoever has several is quarantined; ${oneValue}`;
+      return [{ path, message }];
+    });
+  });
+}
+
 /** The files that rules look values up in. */
 export function tablesOf(rules: Rules, attributes = serviceAttributes): string[] {
   // Most have none, and need not be compiled to know it.
@@ -339,9 +364,18 @@ function compileKind(
     expressions,
     absence,
     attributes: own,
+    together: [...togetherIn(own).values()],
     groupName: (name) => renames.get(name) ?? name,
     naming: naming !== undefined && "evaluate" in naming ? naming : undefined,
   };
+}
+
+/** The names of attributes that have one value together, by the list that it is of. */
+function togetherIn(attributes: readonly Attribute[]): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, string[]>();
+  for (const { name, onlyValueOf } of attributes)
+    if (onlyValueOf !== undefined) found.set(onlyValueOf, [...(found.get(onlyValueOf) ?? []), name]);
+  return found;
 }
 
 function normalAbsence(absent: Absence): Absence {

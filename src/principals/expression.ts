@@ -180,6 +180,12 @@ export class Expression {
     return asked(this.#nodes, variable);
   }
 
+  /** How many values it gives at most, where they are written out in a list; otherwise 1. */
+  get written(): number {
+    const { ast } = this.#parts;
+    return ast.op === "list" ? ast.args.length : 1;
+  }
+
   /** The attributes that the expression names and that are not set, for a message: `entry.sn is not set`. */
   unset(attributes: Attributes): string {
     return unset(this.#parts.ast, attributes);

@@ -59,6 +59,8 @@ export interface KindJudge {
   readonly absence: Readonly<Record<string, Absence>>;
   /** The attributes of the kind. */
   readonly attributes: readonly Attribute[];
+  /** The names of attributes that have one value together. */
+  readonly together: readonly (readonly string[])[];
   /** The name of a group after `rename`. */
   readonly groupName: (name: string) => string;
   readonly naming?: Naming | undefined;
@@ -89,6 +91,10 @@ export function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, k
     if (value !== undefined) attributes[attribute.name] = value;
     else if (attribute.required === true) isComplete = false;
   }
+  for (const names of rules.together) {
+    const objection = objectionToValues(key, names, attributes);
+    if (objection !== undefined) judging.reasons.push(objection);
+  }
   const groups = evaluate(judging, "groups", asGroups)?.map(rules.groupName) ?? none;
   for (const group of groups) seen(judging, "groups", group);
   if (judging.reasons.length > 0 || name === undefined || !isComplete) {
@@ -98,6 +104,19 @@ export function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, k
 }
 
 const none: readonly never[] = [];
+
+/** Why attributes that have one value together cannot be as the rules give them. */
+function objectionToValues(key: string, names: readonly string[], given: PrincipalValues): string | undefined {
+  const set = names.filter((name) => given[name] !== undefined);
+  const values = set.flatMap((name) => given[name] ?? []).map(String);
+  const different = [...new Map(values.map((each) => [each.toLowerCase(), each])).values()];
+  if (different.length <= 1) return undefined;
+  const shown = different.slice(0, 3).map(quote).join(", ");
+  return `${set.map((name) => `${key}.${name}`).join(" and ")}: ${different.length} values (${shown}${different.length > 3 ? ", …" : ""}), but the target holds one; ${oneValue}`;
+}
+
+/** How rules give one value. */
+export const oneValue = "use first(…) of a list, coalesce(…) of several attributes, or one rule alone";
 
 /** What an attribute becomes; undefined where it is unset, or its rule fails. */
 function valueOf(judging: Judging, attribute: Attribute, name: string | undefined): PrincipalValue | undefined {

@@ -63,7 +63,10 @@ interface OwnAttribute extends Pick<Attribute, "type"> {
 }
 
 /** The attributes of a target. @param own by the names that rules use */
-export function fieldsOf(own: Readonly<Record<string, OwnAttribute>>, { lacks }: Profile): readonly Field[] {
+export function fieldsOf(
+  own: Readonly<Record<string, OwnAttribute>>,
+  { lacks, multiValued }: Profile,
+): readonly Field[] {
   const added = Object.entries(own).flatMap(([name, { path, type, kind, onlyAtCreation }]) => {
     const parsed = parsePath(path);
     if (parsed === undefined) return [];
@@ -74,7 +77,15 @@ export function fieldsOf(own: Readonly<Record<string, OwnAttribute>>, { lacks }:
     const attribute: Attribute = { name, type, kind, besides, ...(onlyAtCreation && { onlyAtCreation }) };
     return [at(attribute, parsed, type === "texts" ? "list" : "single")];
   });
-  return [...standard.filter(({ attribute }) => !lacks.includes(attribute.name)), ...added];
+  const all = [...standard.filter(({ attribute }) => !lacks.includes(attribute.name)), ...added];
+  return multiValued ? all : all.map(alone);
+}
+
+/** A field of a server that holds one value where the standard has a list. */
+function alone(field: Field): Field {
+  const { attribute, path, form } = field;
+  const isOfList = form !== "single" || (path.type !== undefined && (path.sub ?? "value") === "value");
+  return isOfList ? { ...field, attribute: { ...attribute, onlyValueOf: listKey(path) } } : field;
 }
 
 export type Values = Readonly<Record<string, PrincipalValue | null | undefined>>;

@@ -239,8 +239,6 @@ export class Writer {
     for (const field of mapping.of(kind)) {
       const value = attributes[field.attribute.name];
       if (value === undefined) continue;
-      if (!profile.multiValued && Array.isArray(value) && value.length > 1)
-        fail(`the server takes one of ${field.attribute.name}, and there are ${value.length}`);
       // To be active is what users are where nothing is said.
       const isChecked = profile.trustsSchemas && !(field.attribute.name === "active" && value === true);
       const objection = isChecked ? capabilities.objection(field, kind) : undefined;

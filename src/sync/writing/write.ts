@@ -265,7 +265,9 @@ function workbenchSql({ remembered: { known, members }, sent }: Unrecorded): str
     const { kind, id, name } = known;
     if (sent.before === null)
       statements.push(`INSERT INTO remote_name SELECT *, true FROM (VALUES ${row(kind, id, name)})`);
-    statements.push(`INSERT INTO sent_value VALUES ${row(kind, id, sent.sent, sent.changed, sent.answered, sent.before)}`);
+    statements.push(
+      `INSERT INTO sent_value VALUES ${row(kind, id, sent.sent, sent.changed, sent.answered, sent.before)}`,
+    );
   }
   if (members === undefined) return statements;
   const { group, add, remove, isPending } = members;

@@ -206,14 +206,6 @@ it("says what it reached, and what the profile means", async () => {
   ]);
 });
 
-it("takes one value alone where the server has no lists", async () => {
-  await start({}, { profile: "aws" });
-  await expect(create("ada", { emails: ["a@example.com", "b@example.com"] })).rejects.toThrow(
-    /the server takes one of emails, and there are 2/,
-  );
-  expect(application.writes()).toHaveLength(0);
-});
-
 it("finds users and groups where the server says they are, and does without groups where it has none", async () => {
   await start();
   const type = (name: string, endpoint: string) => ({ name, endpoint, schema: `urn:${name}` });

@@ -1,4 +1,10 @@
-import { expect, test } from "vitest";
+import { targetConnectors } from "#connectors/index.ts";
+import { attributesOf } from "#config/targets.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { AttributeValue } from "#principals/entry.ts";
+import type { Verdict } from "#principals/judge.ts";
+import type { Rules } from "#principals/rules.ts";
+import { describe, expect, test } from "vitest";
 import type { Connector } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { z } from "zod";
@@ -176,4 +182,58 @@ test("how often a source is read in full stands beside its connector's options, 
   expect(await problemsOf(valid.replace("list\n", "list\n    fullReadEvery: daily\n"))).toEqual([
     'rollcall.yaml:7:20: sources.corp.fullReadEvery: expected a duration like 90s, 15m, 3h, 7d, not "daily"',
   ]);
+});
+
+describe("a target that holds one value of a list", () => {
+  const scim = (rules: string, profile = "aws"): string =>
+    `${valid.replace("analytics: embedded", `analytics: { connector: scim, url: "https://app.example/scim", token: t0ken-of-the-application, profile: ${profile} }`)}${rules}`;
+  const warnings = async (text: string): Promise<readonly string[]> =>
+    (await load(text, { targetConnectors })).configuration.warnings.map((line) => line.replace(/^.*\//, ""));
+
+  test("is named where rules write several", async () => {
+    const two = "      emails: '[entry.mail, entry.alias]'\n      phoneNumbers: entry.phone\n";
+    expect(await warnings(scim(two))).toEqual([
+      "rollcall.yaml:14:15: syncs.staff.users.emails: may give 2 values, but the target holds one, and whoever has several is quarantined; use first(…) of a list, coalesce(…) of several attributes, or one rule alone",
+    ]);
+    expect(await warnings(scim("      emails: { value: '[entry.mail, entry.alias]', absent: keep }\n"))).toEqual([
+      expect.stringMatching(/^rollcall\.yaml:14:\d+: syncs\.staff\.users\.emails\.value: may give 2 values/),
+    ]);
+    expect(await warnings(scim(two, "generic"))).toEqual([]);
+    expect(await warnings(scim("      emails: '[coalesce(entry.mail, entry.alias)]'\n"))).toEqual([]);
+  });
+
+  test("quarantines the records that have several", async () => {
+    const rules = "      mail: entry.mail\n      emails: values(entry.emails)\n      phoneNumbers: entry.phone\n";
+    const { configuration } = await load(scim(rules), { targetConnectors });
+    const declared = attributesOf(configuration.targets["analytics"]);
+    const compiled = compileRules(
+      configuration.syncs["staff"]?.rules as Rules,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      declared,
+    );
+    const judged = (attributes: Record<string, AttributeValue>): Verdict =>
+      compiled.judge({
+        kind: "user",
+        id: "1",
+        origin: "",
+        attributes: { uid: "ada", ...attributes },
+        keys: [],
+        memberOf: [],
+        members: [],
+      });
+    expect(judged({ mail: "ada@example.com", emails: ["Ada@example.com"], phone: "1" }).verdict).toBe("included");
+    expect(judged({ emails: ["a@x", "b@x"] })).toMatchObject({
+      verdict: "quarantined",
+      reason: expect.stringMatching(/^users\.emails: 2 values \("a@x", "b@x"\), but the target holds one; use first/),
+    });
+    expect(judged({ mail: "a@x", emails: ["b@x"] })).toMatchObject({
+      reason: expect.stringMatching(/^users\.mail and users\.emails: 2 values/),
+    });
+    expect(judged({ phone: ["1", "2", "3", "4"] })).toMatchObject({
+      reason: expect.stringContaining('users.phoneNumbers: 4 values ("1", "2", "3", …)'),
+    });
+  });
 });
