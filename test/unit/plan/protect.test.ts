@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { tables } from "#plan/tables.ts";
-import { serviceAttributes } from "#principals/attributes.ts";
+import { Attributes, serviceAttributes } from "#principals/attributes.ts";
 import { combine, freeze, usersOfOthers } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
@@ -41,6 +41,8 @@ interface Scene {
   readonly protection?: Partial<Protection>;
   /** Bits of what is kept, by the user's name. */
   readonly kept?: Readonly<Record<string, number>>;
+  /** What the target declares. Absent: what the service does. */
+  readonly attributes?: Attributes;
 }
 
 async function desiredOf({
@@ -55,15 +57,16 @@ async function desiredOf({
   ownedByOthers,
   leaving = [],
   unread = [],
+  attributes = serviceAttributes,
 }: Scene) {
-  await fill(connection(), "assembled", sources);
+  await fill(connection(), "assembled", sources, attributes);
   await connection().run(`
     ALTER TABLE assembled ADD COLUMN source VARCHAR; ALTER TABLE assembled ADD COLUMN source_id VARCHAR; ALTER TABLE assembled ADD COLUMN origin VARCHAR;
     ALTER TABLE assembled ADD COLUMN kept UTINYINT DEFAULT 0;
     UPDATE assembled SET source = 'hr', source_id = name || '#', origin = 'people.csv:2';
     CREATE OR REPLACE TABLE quarantined (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR);
     CREATE OR REPLACE TEMP TABLE ledger (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR)`);
-  await fill(connection(), "actual", target);
+  await fill(connection(), "actual", target, attributes);
   for (const [name, bits] of Object.entries(kept))
     await connection().run("UPDATE assembled SET kept = ? WHERE name = ?", [bits, name]);
   for (const { kind, name, id } of quarantined) {
@@ -89,14 +92,19 @@ async function desiredOf({
   const rules = { manage: "owned", makesGroups: true, users: [], groups: [], others, ...protection } as const;
   await freeze(connection(), rules, unread);
   const withheld = await usersOfOthers(connection(), rules);
-  const frozen = await combine(connection(), serviceAttributes);
-  const rows = await connection().rows<{ kind: Kind; name: string; display_name: string; group_names: string[] }>(
-    "SELECT kind, name, display_name, group_names FROM desired ORDER BY kind, name",
-  );
+  const frozen = await combine(connection(), attributes);
+  const rows = await connection().rows<{
+    kind: Kind;
+    name: string;
+    display_name: string;
+    mail: string | null;
+    group_names: string[];
+  }>("FROM desired ORDER BY kind, name");
   return {
     frozen,
     withheld: withheld.examples.map(({ name, origin }) => `${name} ${origin}`),
     left: (await connection().rows<{ name: string }>("SELECT name FROM ledger ORDER BY name")).map(({ name }) => name),
+    mail: Object.fromEntries(rows.map(({ name, mail }) => [name, mail])),
     desired: rows.map((row) => `${row.kind} ${row.name} "${row.display_name}" [${row.group_names.join(" ")}]`),
   };
 }
@@ -491,4 +499,21 @@ test("a group that a rule adds must exist in the sources or in the target; the e
       expect.stringMatching(/`staticGroups`.*`groupsFromRules: create`.*in the target/),
     ],
   });
+});
+
+test("an address that is given at creation alone is the mail of who is there as the target has it", async () => {
+  const declared = (onlyAtCreation?: true): Attributes =>
+    new Attributes([
+      { name: "userName", type: "text", kind: "user", isName: "user" },
+      { name: "mail", type: "text", kind: "user" },
+      { name: "workMail", type: "text", kind: "user", besides: "mail", onlyAtCreation },
+    ]);
+  const mailOf = async (attributes: Attributes) => {
+    const person = (name: string, rest: object): Principal => ({ kind: "user", name, groupNames: [], ...rest });
+    const sources = [person("ada", { workMail: "new@x" }), person("bob", { workMail: "bob@x" })];
+    const target = [person("ada", { mail: "old@x", workMail: "old@x" })];
+    return (await desiredOf({ sources, target, owns: [["user", "ada"]], attributes })).mail;
+  };
+  expect(await mailOf(declared(true))).toEqual({ ada: "old@x", bob: "bob@x" });
+  expect(await mailOf(declared())).toEqual({ ada: "new@x", bob: "bob@x" });
 });
