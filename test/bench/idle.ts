@@ -13,21 +13,20 @@ import type { Figure } from "./results.ts";
 
 const pathOf = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 
-/** One process with nothing to do: times in milliseconds, memory in bytes. */
+/** One process with nothing to do: memory in bytes. */
 interface Rest {
-  readonly ready: number;
   readonly resident: number;
   /** The part of it that is pages of files (the programs of Node and DuckDB), which other processes share. */
   readonly ofFiles: number;
-  /** Processor time of an hour, extrapolated. */
+  /** Processor time of an hour, extrapolated, in milliseconds. */
   readonly hour: number;
 }
 
 interface Kind {
-  /** Node's arguments. */
-  readonly command: readonly string[];
+  /** Node's arguments. @param config the configuration's path */
+  readonly command: (config: string) => readonly string[];
   /** Those of another process that it needs. */
-  readonly beside?: readonly string[];
+  readonly beside?: Kind["command"];
   /** A run is asked for once it is ready. */
   readonly runs?: boolean;
 }
@@ -42,18 +41,32 @@ const bare = `
   console.log("is ready");
   setInterval(() => connection, 2 ** 30);`;
 
+const program = (config: string): string[] => [pathOf("../../bin/rollcall.js"), "start", "--config", config];
+const service = (config: string): string[] => [...program(config), "--only", "service"];
+const daemon: Kind = { command: (config) => [...program(config), "--only", "daemon"], beside: service };
+
+const kinds: Readonly<Record<string, Kind>> = {
+  "service and daemon": { command: program },
+  "service and daemon, after a run": { command: program, runs: true },
+  "service alone": { command: service },
+  "daemon alone": daemon,
+  "daemon alone, after a run": { ...daemon, runs: true },
+  [bareName]: { command: () => ["--input-type=module", "--eval", bare] },
+};
+
 /**
- * `npm run bench -- idle [--rounds 5] [--settle 10] [--watch 60] [--brief]`: a process that has synced the sample company and has
- * nothing to do, as it is after a start and after a run, beside a bare Node with DuckDB. A slot of the sample's schedule
- * (every quarter of an hour) that falls into the watched time spoils it. Times of settling and watching are in seconds. `--brief`: no
- * round before the first, and only the whole program and the bare Node. Linux only.
+ * `npm run bench -- idle [--rounds 5] [--settle 120] [--watch 60] [--brief]`: a process that has synced the sample company and has
+ * nothing to do, as it is after a start and after a run, beside a bare Node with DuckDB. Starts are timed one after the other; then
+ * all of them rest at the same time, each with a data folder of its own. Times of settling and watching are in seconds: V8 gives
+ * back what a start has taken after 100 s. A slot of the sample's schedule (every quarter of an hour) that falls into the watched
+ * time spoils it. `--brief`: no round before the first, and only the whole program and the bare Node. Linux only.
  */
 export async function idle(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: {
       rounds: { type: "string", default: "5" },
-      settle: { type: "string", default: "10" },
+      settle: { type: "string", default: "120" },
       watch: { type: "string", default: "60" },
       brief: { type: "boolean", default: false },
     },
@@ -65,37 +78,37 @@ export async function idle(args: readonly string[]): Promise<Figure[]> {
   ];
   const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
   try {
-    await cp(pathOf("../../config"), folder, { recursive: true });
-    const config = join(folder, "rollcall.yaml");
+    const first = join(folder, "first");
+    await cp(pathOf("../../config"), first, { recursive: true });
+    const config = join(first, "rollcall.yaml");
     const shipped = await readFile(config, "utf8");
     await writeFile(config, shipped.replace("127.0.0.1:8442", "127.0.0.1:0").replace("data: ../data", "data: data"));
-    const program = [pathOf("../../bin/rollcall.js"), "start", "--config", config];
-    const service = [...program, "--only", "service"];
-    const daemon = { command: [...program, "--only", "daemon"], beside: service };
-    const kinds: Record<string, Kind> = {
-      "service and daemon": { command: program },
-      "service and daemon, after a run": { command: program, runs: true },
-      "service alone": { command: service },
-      "daemon alone": daemon,
-      "daemon alone, after a run": { ...daemon, runs: true },
-      [bareName]: { command: ["--input-type=module", "--eval", bare] },
-    };
-    const rests: Record<string, Rest[]> = {};
     const all = Object.entries(kinds);
     const chosen = values.brief ? [...all.slice(0, 1), ...all.slice(-1)] : all;
+    const starts: Record<string, number[]> = {};
     // The first start makes the data folder and the cache of compiled files.
     for (let round = values.brief ? 1 : 0; round <= rounds; round++) {
       for (const [name, kind] of chosen) {
-        const last = round === rounds;
-        const rest = await measure(folder, kind, { settle: last ? settle : 2, watch: last ? watch : 1 });
-        if (round > 0) (rests[name] ??= []).push(rest);
+        await using started = await start(first, kind);
+        if (round > 0) (starts[name] ??= []).push(started.ready);
+        // Its first run has time to end.
+        await sleep(2000);
       }
     }
-    const rows = Object.entries(rests).map(([kind, all]) => {
-      const { resident, ofFiles, hour } = all.at(-1) ?? { resident: 0, ofFiles: 0, hour: 0 };
-      const ready = median(all.map((rest) => rest.ready));
-      return [kind, seconds(ready), megabytes(resident), megabytes(ofFiles), seconds(hour)];
-    });
+    const rests = await Promise.all(
+      chosen.map(async ([name, kind], index) => {
+        const own = join(folder, String(index));
+        await cp(first, own, { recursive: true });
+        return { name, ready: median(starts[name] ?? []), ...(await rest(own, kind, { settle, watch })) };
+      }),
+    );
+    const rows = rests.map(({ name, ready, resident, ofFiles, hour }) => [
+      name,
+      seconds(ready),
+      megabytes(resident),
+      megabytes(ofFiles),
+      seconds(hour),
+    ]);
     console.log(`${machine()}.\n`);
     console.log(
       table(
@@ -104,16 +117,14 @@ export async function idle(args: readonly string[]): Promise<Figure[]> {
       ),
     );
     console.log(`Starts are medians of ${rounds}; the hour is extrapolated from ${watch} s.`);
-    const bareResident = rests[bareName]?.at(-1)?.resident ?? Number.NaN;
-    const limit = { by: bareName, value: bareResident };
-    return Object.entries(rests).flatMap(([kind, all]): Figure[] => {
-      const { resident, hour } = all.at(-1) ?? { resident: Number.NaN, hour: Number.NaN };
-      const isBare = kind === bareName;
-      const ready = isBare ? undefined : kind.startsWith("daemon alone") ? 700 : 1000;
+    const limit = { by: bareName, value: rests.find(({ name }) => name === bareName)?.resident ?? Number.NaN };
+    return rests.flatMap(({ name, ready, resident, hour }): Figure[] => {
+      const isBare = name === bareName;
+      const goal = isBare ? undefined : name.startsWith("daemon alone") ? 700 : 1000;
       return [
-        { what: `${kind}: start to ready`, value: median(all.map((rest) => rest.ready)), unit: "ms", goal: ready },
-        { what: `${kind}: processor time of an hour at rest`, value: hour, unit: "ms" },
-        { what: `${kind}: memory at rest`, value: resident, unit: "bytes", ...(isBare ? {} : { limit, goal: 1.5 }) },
+        { what: `${name}: start to ready`, value: ready, unit: "ms", goal },
+        { what: `${name}: processor time of an hour at rest`, value: hour, unit: "ms" },
+        { what: `${name}: memory at rest`, value: resident, unit: "bytes", ...(isBare ? {} : { limit, goal: 1.5 }) },
       ];
     });
   } finally {
@@ -121,28 +132,37 @@ export async function idle(args: readonly string[]): Promise<Figure[]> {
   }
 }
 
-async function measure(
+async function rest(
   folder: string,
-  { command, beside, runs = false }: Kind,
+  kind: Kind,
   { settle, watch }: { readonly settle: number; readonly watch: number },
 ): Promise<Rest> {
-  await using _beside = beside === undefined ? undefined : await startProcess(join(folder, "log beside"), beside);
-  await using started = await startProcess(join(folder, "log"), command);
-  const { child, ready } = started;
-  if (runs) child.kill("SIGUSR1");
+  await using started = await start(folder, kind);
+  const { pid } = started.child;
+  if (kind.runs === true) started.child.kill("SIGUSR1");
   await sleep(settle * 1000);
-  const before = await cpuTime(child.pid);
+  const before = await cpuTime(pid);
   await sleep(watch * 1000);
-  const hour = (((await cpuTime(child.pid)) - before) * 3600) / watch;
-  const status = await readFile(`/proc/${child.pid}/status`, "utf8");
+  const hour = (((await cpuTime(pid)) - before) * 3600) / watch;
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
   const line = (what: string): number => Number(new RegExp(`^${what}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) * 1024;
-  return { ready, hour, resident: line("VmRSS"), ofFiles: line("RssFile") };
+  return { hour, resident: line("VmRSS"), ofFiles: line("RssFile") };
 }
 
 interface Started extends AsyncDisposable {
   readonly child: ChildProcess;
   /** How long it took to be ready, in milliseconds. */
   readonly ready: number;
+}
+
+/** Starts a process, and before it the one that it needs, which ends after it. */
+async function start(folder: string, { command, beside }: Kind): Promise<Started> {
+  const config = join(folder, "rollcall.yaml");
+  await using opening = new AsyncDisposableStack();
+  if (beside !== undefined) opening.use(await startProcess(join(folder, "log beside"), beside(config)));
+  const { child, ready } = opening.use(await startProcess(join(folder, "log"), command(config)));
+  const opened = opening.move();
+  return { child, ready, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }
 
 async function startProcess(file: string, command: readonly string[]): Promise<Started> {

@@ -88,6 +88,7 @@ export class WorkerProcess {
   constructor(options: ProcessOptions) {
     this.#options = options;
     this.#forked = options.forked;
+    if (options.forked !== undefined) this.#restAfter(undefined);
   }
 
   /**
@@ -122,7 +123,6 @@ export class WorkerProcess {
   /** Ends the process for good. What is still under way is stopped. */
   close(): Promise<void> {
     this.#isClosed = true;
-    this.#forked?.child.kill("SIGKILL");
     return this.#stop();
   }
 
@@ -179,6 +179,9 @@ export class WorkerProcess {
 
   async #stop(): Promise<void> {
     clearTimeout(this.#rest);
+    // It has opened nothing.
+    this.#forked?.child.kill("SIGKILL");
+    this.#forked = undefined;
     if (this.#current !== undefined) {
       this.#ending = this.#current.then(end, () => undefined);
       this.#current = undefined;

@@ -31,6 +31,7 @@ export class AnswerRoom {
     };
     signal.addEventListener("abort", abort, { once: true });
     await Promise.race([this.#changed.promise, aborted.promise]);
+    signal.removeEventListener("abort", abort);
   }
 }
 
