@@ -63,8 +63,8 @@ export default defineConfig({
           name: "postgres",
           include: ["test/e2e/interface/**/*.test.ts"],
           exclude: [
-            // Pinboards with DuckDB's own SQL and their files, and disks that are full of the embedded engine's files.
-            "test/e2e/interface/{pinboards,pinboards-files,loads-disk,user-sync-disk}.test.ts",
+            // Pinboards with DuckDB's own SQL and their files.
+            "test/e2e/interface/{pinboards,pinboards-files}.test.ts",
             // What is answered before anything is stored or asked: connections, headers, and requests that are wrong.
             "test/e2e/interface/{transport,headers,errors,other-sites,broken-bodies,user-sync-validation}.test.ts",
           ],

@@ -2,10 +2,10 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Page } from "playwright-core";
-import { expectNoProblems, useBrowser } from "../../support/browser.ts";
-import type { Window } from "../../support/browser.ts";
-import { forget } from "../../support/console.ts";
-import { companyOfEachTest } from "../../support/rollcall/company.ts";
+import { expectNoProblems, useBrowser } from "../support/browser.ts";
+import type { Window } from "../support/browser.ts";
+import { forget } from "../support/console.ts";
+import { companyOfEachTest } from "../support/rollcall/company.ts";
 
 const company = companyOfEachTest((yaml) =>
   yaml.replace(/syncs:[^]*$/, "").replace("sources:", "sources:\n  pushed: { connector: scim, inbox: {} }"),

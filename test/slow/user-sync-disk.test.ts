@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Agent } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { administrator, call, post, sessionOf } from "../../support/rollcall/service.ts";
-import type { Answer } from "../../support/rollcall/service.ts";
-import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
-import type { SmallDisk } from "../../support/small-disk.ts";
-import { group, user } from "./principals.ts";
-import { debugOf, startAdministration } from "./syncing.ts";
-import type { Administration, Listed } from "./syncing.ts";
+import { administrator, call, post, sessionOf } from "../support/rollcall/service.ts";
+import type { Answer } from "../support/rollcall/service.ts";
+import { canMount, mountSmallDisk } from "../support/small-disk.ts";
+import type { SmallDisk } from "../support/small-disk.ts";
+import { group, user } from "../e2e/interface/principals.ts";
+import { debugOf, startAdministration } from "../e2e/interface/syncing.ts";
+import type { Administration, Listed } from "../e2e/interface/syncing.ts";
 
 const noRoom =
   "There is not enough free disk space, and nothing was changed. Make room on the disk with the data folder of the service, then try again.";

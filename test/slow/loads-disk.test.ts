@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
-import type { SmallDisk } from "../../support/small-disk.ts";
-import { into, startLoadService } from "./loading.ts";
-import type { LoadService } from "./loading.ts";
+import { canMount, mountSmallDisk } from "../support/small-disk.ts";
+import type { SmallDisk } from "../support/small-disk.ts";
+import { into, startLoadService } from "../e2e/interface/loading.ts";
+import type { LoadService } from "../e2e/interface/loading.ts";
 
 /** A service whose data are on a disk of 32 MiB. */
 async function start(): Promise<{ service: LoadService; disk: SmallDisk }> {
