@@ -1,11 +1,15 @@
+import { describe } from "vitest";
 import { entraMedium } from "../contract/source/entra-medium.ts";
 import { oktaMedium } from "../contract/source/okta-medium.ts";
 import { readsMoreThanMemoryHolds } from "../contract/source/suite.ts";
 import { httpMedium, plainOptions, reportOptions } from "../contract/source/http-medium.ts";
-import { scimMedium } from "../contract/source/scim-medium.ts";
+import { ldapMedium } from "../contract/source/ldap-medium.ts";
+import { ldifMedium } from "../contract/source/ldif-medium.ts";
+import { linesPacked, scimFilesMedium, scimMedium, twoLists } from "../contract/source/scim-medium.ts";
+import { noOpenLdap, reader } from "../support/ldap/openldap.ts";
 import { startPagedScim, startScim } from "../support/scim.ts";
 
-// Servers of the tests that take long to deliver more than memory holds.
+// What takes long to make or to deliver more than memory holds.
 
 const none = { before: [], during: [] };
 
@@ -39,3 +43,31 @@ readsMoreThanMemoryHolds(
   httpMedium("reports over HTTP, each in one answer", reportOptions, { attributes, describes: [], faults: none }),
   { users: 40_000, heap: 34 },
 );
+
+for (const format of [twoLists, linesPacked])
+  readsMoreThanMemoryHolds(scimFilesMedium(format, none), { users: 30_000, heap: 32 });
+
+readsMoreThanMemoryHolds(
+  ldifMedium(
+    {
+      name: "an LDIF file of slapcat",
+      membership: "member",
+      print: (entries) => entries.join(""),
+      options: ({ users, groups }) => ({ users: { minEntries: users }, groups: { minEntries: groups } }),
+    },
+    none,
+  ),
+  { users: 30_000, heap: 40 },
+);
+
+const noLdap = await noOpenLdap();
+describe.skipIf(noLdap !== undefined)(`OpenLDAP${noLdap === undefined ? "" : ` (${noLdap})`}`, () => {
+  readsMoreThanMemoryHolds(
+    ldapMedium(
+      { name: "ldap", membership: "member", connection: ({ url }) => ({ url, bind: reader, pageSize: 250 }) },
+      none,
+      [],
+    ),
+    { users: 30_000, heap: 32 },
+  );
+});

@@ -10,7 +10,7 @@ import { kinds, storeOfEachTest } from "../state/stores.ts";
  */
 
 /** Of 200 requests each. */
-const histories = cases(4);
+const histories = cases(2);
 
 describe.each(kinds)("an inbox in: %s", (kind) => {
   const stores = storeOfEachTest(kind);

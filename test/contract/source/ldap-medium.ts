@@ -45,7 +45,6 @@ export function ldapMedium(
     faults,
     describes,
     versions: true,
-    large: { users: 30_000, heap: 32 },
     async provision(company) {
       const folder = await mkdtemp(join(tmpdir(), "rollcall-ldap-"));
       const server = await startOpenLdap({

@@ -25,18 +25,13 @@ export interface LdifForm {
 
 const password = "hunter2-is-secret";
 
-export function ldifMedium(
-  form: LdifForm,
-  faults: Medium<LdifProvision>["faults"],
-  large?: Medium["large"],
-): Medium<LdifProvision> {
+export function ldifMedium(form: LdifForm, faults: Medium<LdifProvision>["faults"]): Medium<LdifProvision> {
   return {
     name: form.name,
     module: new URL("../../../connectors/ldap/index.ts", import.meta.url).href,
     attributes: { login: "uid", displayName: "displayName", mail: "mail", name: "cn", description: "description" },
     faults,
     versions: true,
-    ...(large && { large }),
     async provision(company) {
       const folder = await realpath(await mkdtemp(join(tmpdir(), "rollcall-ldif-")));
       const path = join(folder, "company.ldif");

@@ -170,5 +170,5 @@ const during: readonly Fault<LdifProvision>[] = [
   },
 ];
 
-sourceSuite(ldifMedium(ldapsearch, { before: [...before, ...ofLdapsearch], during }, { users: 30_000, heap: 40 }));
+sourceSuite(ldifMedium(ldapsearch, { before: [...before, ...ofLdapsearch], during }));
 sourceSuite(ldifMedium(slapcat, { before: [...before, ...ofSlapcat], during }));

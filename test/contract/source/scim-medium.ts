@@ -2,6 +2,7 @@ import { mkdtemp, readdir, readlink, realpath, rm, writeFile } from "node:fs/pro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
 import {
   details,
   type ScimDirectory,
@@ -119,10 +120,37 @@ export interface FilesFormat {
   write(directory: ScimDirectory): Readonly<Record<string, string | Buffer>>;
 }
 
+/** A ListResponse, of `total` resources in all. */
+export const list = (resources: readonly object[], startIndex = 1, total = resources.length) => ({
+  schemas: ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
+  totalResults: total,
+  startIndex,
+  Resources: resources,
+});
+
+export const twoLists: FilesFormat = {
+  name: "SCIM files, a list of users and a list of groups",
+  options: { users: "users.json", groups: "groups.json" },
+  describes: [/^users in users\.json$/m, /^groups in groups\.json$/m],
+  write: ({ users, groups }) => ({
+    "users.json": JSON.stringify(list(users)),
+    "groups.json": `\u{FEFF}${JSON.stringify(list(groups), undefined, 2)}`,
+  }),
+};
+
+export const linesPacked: FilesFormat = {
+  name: "SCIM files, one resource a line, packed",
+  options: { mixed: "*.ndjson.gz" },
+  describes: [/^users and groups in 1\.ndjson\.gz, 2\.ndjson\.gz$/],
+  write: ({ users, groups }) => ({
+    "1.ndjson.gz": gzipSync(groups.map((group) => `${JSON.stringify(group)}\n`).join("")),
+    "2.ndjson.gz": gzipSync(users.map((user) => `${JSON.stringify(user)}\r\n`).join("")),
+  }),
+};
+
 export function scimFilesMedium(
   format: FilesFormat,
   faults: Medium<ScimFilesProvision>["faults"],
-  large?: NonNullable<Medium["large"]>,
 ): Medium<ScimFilesProvision> {
   return {
     name: format.name,
@@ -130,7 +158,6 @@ export function scimFilesMedium(
     attributes,
     faults,
     versions: true,
-    ...(large === undefined ? {} : { large }),
     describes: format.describes,
     async provision(company) {
       const folder = await realpath(await mkdtemp(join(tmpdir(), "rollcall-scim-")));

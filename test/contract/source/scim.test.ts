@@ -2,7 +2,7 @@ import { appendFile, readFile, rename, rm, truncate, writeFile } from "node:fs/p
 import type { ServerResponse } from "node:http";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { startPagedScim, startScim } from "../../support/scim.ts";
-import { scimFilesMedium, scimMedium } from "./scim-medium.ts";
+import { linesPacked, list, scimFilesMedium, scimMedium, twoLists } from "./scim-medium.ts";
 import type { ScimFilesProvision, ScimProvision } from "./scim-medium.ts";
 import { sourceSuite } from "./suite.ts";
 import type { Fault } from "./suite.ts";
@@ -138,13 +138,6 @@ sourceSuite(
   }),
 );
 
-const list = (resources: readonly object[], startIndex = 1, total = resources.length) => ({
-  schemas: ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
-  totalResults: total,
-  startIndex,
-  Resources: resources,
-});
-
 const missing = (file: string): Fault<ScimFilesProvision> => ({
   name: `${file} is missing`,
   inject: ({ path }) => rm(path(file)),
@@ -181,113 +174,89 @@ const edit =
     writeFile(path(file), change(await readFile(path(file), "utf8")));
 
 sourceSuite(
-  scimFilesMedium(
-    {
-      name: "SCIM files, a list of users and a list of groups",
-      options: { users: "users.json", groups: "groups.json" },
-      describes: [/^users in users\.json$/m, /^groups in groups\.json$/m],
-      write: ({ users, groups }) => ({
-        "users.json": JSON.stringify(list(users)),
-        "groups.json": `\u{FEFF}${JSON.stringify(list(groups), undefined, 2)}`,
-      }),
-    },
-    {
-      before: [
-        missing("users.json"),
-        missing("groups.json"),
-        { name: "a file is empty", inject: edit("users.json", () => ""), message: /^users\.json is empty/ },
-        {
-          name: "a file ends early",
-          inject: edit("groups.json", (text) => text.slice(0, text.indexOf("Empty"))),
-          message: /^groups\.json:\d\d+: ends here, before its end; write the file again/,
-        },
-        {
-          name: "there are fewer than the total says",
-          inject: edit("users.json", (text) => text.replace(/"totalResults":\d+/, '"totalResults":12')),
-          message: /^users\.json:1: totalResults is 12, and there are 9; write the whole list/,
-        },
-        {
-          name: "a comma is too many",
-          inject: edit("groups.json", (text) => text.replace(/,(\s*"displayName": "Cross")/, ",,$1")),
-          message: /^groups\.json:\d\d+: is not JSON; expected a ListResponse/,
-        },
-        {
-          name: "users are in the file of groups",
-          inject: edit("groups.json", (text) => text.replaceAll('"Group"', '"User"')),
-          message: /^groups\.json:\d+: is a user, in a file of groups; name files of both/,
-        },
-        {
-          name: "a user has no id",
-          inject: edit("users.json", (text) => text.replace('"id":"4",', "")),
-          message: /^users\.json:1: a user without an id/,
-        },
-        {
-          name: "a member does not say who it is",
-          inject: edit("groups.json", (text) => text.replace(/"value": "2",\s*"type": "User",\s*"\$ref": "[^"]+"/, "")),
-          message: /^groups\.json:\d+, id 2: a member has neither value nor \$ref/,
-        },
-        {
-          name: "there are no users",
-          inject: edit("users.json", () => "[]"),
-          message: /^source source: 0 users, expected at least 9/,
-        },
-      ],
-      during: [...changing("users.json"), ...changing("groups.json").slice(0, 1)],
-    },
-    { users: 30_000, heap: 32 },
-  ),
+  scimFilesMedium(twoLists, {
+    before: [
+      missing("users.json"),
+      missing("groups.json"),
+      { name: "a file is empty", inject: edit("users.json", () => ""), message: /^users\.json is empty/ },
+      {
+        name: "a file ends early",
+        inject: edit("groups.json", (text) => text.slice(0, text.indexOf("Empty"))),
+        message: /^groups\.json:\d\d+: ends here, before its end; write the file again/,
+      },
+      {
+        name: "there are fewer than the total says",
+        inject: edit("users.json", (text) => text.replace(/"totalResults":\d+/, '"totalResults":12')),
+        message: /^users\.json:1: totalResults is 12, and there are 9; write the whole list/,
+      },
+      {
+        name: "a comma is too many",
+        inject: edit("groups.json", (text) => text.replace(/,(\s*"displayName": "Cross")/, ",,$1")),
+        message: /^groups\.json:\d\d+: is not JSON; expected a ListResponse/,
+      },
+      {
+        name: "users are in the file of groups",
+        inject: edit("groups.json", (text) => text.replaceAll('"Group"', '"User"')),
+        message: /^groups\.json:\d+: is a user, in a file of groups; name files of both/,
+      },
+      {
+        name: "a user has no id",
+        inject: edit("users.json", (text) => text.replace('"id":"4",', "")),
+        message: /^users\.json:1: a user without an id/,
+      },
+      {
+        name: "a member does not say who it is",
+        inject: edit("groups.json", (text) => text.replace(/"value": "2",\s*"type": "User",\s*"\$ref": "[^"]+"/, "")),
+        message: /^groups\.json:\d+, id 2: a member has neither value nor \$ref/,
+      },
+      {
+        name: "there are no users",
+        inject: edit("users.json", () => "[]"),
+        message: /^source source: 0 users, expected at least 9/,
+      },
+    ],
+    during: [...changing("users.json"), ...changing("groups.json").slice(0, 1)],
+  }),
 );
 
 sourceSuite(
-  scimFilesMedium(
-    {
-      name: "SCIM files, one resource a line, packed",
-      options: { mixed: "*.ndjson.gz" },
-      describes: [/^users and groups in 1\.ndjson\.gz, 2\.ndjson\.gz$/],
-      write: ({ users, groups }) => ({
-        "1.ndjson.gz": gzipSync(groups.map((group) => `${JSON.stringify(group)}\n`).join("")),
-        "2.ndjson.gz": gzipSync(users.map((user) => `${JSON.stringify(user)}\r\n`).join("")),
-      }),
-    },
-    {
-      before: [
-        {
-          name: "packed data is cut off",
-          inject: async ({ path }) => truncate(path("2.ndjson.gz"), (await readFile(path("2.ndjson.gz"))).length - 9),
-          message: /^2\.ndjson\.gz:\d+: the compressed data ends here/,
+  scimFilesMedium(linesPacked, {
+    before: [
+      {
+        name: "packed data is cut off",
+        inject: async ({ path }) => truncate(path("2.ndjson.gz"), (await readFile(path("2.ndjson.gz"))).length - 9),
+        message: /^2\.ndjson\.gz:\d+: the compressed data ends here/,
+      },
+      {
+        name: "the last lines are missing",
+        inject: async ({ path }) => {
+          const text = gunzipSync(await readFile(path("2.ndjson.gz"))).toString();
+          await writeFile(path("2.ndjson.gz"), gzipSync(text.split("\n").slice(0, 5).join("\n")));
         },
-        {
-          name: "the last lines are missing",
-          inject: async ({ path }) => {
-            const text = gunzipSync(await readFile(path("2.ndjson.gz"))).toString();
-            await writeFile(path("2.ndjson.gz"), gzipSync(text.split("\n").slice(0, 5).join("\n")));
-          },
-          message: /^source source: 5 users, expected at least 9 \(minUsers\)/,
+        message: /^source source: 5 users, expected at least 9 \(minUsers\)/,
+      },
+      {
+        name: "a line is none",
+        inject: ({ path }) =>
+          writeFile(path("2.ndjson.gz"), gzipSync('{"id": "1", "meta": {"resourceType": "User"}}\nnone\n')),
+        message: /^2\.ndjson\.gz:2: is not JSON/,
+      },
+      {
+        name: "a resource does not say what it is",
+        inject: ({ path }) => writeFile(path("1.ndjson.gz"), gzipSync('\n{"id": "1"}\n')),
+        message: /^1\.ndjson\.gz:2: says neither in meta\.resourceType nor in schemas/,
+      },
+      {
+        name: "all are missing",
+        inject: async ({ path }) => {
+          await rm(path("1.ndjson.gz"));
+          await rm(path("2.ndjson.gz"));
         },
-        {
-          name: "a line is none",
-          inject: ({ path }) =>
-            writeFile(path("2.ndjson.gz"), gzipSync('{"id": "1", "meta": {"resourceType": "User"}}\nnone\n')),
-          message: /^2\.ndjson\.gz:2: is not JSON/,
-        },
-        {
-          name: "a resource does not say what it is",
-          inject: ({ path }) => writeFile(path("1.ndjson.gz"), gzipSync('\n{"id": "1"}\n')),
-          message: /^1\.ndjson\.gz:2: says neither in meta\.resourceType nor in schemas/,
-        },
-        {
-          name: "all are missing",
-          inject: async ({ path }) => {
-            await rm(path("1.ndjson.gz"));
-            await rm(path("2.ndjson.gz"));
-          },
-          message: /^no file matches \*\.ndjson\.gz/,
-        },
-      ],
-      during: changing("1.ndjson.gz").slice(0, 2),
-    },
-    { users: 30_000, heap: 32 },
-  ),
+        message: /^no file matches \*\.ndjson\.gz/,
+      },
+    ],
+    during: changing("1.ndjson.gz").slice(0, 2),
+  }),
 );
 
 sourceSuite(

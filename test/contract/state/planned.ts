@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { serviceAttributes } from "#principals/attributes.ts";
@@ -7,7 +8,9 @@ import { Ledger } from "#state/ledger/ledger.ts";
 import type { PlanToStore } from "#state/plans.ts";
 import type { Opened, OpenedReader } from "./opened.ts";
 
-const tables = tablesOf(serviceAttributes);
+const emptyTables = Object.entries(tablesOf(serviceAttributes))
+  .map(([table, columns]) => `CREATE OR REPLACE TABLE ${table} (${columns.replaceAll(" NOT NULL", "")});`)
+  .join("\n");
 
 const place = "https://analytics.example:8443/a b";
 
@@ -20,11 +23,9 @@ export async function withPlan<Result>(
   const workbench = await Workbench.open({ folder: join(folder, "work"), memory: 2 ** 28 });
   const { connection } = workbench;
   try {
-    for (const [table, columns] of Object.entries(tables))
-      await connection.run(`CREATE OR REPLACE TABLE ${table} (${columns.replaceAll(" NOT NULL", "")})`);
-    await connection.run("CREATE TABLE person (name VARCHAR)");
-    for (const user of users) await connection.rows("INSERT INTO person VALUES (?)", [user]);
     await connection.run(`
+      ${emptyTables}
+      CREATE TABLE person AS SELECT unnest([${users.map(literal).join()}]::VARCHAR[]) AS name;
       INSERT INTO assembled BY NAME SELECT 'user' AS kind, name, 'hr' AS source, 'id of ' || name AS source_id FROM person;
       INSERT INTO managed SELECT kind, name FROM assembled;
       INSERT INTO desired BY NAME SELECT kind, name FROM assembled;

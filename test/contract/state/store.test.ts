@@ -339,7 +339,7 @@ describe.each(kinds)("the state in: %s", (kind) => {
   test("what was acknowledged is there after a kill, and nothing is there in part", async () => {
     let next = 1;
     const acknowledged = new Set<string>();
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < 2; round++) {
       const child = work({ what: "runs", first: next });
       let said = "";
       child.stderr.pipe(process.stderr);

@@ -1,6 +1,6 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 import { stopRollcall } from "../../support/rollcall/rollcall.ts";
 
@@ -22,54 +22,38 @@ test("start syncs at once and stays up; commands work beside it; SIGTERM ends it
   expect(await stopRollcall(daemon)).toMatchObject({ signal: null });
 });
 
-test("the file that lets commands in is readable by its owner alone, and goes with the process", async () => {
+test("beside it, no second one starts on the data folder; the file that lets commands in is its owner's alone, and goes", async () => {
   const daemon = start();
   await daemon.wrote("applied and verified");
+  for (const args of [[], ["--only", "service"], ["--only", "daemon"]]) {
+    const second = await start(...args).ended;
+    expect(second.code).toBe(1);
+    expect(second.stderr).toContain(String(daemon.process.pid));
+    expect(second.stderr).toContain("data folder");
+    expect(second.stderr).toMatch(/http:\/\/127\.0\.0\.1:\d+, started \d{4}-/);
+  }
+  expect((await command("plan")).code).toBe(0);
   const file = join(company.folder, "data", "service.json");
   expect((await stat(file)).mode & 0o777).toBe(0o600);
   const { session } = JSON.parse(await readFile(file, "utf8"));
   daemon.process.kill("SIGINT");
-  const { stdout, stderr } = await daemon.ended;
+  const { code, stdout, stderr } = await daemon.ended;
+  expect(code).toBe(0);
   expect(stdout + stderr).not.toContain(session);
   await expect(stat(file)).rejects.toMatchObject({ code: "ENOENT" });
 });
 
-describe("a second start on the same data folder", () => {
-  test.each([[[]], [["--only", "service"]], [["--only", "daemon"]]])(
-    "is refused and names the first (%j)",
-    async (args) => {
-      const first = start();
-      await first.wrote("applied and verified");
-      const second = await start(...args).ended;
-      expect(second.code).toBe(1);
-      expect(second.stderr).toContain(String(first.process.pid));
-      expect(second.stderr).toContain("data folder");
-      expect(second.stderr).toMatch(/http:\/\/127\.0\.0\.1:\d+, started \d{4}-/);
-      expect((await command("plan")).code).toBe(0);
-    },
-  );
-
-  test("after a kill, the next start needs nobody to clear anything away", async () => {
-    const first = start();
-    await first.wrote("applied and verified");
-    first.process.kill("SIGKILL");
-    await first.ended;
-    expect((await command("plan")).code).toBe(0);
-    const second = start();
-    await second.wrote("its next slot is at");
-    expect(await command("apply")).toMatchObject({ code: 0, stdout: expect.stringContaining("no change") });
-  });
+test("after a kill, the next start needs nobody to clear anything away", async () => {
+  const first = start();
+  await first.wrote("applied and verified");
+  first.process.kill("SIGKILL");
+  await first.ended;
+  const second = start();
+  await second.wrote("its next slot is at");
+  expect(await command("apply")).toMatchObject({ code: 0, stdout: expect.stringContaining("no change") });
 });
 
-test("--only service and --only daemon are two processes on one data folder", async () => {
-  const service = start("--only", "service");
-  await service.wrote("listening on");
-  const daemon = start("--only", "daemon");
-  await daemon.wrote("applied and verified");
-  for (const each of [daemon, service]) expect(await stopRollcall(each)).toMatchObject({ signal: null });
-});
-
-test("a daemon without its service waits for it: for one that starts later, and for one that is started again", async () => {
+test("--only service and --only daemon are two processes on one data folder; a daemon waits for its service, also for one that is started again", async () => {
   await company.configure((yaml) => yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
   const daemon = start("--only", "daemon");
   await daemon.wrote("no service is running on the data folder");
@@ -81,6 +65,7 @@ test("a daemon without its service waits for it: for one that starts later, and 
   await company.write("people.csv", people.replace("Zoë Ünal", "Zoë Ünal-Lovelace"));
   await daemon.wrote("users ~1");
   const { stdout, stderr } = await stopRollcall(daemon);
+  await stopRollcall(second);
   expect(stdout + stderr, "what is raised on purpose needs no stack trace").not.toContain(".ts:");
 });
 

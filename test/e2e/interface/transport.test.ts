@@ -7,6 +7,7 @@ import { connect as connectTls } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeCertificate } from "../../support/certificates.ts";
 import { call, failToStart, post, sessionOf, startService } from "../../support/rollcall/service.ts";
+import type { TestService } from "../../support/rollcall/service.ts";
 import { testGolden } from "./golden.ts";
 import { serviceOfFile } from "./service-of-file.ts";
 
@@ -26,8 +27,9 @@ describe("0.1", () => {
     expect(stdout + stderr).toMatch(/allowPlainHttp/);
   });
 
-  test("plain HTTP on another address is served where it is allowed", async () => {
-    await using open = await startService({ service: { listen: "0.0.0.0:0", allowPlainHttp: true } });
+  test("plain HTTP on another address is served where it is allowed, and 0.2 under the prefixes that are configured alone", async () => {
+    const prefixes = ["/a/b", "/c"];
+    await using open = await startService({ service: { listen: "0.0.0.0:0", allowPlainHttp: true, prefixes } });
     const outside = Object.values(networkInterfaces())
       .flatMap((addresses) => addresses ?? [])
       .find(({ family, internal }) => family === "IPv4" && !internal);
@@ -35,24 +37,35 @@ describe("0.1", () => {
     for (const host of ["127.0.0.1", ...(outside === undefined ? [] : [outside.address])]) {
       expect((await call(`http://${host}:${port}/healthz`)).status).toBe(200);
     }
+    for (const prefix of prefixes) {
+      expect((await call(`${open.url}${prefix}/tspublic/v1/user/list`)).status).toBe(401);
+    }
+    for (const prefix of ["", "/callosum/v1", "/a"]) {
+      const answer = await call(`${open.url}${prefix}/tspublic/v1/user/list`);
+      expect([answer.status, answer.headers["x-service-incident-id"]]).toEqual([404, undefined]);
+    }
   });
 
   describe("TLS", () => {
     let folder: string;
     let tls: { cert: string; key: string };
+    let secure: TestService;
 
     beforeAll(async () => {
       folder = await mkdtemp(join(tmpdir(), "rollcall-tls-"));
-      const certificate = await makeCertificate({ ip: ["127.0.0.1"] });
+      const certificate = await makeCertificate({ ip: ["127.0.0.1"] }, { keyType: "rsa" });
       tls = { cert: join(folder, "cert.pem"), key: join(folder, "key.pem") };
       await writeFile(tls.cert, certificate.cert);
       await writeFile(tls.key, certificate.key);
+      secure = await startService({ service: { listen: "0.0.0.0:0", tls } });
     });
 
-    afterAll(() => rm(folder, { recursive: true }));
+    afterAll(async () => {
+      await secure.stop();
+      await rm(folder, { recursive: true });
+    });
 
     test("both families are served over TLS, on another address too, and 0.4 the cookie is then Secure", async () => {
-      await using secure = await startService({ service: { listen: "0.0.0.0:0", tls } });
       expect(secure.url).toMatch(/^https:/);
       expect((await call(`${secure.url}/ts_dataservice/v1/public/ping`)).text).toBe("Ping Received.");
       const { name: username, password } = secure.administrator;
@@ -63,11 +76,6 @@ describe("0.1", () => {
     });
 
     test("TLS 1.2 is served with forward secrecy alone", async () => {
-      const certificate = await makeCertificate({ ip: ["127.0.0.1"] }, { keyType: "rsa" });
-      const rsa = { cert: join(folder, "rsa.pem"), key: join(folder, "rsa-key.pem") };
-      await writeFile(rsa.cert, certificate.cert);
-      await writeFile(rsa.key, certificate.key);
-      await using secure = await startService({ service: { tls: rsa } });
       const shake = async (ciphers: string): Promise<string> => {
         const { hostname: host, port } = new URL(secure.url);
         const options = {
@@ -157,18 +165,6 @@ test.each([
     expect(await text(socket)).toMatch(/^HTTP\/1\.1 401 [^]*"code":/);
   },
 );
-
-test("0.2 other prefixes can be configured, and then only those answer", async () => {
-  await using other = await startService({ service: { prefixes: ["/a/b", "/c"] } });
-  const { url } = other;
-  for (const prefix of ["/a/b", "/c"]) {
-    expect((await call(`${url}${prefix}/tspublic/v1/user/list`)).status).toBe(401);
-  }
-  for (const prefix of ["", "/callosum/v1", "/a"]) {
-    const answer = await call(`${url}${prefix}/tspublic/v1/user/list`);
-    expect([answer.status, answer.headers["x-service-incident-id"]]).toEqual([404, undefined]);
-  }
-});
 
 test("a request that is no HTTP is refused and the service goes on", async () => {
   const { hostname, port } = new URL(service.url);

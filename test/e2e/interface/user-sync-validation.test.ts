@@ -1,23 +1,34 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { group, user } from "./principals.ts";
 import { debugOf, result, startAdministration } from "./syncing.ts";
 import type { Administration } from "./syncing.ts";
 
 let it: Administration;
 
+/** What stays, so that a list has nothing wrong but what a test is about. */
+const there = [user("there", ["there"]), group("there")];
+
 beforeAll(async () => {
   it = await startAdministration();
+  await it.apply(there);
 });
 
 afterAll(() => it.service.stop());
 
-beforeEach(async () => {
-  await it.apply([user("there", ["there"]), group("there")]);
-});
+/** Applies a list that others should not find. */
+async function applyForThisTest(principals: readonly unknown[]): Promise<void> {
+  onTestFinished(async () => void (await it.apply(there)));
+  await it.apply([...there, ...principals]);
+}
 
-/** What stays, so that a list has nothing wrong but what a test is about. */
-const there = [user("there", ["there"]), group("there")];
-const bad = (principal: unknown): Promise<readonly string[]> => it.problems([...there, principal]);
+/** What is wrong with a list of these principals, which are one kind of wrong: the message of each. */
+const bad = (principals: readonly unknown[]): Promise<readonly string[]> => it.problems([...there, ...principals]);
+const each = (principals: readonly unknown[], problem: string): string[] =>
+  principals.map((_, index) => `principals[${there.length + index}]${problem}`);
+
+/** A group for each value, which it has in this field. */
+const groupsWith = (field: string, values: readonly unknown[]): object[] =>
+  values.map((value, index) => ({ ...group(`new${index}`), [field]: value }));
 
 describe("B.5 valid JSON", () => {
   test.each([
@@ -76,12 +87,13 @@ describe("B.5 valid JSON", () => {
 });
 
 describe("B.5 elements and types", () => {
-  test.each([[5], [null], ["ada"], [true], [[]], [[{}]]])("%j is no object", async (element) => {
-    expect(await bad(element)).toEqual(["principals[2]: must be an object"]);
+  test("an element is an object", async () => {
+    const wrong = [5, null, "ada", true, [], [{}]];
+    expect(await bad(wrong)).toEqual(each(wrong, ": must be an object"));
   });
 
   test("an empty object lacks what is required", async () => {
-    expect(await bad({})).toEqual([
+    expect(await bad([{}])).toEqual([
       "principals[2].displayName: must be a string that is not empty",
       "principals[2].name: must be a string that is not empty",
       'principals[2].principalTypeEnum: must be "LOCAL_USER" or "LOCAL_GROUP"',
@@ -91,66 +103,53 @@ describe("B.5 elements and types", () => {
   test.each([["name"], ["displayName"]])(
     "%s must be a string of 1 to 255 code points without control characters",
     async (field) => {
-      for (const value of [undefined, null, 5, true, ["a"], { a: "a" }, ""]) {
-        expect(await bad({ ...group("new"), [field]: value })).toEqual([
-          `principals[2].${field}: must be a string that is not empty`,
-        ]);
-      }
-      for (const value of ["a\u0000", "\u001Fa", "a\nb", "\u007F", "\u0080", "a\u009F"]) {
-        expect(await bad({ ...group("new"), [field]: value })).toEqual([
-          `principals[2].${field}: must not have control characters`,
-        ]);
-      }
-      for (const character of ["a", "é", "\u{1F600}", "\u0301"]) {
-        expect(await bad({ ...group("new"), [field]: character.repeat(256) })).toEqual([
-          `principals[2].${field}: may have 255 characters at the most`,
-        ]);
-        const longest = { ...group("new"), [field]: character.repeat(255) };
-        expect((await it.preview([...there, longest])).groupsAdded).toEqual([longest.name]);
-      }
-      for (const value of ["\u00A0", "\u00AD", "\u200B", "\uFEFF", "\uFFFF", " "]) {
-        expect((await it.preview([...there, { ...group("new"), [field]: value }])).groupsAdded).toHaveLength(1);
-      }
+      const none = [undefined, null, 5, true, ["a"], { a: "a" }, ""];
+      const control = ["a\u0000", "\u001Fa", "a\nb", "\u007F", "\u0080", "a\u009F"];
+      const characters = ["a", "é", "\u{1F600}", "\u0301"];
+      const tooLong = characters.map((character) => character.repeat(256));
+      for (const [values, problem] of [
+        [none, "must be a string that is not empty"],
+        [control, "must not have control characters"],
+        [tooLong, "may have 255 characters at the most"],
+      ] as const)
+        expect(await bad(groupsWith(field, values))).toEqual(each(values, `.${field}: ${problem}`));
+      const longest = characters.map((character) => character.repeat(255));
+      const good = groupsWith(field, [...longest, "\u00A0", "\u00AD", "\u200B", "\uFEFF", "\uFFFF", " "]);
+      expect((await it.preview([...there, ...good])).groupsAdded).toHaveLength(good.length);
     },
   );
 
-  test.each([[undefined], [null], [""], ["LOCAL"], ["local_user"], ["LDAP_USER"], [5], [["LOCAL_USER"]]])(
-    "principalTypeEnum %j is none of the two",
-    async (principalTypeEnum) => {
-      expect(await bad({ ...group("new"), principalTypeEnum })).toEqual([
-        'principals[2].principalTypeEnum: must be "LOCAL_USER" or "LOCAL_GROUP"',
-      ]);
-    },
-  );
+  test("principalTypeEnum is one of the two", async () => {
+    const types = [undefined, null, "", "LOCAL", "local_user", "LDAP_USER", 5, ["LOCAL_USER"]];
+    const problem = '.principalTypeEnum: must be "LOCAL_USER" or "LOCAL_GROUP"';
+    expect(await bad(groupsWith("principalTypeEnum", types))).toEqual(each(types, problem));
+  });
 
   test.each([["description"], ["mail"], ["password"]])(
     "%s must be a string, or null, which is absent",
     async (field) => {
-      for (const value of [5, false, {}, ["a"]]) {
-        const problems = await bad({ ...user("new"), [field]: value });
-        expect(problems).toContain(`principals[2].${field}: must be a string`);
-      }
-      expect(await it.preview([...there, { ...user("new"), [field]: null }], { defaultPassword: "x" })).toEqual(
+      const wrong = [5, false, {}, ["a"]].map((value, index) => ({ ...user(`new${index}`), [field]: value }));
+      const parameters = { defaultPassword: "x" };
+      expect(await it.problems([...there, ...wrong], parameters)).toEqual(each(wrong, `.${field}: must be a string`));
+      expect(await it.preview([...there, { ...user("new"), [field]: null }], parameters)).toEqual(
         result({ usersAdded: ["new"] }),
       );
     },
   );
 
-  test.each([["a"], [5], [{}], [["there", 5]], [[null]], [[["there"]]]])(
-    "groupNames %j is no array of strings",
-    async (groupNames) => {
-      expect(await bad({ ...group("new"), groupNames })).toEqual([
-        "principals[2].groupNames: must be an array of strings",
-      ]);
-    },
-  );
+  test("groupNames is an array of strings", async () => {
+    const wrong = ["a", 5, [{}], ["there", 5], [null], [["there"]]];
+    expect(await bad(groupsWith("groupNames", wrong))).toEqual(each(wrong, ".groupNames: must be an array of strings"));
+  });
 
   test("a group's mail and password are ignored whatever they hold", async () => {
-    for (const value of [5, {}, ["x"], null, "", "x\u0000"]) {
-      const list = [...there, { ...group("new"), mail: value, password: value }];
-      expect(await it.preview(list)).toEqual(result({ groupsAdded: ["new"] }));
-    }
-    await it.apply([...there, { ...group("new"), mail: 5 }]);
+    const groups = [5, {}, ["x"], null, "", "x\u0000"].map((value, index) => ({
+      ...group(`new${index}`),
+      mail: value,
+      password: value,
+    }));
+    expect(await it.preview([...there, ...groups])).toEqual(result({ groupsAdded: groups.map(({ name }) => name) }));
+    await applyForThisTest([{ ...group("new"), mail: 5 }]);
     expect(await it.find("new")).not.toHaveProperty("mail");
   });
 
@@ -168,14 +167,14 @@ describe("B.5 elements and types", () => {
 
   test("a description may hold anything", async () => {
     const description = "a\u0000\n\u{1F600}".repeat(10_000);
-    await it.apply([...there, { ...group("new"), description }]);
+    await applyForThisTest([{ ...group("new"), description }]);
     expect((await it.find("new")).description).toBe(description);
   });
 
   test("an element may be large", async () => {
     const groups = Array.from({ length: 3 }, (_, index) => group(`g${index}`));
     const description = "x".repeat(20_000_000);
-    await it.apply([...there, ...groups, { ...group("new", ["g0"]), description }]);
+    await applyForThisTest([...groups, { ...group("new", ["g0"]), description }]);
     expect((await it.find("new")).description).toHaveLength(20_000_000);
   });
 });

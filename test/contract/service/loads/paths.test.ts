@@ -236,7 +236,7 @@ test("A.7 A.13 A.15 A.16 A.17 A.23 in any format, in chunks cut at any byte, bot
       if (rejected > 0) rejecting++;
     }),
     // Of fewer, none may be direct.
-    { numRuns: cases(350) },
+    { numRuns: cases(220) },
   );
   expect(rejecting).toBeGreaterThan(8);
   // About one in twenty-five.
