@@ -76,7 +76,7 @@ class SyncPages {
         `${visitor.name} is a user of the target ${visitor.target}; the ${what} ${name} is not of it`,
       );
     this.#known.check(what, name, actorOf(request));
-    return reply.redirect(`/connections#${anchorOf(what, name)}`, 303);
+    return reply.redirect(`/connections#${anchorOf(what, name, form.get("within") ?? undefined)}`, 303);
   }
 
   #syncsFor(visitor: Visitor): ConnectedSync[] {

@@ -18,15 +18,15 @@ function element(tag, properties, ...content) {
   return made;
 }
 
-/** Moments in the reader's own time, with UTC on hover; relative ones keep up with the clock. */
-function tellTimes() {
+/** Moments in the reader's own time, with UTC on hover; relative ones keep up with the clock. On paper they are in UTC. */
+function tellTimes(onPaper = false) {
   const now = Date.now();
   for (const element of document.querySelectorAll("time[datetime]")) {
     const at = new Date(element.dateTime);
     const utc = `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
     const local = exact.format(at);
-    let text = local;
-    if (!("exact" in element.dataset)) {
+    let text = onPaper ? utc : local;
+    if (!onPaper && !("exact" in element.dataset)) {
       const distance = at.getTime() - now;
       const [unit, size] = units.find(([, size]) => Math.abs(distance) >= size) ?? units.at(-1);
       text = relative.format(Math.trunc(distance / size), unit);
@@ -277,6 +277,21 @@ window.addEventListener("pageshow", () => {
   for (const busy of document.querySelectorAll("button[aria-busy]")) busy.ariaBusy = null;
 });
 
+// Sections that a person has opened or closed are so, too, on the page that follows a form: often it is the same one.
+const sections = () => [...document.querySelectorAll("details[id]")];
+document.addEventListener("submit", ({ target: form }) => {
+  if (form.method !== "post") return;
+  const open = Object.fromEntries(sections().map((each) => [each.id, each.open]));
+  sessionStorage.setItem("sections", JSON.stringify({ path: location.pathname, open }));
+});
+function restoreSections() {
+  const { path, open = {} } = JSON.parse(sessionStorage.getItem("sections") ?? "{}");
+  sessionStorage.removeItem("sections");
+  if (path !== location.pathname) return;
+  for (const each of sections()) each.open = open[each.id] ?? each.open;
+  if (location.hash !== "") document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+}
+
 let unreached;
 
 /** Says that the daemon is not reached. What is asked of it meanwhile stays in its form. */
@@ -399,10 +414,13 @@ for (const type of ["dragover", "drop", "dragleave"])
     } else if (type === "drop" && place) upload(place, event.dataTransfer.files);
   });
 
+restoreSections();
 tellTimes();
 offerSorting();
 tellPicked();
-setInterval(tellTimes, 10_000);
+setInterval(() => tellTimes(), 10_000);
+window.addEventListener("beforeprint", () => tellTimes(true));
+window.addEventListener("afterprint", () => tellTimes());
 document.addEventListener("htmx:after:swap", () => {
   tellTimes();
   offerSorting();

@@ -93,7 +93,7 @@ function syncSection(sync: ConnectedSync, page: ConnectionsPage): Html {
   // Where there is one source, its card has the button.
   const isOnly = connections.length === 1;
   const sourceCards = connections.map((each) =>
-    card(each, [readFacts(sync, each, page.now), checkedFacts(each, page, check), isOnly && form]),
+    card(each, [readFacts(sync, each, page.now), checkedFacts(each, page, check), isOnly && form], sync.sync),
   );
   // What is well is closed where there are many.
   const isOpen = page.syncs.length <= 3 || check !== undefined || isWrong(standing);
@@ -107,7 +107,8 @@ function syncSection(sync: ConnectedSync, page: ConnectionsPage): Html {
     <div class="whole">
       ${problemOf(standing, page.now)}
       <div class="cards">
-        ${sourceCards} ${card(to, [listedFacts(sync, page.now), checkedFacts(to, page), checkOf(to, page)])}
+        ${sourceCards}
+        ${card(to, [listedFacts(sync, page.now), checkedFacts(to, page), checkOf(to, page, sync.sync)], sync.sync)}
         ${scheduleCard(sync, page.now)}
       </div>
       ${!isOnly && form} ${rules(sync, page)}
@@ -164,11 +165,12 @@ function problemList(problems: readonly Note[]): Html | false {
 
 type Row = readonly [label: string, value: Part];
 
-function card({ what, name: called, kind }: Connection, parts: Part): Html {
+/** @param within the sync that it is shown with: several may have one target */
+function card({ what, name: called, kind }: Connection, parts: Part, within?: string): Html {
   return html`<article
     class="card"
     data-row
-    id="${anchorOf(what, called)}"
+    id="${anchorOf(what, called, within)}"
     aria-label="${what} ${called}"
     tabindex="-1"
   >
@@ -180,8 +182,12 @@ function card({ what, name: called, kind }: Connection, parts: Part): Html {
   </article>`;
 }
 
-function checkOf({ what, name: called, check, mayCheck }: Connection, page: ConnectionsPage): Html | false {
-  return mayCheck && checkForm(what, called, `Check the ${what}`, check, page);
+function checkOf(
+  { what, name: called, check, mayCheck }: Connection,
+  page: ConnectionsPage,
+  within?: string,
+): Html | false {
+  return mayCheck && checkForm(what, called, `Check the ${what}`, check, page, within);
 }
 
 /** What the last read found in a source of a sync. */
@@ -292,6 +298,7 @@ function checkForm(
   label: string,
   check: Check | undefined,
   { token, now }: ConnectionsPage,
+  within?: string,
 ): Html {
   if (check !== undefined && check.findings === undefined)
     return html`<p class="checking" role="status">
@@ -299,14 +306,17 @@ function checkForm(
       <small class="quiet">begun ${when(check.startedAt, now)} by ${name(check.by)}</small>
     </p>`;
   return html`<form method="post" action="/connections/check" class="buttons">
-    ${token} ${hidden("what", what)} ${hidden("name", called)}
+    ${token} ${hidden("what", what)} ${hidden("name", called)} ${within !== undefined && hidden("within", within)}
     <button type="submit" class="secondary">${label}</button>
   </form>`;
 }
 
-/** Where on the page something is. */
-export function anchorOf(what: Checked, called: string): string {
-  return `${what}-${encodeURIComponent(called)}`;
+/** Where on the page something is. @param within the sync that a source or target is shown with */
+export function anchorOf(what: Checked, called: string, within?: string): string {
+  return `${what}-${[called, within]
+    .filter((each) => each !== undefined)
+    .map(encodeURIComponent)
+    .join(":")}`;
 }
 
 const approvals: Readonly<Record<ConfiguredSync["approval"], string>> = {

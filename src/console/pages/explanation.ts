@@ -6,7 +6,7 @@ import { foreignInWords, memberSource, scopeInWords, waitInWords, whyUnreadable 
 import type { Line } from "#sync/explain/text.ts";
 import { capitalized, describeCheckInWords } from "#plan/render/shared.ts";
 import { pluralize, visible, wordsOf } from "#text.ts";
-import { badge, chip, diff, empty, list, name, none, notice, series, table } from "#console/components.ts";
+import { badge, chip, diff, empty, list, name, none, notice, prose, series, table } from "#console/components.ts";
 import type { Tone } from "#console/components.ts";
 import { at, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
@@ -140,14 +140,14 @@ function outcome(each: Outcome, sync: string): Html {
 }
 
 function waiting(wait: Outcome["waits"][number], now: Outcome["action"]): Html {
-  const { text, below = [] } = waitInWords(wait, now, describeCheckInWords);
+  const { text, below = [] } = waitInWords(wait, now, describeCheckInWords, (iso) => iso);
   const words = below.filter((each) => each.isCommand !== true || wait.run === undefined);
   const link =
     wait.run !== undefined &&
     html`<a class="button secondary small" href="${at("/runs", wait.run, "plan")}">Look at the plan</a>`;
   return notice(
     "waiting",
-    html`<p>${capitalized(text)}</p>
+    html`<p>${prose(capitalized(text))}</p>
       ${list(words.map(item))}`,
     false,
     link === false ? undefined : link,
@@ -155,7 +155,7 @@ function waiting(wait: Outcome["waits"][number], now: Outcome["action"]): Html {
 }
 
 function item({ text, isCommand }: Line): Html {
-  return isCommand === true ? html`<code>${text}</code>` : html`<bdi>${text}</bdi>`;
+  return isCommand === true ? html`<code>${text}</code>` : html`<bdi>${prose(text)}</bdi>`;
 }
 
 function lines({ text, below = [] }: Line): Html {

@@ -82,7 +82,7 @@ function ofSync({ sync, target, leavers: all }: Read, now: number): Html {
           sort: ({ name: called }) => called,
         },
         { label: "Stage", kind: "status", cell: stage, sort: ({ stage: of }) => of },
-        { label: "Gone since", cell: ({ since }) => when(since, now), sort: ({ since }) => since },
+        { label: "Gone", cell: ({ since }) => when(since, now), sort: ({ since }) => since },
         {
           label: "Suspended",
           cell: ({ suspendedOn }) => next(suspendedOn, now),

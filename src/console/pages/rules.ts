@@ -45,7 +45,7 @@ export function rules(page: RulesPage): Html {
     </p>
     ${
       sync === undefined
-        ? empty(html`<p>You may not try the rules of any sync.</p>`)
+        ? empty(html`<p>There are no syncs whose rules you may try.</p>`, "rules")
         : html`${choice(page, sync)}
             <div class="trial">${form(page, sync)} ${trial !== undefined && result(page, trial)}</div>`
     }`;
@@ -217,8 +217,8 @@ function compared(title: Part, now: Part, changed: Part): Html {
   return html`<div class="card compared">
     <h3>${title}</h3>
     ${facts([
-      ["now", now],
-      ["changed", changed],
+      ["Now", now],
+      ["Changed", changed],
     ])}
   </div>`;
 }

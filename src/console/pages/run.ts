@@ -139,11 +139,8 @@ const stageWords: Readonly<Record<Stage, string>> = {
   verify: "Verify",
 };
 
-export function timeline({
-  run: { stages, state: of, expiresAt },
-  now,
-  progress,
-}: Pick<RunPage, "run" | "now" | "progress">): Html {
+export function timeline({ run: record, now, progress }: Pick<RunPage, "run" | "now" | "progress">): Html {
+  const { stages, state: of, expiresAt } = record;
   if (stages.length === 0)
     return html`<p class="quiet">
       ${of === "running" ? "It waits for another run to the same target." : "It never began to read."}
@@ -160,24 +157,24 @@ export function timeline({
     const underWay = isUnderWay && now !== undefined ? { now, progress } : undefined;
     // Between the plan and its apply a person decides.
     const waited: Step[] = gap < 1000 ? [] : [{ tone: "waited", label: "Waited", end: lasting(gap) }];
-    return [...waited, stepOf(stage, longest, underWay)];
+    return waited.concat(stepOf(stage, longest, of === "failed" && isLast, underWay));
   });
-  const waits: Step[] =
-    of === "pending"
-      ? [
-          {
-            tone: "waited",
-            label: "Waits for a decision",
-            end: expiresAt !== undefined && html`expires ${when(expiresAt, now)}`,
-          },
-        ]
-      : [];
+  const waits: Step[] = isOpen(record)
+    ? [
+        {
+          tone: "waited",
+          label: "Waits for a decision",
+          end: expiresAt !== undefined && html`expires ${when(expiresAt, now)}`,
+        },
+      ]
+    : [];
   return timelineOf([...steps, ...waits]);
 }
 
 function stepOf(
   { stage, startedAt, milliseconds, records }: RunRecord["stages"][number],
   longest: number,
+  hasFailed: boolean,
   underWay: { readonly now: number; readonly progress: number | undefined } | undefined,
 ): Step {
   const count = underWay?.progress ?? records;
@@ -185,7 +182,7 @@ function stepOf(
   if (underWay !== undefined)
     return { tone: "running", label, end: html`${lasting(Math.max(0, underWay.now - Date.parse(startedAt)))} so far` };
   if (milliseconds === undefined) return { tone: "failed", label, end: html`<span class="bad">not finished</span>` };
-  return { tone: "done", label, share: milliseconds / longest, end: lasting(milliseconds) };
+  return { tone: hasFailed ? "failed" : "done", label, share: milliseconds / longest, end: lasting(milliseconds) };
 }
 
 /** @param other what names another run, by its id */
@@ -195,23 +192,23 @@ export function about(
 ): Html {
   const { startedAt, endedAt, counts, decisions, expiresAt, foundAgain, recovery, undoes, sameAs, caution } = record;
   return facts([
-    ["began", moment(startedAt)],
-    ["ended", endedAt !== undefined && moment(endedAt)],
-    ["changes", counts !== undefined && verdictOnPlan(record)],
-    ["only", record.for !== undefined && record.for.map((each) => html`${name(each)} `)],
-    ["decisions", list(decisions.map((each) => html`${decisionWords(each)}, ${when(each.at, now)}`))],
-    ["needs approval", caution !== undefined && prose(caution)],
-    ["expires", expiresAt !== undefined && isOpen(record) && when(expiresAt, now)],
+    ["Began", moment(startedAt)],
+    ["Ended", endedAt !== undefined && moment(endedAt)],
+    ["Result", counts !== undefined && verdictOnPlan(record)],
+    ["Only", record.for !== undefined && record.for.map((each) => html`${name(each)} `)],
+    ["Decisions", list(decisions.map((each) => html`${decisionWords(each)}, ${when(each.at, now)}`))],
+    ["Needs approval", caution !== undefined && prose(caution)],
+    ["Expires", expiresAt !== undefined && isOpen(record) && when(expiresAt, now)],
     [
-      "found again",
+      "Found again",
       foundAgain !== undefined && html`${pluralize(foundAgain.count, "time")}, last ${when(foundAgain.lastAt, now)}`,
     ],
-    ["found before", sameAs !== undefined && html`by run ${other(sameAs)}, which counts for both`],
-    ["undoes", undoes !== undefined && other(undoes)],
-    ["undone by", undoneBy.length > 0 && undoneBy.map((each) => html`${other(each.id)} ${state(each)} `)],
-    ["recovery", recovery !== undefined && prose(recovery)],
-    ["quarantined", (record.quarantined ?? 0) > 0 && pluralize(record.quarantined ?? 0, "record")],
-    ["export", record.export !== undefined && exported(record.export)],
+    ["Found before", sameAs !== undefined && html`by run ${other(sameAs)}, which counts for both`],
+    ["Undoes", undoes !== undefined && other(undoes)],
+    ["Undone by", undoneBy.length > 0 && undoneBy.map((each) => html`${other(each.id)} ${state(each)} `)],
+    ["Recovery", recovery !== undefined && prose(recovery)],
+    ["Quarantined", (record.quarantined ?? 0) > 0 && pluralize(record.quarantined ?? 0, "record")],
+    ["Export", record.export !== undefined && exported(record.export)],
   ]);
 }
 

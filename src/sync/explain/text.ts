@@ -135,11 +135,13 @@ const keptWords = ": a manual membership, kept (memberships.keepManual)";
  * Why a change waits, and what to do.
  * @param now what a run would do at the moment
  * @param describe the line of a limit
+ * @param at how a moment is written
  */
 export function waitInWords(
   { how, limits, reason, since, run, action, expiresAt, next }: Wait,
   now: Outcome["action"],
   describe = describeCheck,
+  at = exactly,
 ): Line {
   const bound = nameLimits(limits.map(({ limit }) => limit));
   const because = {
@@ -148,13 +150,13 @@ export function waitInWords(
     pending: `it waits for approval${reason === undefined ? "" : `: ${visible(reason)}`}`,
   }[how];
   const does = action === undefined || action === now ? "" : `, which would ${action} it`;
-  const until = expiresAt === undefined ? "" : `, which can be approved until ${exactly(expiresAt)}`;
+  const until = expiresAt === undefined ? "" : `, which can be approved until ${at(expiresAt)}`;
   const below: Line[] = [
     ...(run === undefined ? [] : [line(`in run ${run}${does}${until}`)]),
     ...limits.map((check) => line(visible(describe(check)))),
     ...next.map((command) => ({ text: command, isCommand: true }) as const),
   ];
-  return { text: `waits${since === undefined ? "" : ` since ${exactly(since)}`}: ${because}`, below };
+  return { text: `waits${since === undefined ? "" : ` since ${at(since)}`}: ${because}`, below };
 }
 
 /** Why a value of a record cannot be read; undefined: it can. */

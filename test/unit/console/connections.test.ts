@@ -151,6 +151,15 @@ test("a check that is under way says how far it is, and cannot be begun twice; o
   expect(textOf(pageOf({}, { syncs: [] }))).toContain("There are no sources and targets yet.");
 });
 
+test("syncs that share a source and a target have places of their own, to which a check leads back", () => {
+  const second = connected({ sync: "guests", check: undefined });
+  const page = pageOf({}, { syncs: [connected(), second] });
+  const ids = [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+  expect(new Set(ids).size).toBe(ids.length);
+  expect(ids).toEqual(expect.arrayContaining(["target-analytics:staff", "target-analytics:guests"]));
+  expect(page).toContain('name="within" value="guests"');
+});
+
 test("text from outside is harmless on both pages", () => {
   for (const text of hostile) {
     const error = { message: text, problems: [text], advice: "fix" };

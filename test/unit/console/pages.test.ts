@@ -4,7 +4,7 @@ import { layout } from "#console/layout.ts";
 import { message } from "#console/pages/message.ts";
 import { overview } from "#console/pages/overview.ts";
 import { changesByDay, daysKnown, growthOf } from "#console/pages/trends.ts";
-import { run } from "#console/pages/run.ts";
+import { run, timeline } from "#console/pages/run.ts";
 import { runs } from "#console/pages/runs.ts";
 import type { ListedToken } from "#control/sessions.ts";
 import { accountPage, accountsPage } from "#console/pages/accounts.ts";
@@ -258,6 +258,26 @@ test("a run shows its stages with what it waited for, and what is under way with
   const running = runOf({ state: "running", stages: [{ stage: "read", startedAt: at("11:59:50") }] });
   const text = textOf(run({ now, run: running, undoneBy: [], mayDecide: true, progress: 1234 }).toString());
   expect(text).toContain("Read the sources 1,234 records 10.0 s so far");
+  const expiresAt = at("13:00:00");
+  const held = runOf({ state: "held", heldBy: "limits", stages: stages.slice(0, 1), expiresAt });
+  expect(textOf(run({ now, run: held, undoneBy: [], mayDecide: true }).toString())).toContain(
+    "2.0 s Waits for a decision expires in 1 hour",
+  );
+});
+
+test("the stage in which a run failed is marked as failed, those before it as done", () => {
+  const stages = [
+    { stage: "read", startedAt: "2026-11-21T10:00:00.000Z", milliseconds: 2000, records: 3 },
+    { stage: "list", startedAt: "2026-11-21T10:00:02.000Z", milliseconds: 500 },
+  ] as const;
+  const tones = (state: RunRecord["state"]): unknown[] =>
+    [
+      ...timeline({ run: runOf({ state, stages }), now })
+        .toString()
+        .matchAll(/<li class="(\w+)"/g),
+    ].map(([, tone]) => tone);
+  expect(tones("failed")).toEqual(["done", "failed"]);
+  expect(tones("no change")).toEqual(["done", "done"]);
 });
 
 test("a moment in a note is a time of the page, and what stands between backticks is code; values are not", () => {

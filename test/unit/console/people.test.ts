@@ -120,6 +120,24 @@ test("names from outside are harmless on the pages of users and groups, and lead
   }
 });
 
+test("what somebody waits for is told with times of the page, which a browser shows in its own zone", () => {
+  const [outcome] = explained("ada").outcomes;
+  const waits = [
+    {
+      how: "pending",
+      limits: [],
+      since: "2026-11-21T10:00:00.000Z",
+      run: "20261121-100000-000001",
+      expiresAt: "2026-11-22T10:00:00.000Z",
+      next: [],
+    } as const,
+  ];
+  const explanations = [{ ...explained("ada"), outcomes: [{ ...outcome!, waits }] }];
+  const page = explanation({ target: "analytics", name: "ada", explanations }).toString();
+  expect(page).toMatch(/Waits since <time datetime="2026-11-21T10:00:00.000Z"/);
+  expect(page).toMatch(/can be approved until <time datetime="2026-11-22T10:00:00.000Z"/);
+});
+
 test("a page says what to do where nobody is found, and while a target is being listed", () => {
   const of = { now, target: "analytics", targets: ["analytics"], text: "ada", url: "/people?text=ada" };
   expect(people({ ...of, found: nobody }).toString()).toContain('href="/people/explain?target=analytics&amp;name=ada"');

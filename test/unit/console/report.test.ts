@@ -132,7 +132,7 @@ test("a reader sees the verdict first, then numbers, limits and causes, the note
     "kim − removed from staff",
     "lee before bo mail a@x → b@x",
     "Read the sources 3 records 2.0 s",
-    "About this run began 2026-11-21 10:00:00Z",
+    "About this run Began 2026-11-21 10:00:00Z",
     "rollcall approve 20261121-100000-000001 --override deletes",
   ].map((sentence) => text.indexOf(sentence));
   expect(order, text).toEqual(order.toSorted((a, b) => a - b));

@@ -125,9 +125,9 @@ test("for one: what the next run does now and then, and the rules that say somet
   const shown = textOf(
     page({ explained: { before: explanation("cn"), after: explanation("name") }, endedAt, name: "ada" }),
   );
-  expect(shown).toMatch(/now update : it differs .*before → cn changed update : it differs .*before → name/);
-  expect(shown).toMatch(/users\.displayName now entry\.cn → "cn" changed entry\.name → "name"/);
-  expect(shown).not.toMatch(/users\.name now/);
+  expect(shown).toMatch(/Now update : it differs .*before → cn Changed update : it differs .*before → name/);
+  expect(shown).toMatch(/users\.displayName Now entry\.cn → "cn" Changed entry\.name → "name"/);
+  expect(shown).not.toMatch(/users\.name Now/);
 });
 
 test("for one: nothing changes; another name; somebody whom nobody knows", () => {
@@ -137,7 +137,7 @@ test("for one: nothing changes; another name; somebody whom nobody knows", () =>
   const [outcome] = explanation("cn").outcomes;
   const renamed = { ...explanation("cn"), outcomes: [{ ...outcome!, name: "countess" }] };
   expect(explain(explanation("cn"), renamed)).toMatch(
-    /user countess now there is none .*user ada now update.*changed there is none/,
+    /user countess Now there is none .*user ada Now update.*Changed there is none/,
   );
   const nobody = explanation("cn", { records: [], outcomes: [], nearest: ["adam"] });
   expect(explain(nobody, nobody)).toMatch(/is called ada\b.*Similar names: adam/);
