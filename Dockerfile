@@ -32,7 +32,8 @@ VOLUME /var/lib/rollcall
 # As a number, so that Kubernetes sees that it is not root.
 USER 1000:1000
 EXPOSE 8442
-ENV NODE_ENV=production NODE_COMPILE_CACHE=/var/cache/rollcall ROLLCALL_CONFIG=/etc/rollcall/rollcall.yaml
+# With an arena for each thread, the C library keeps more memory free than it gives back.
+ENV NODE_ENV=production MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=/var/cache/rollcall ROLLCALL_CONFIG=/etc/rollcall/rollcall.yaml
 # Asks the service where it says that it listens, over TLS or not.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=20s CMD ["rollcall", "health"]
 STOPSIGNAL SIGTERM

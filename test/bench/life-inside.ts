@@ -1,13 +1,15 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { setFlagsFromString } from "node:v8";
+import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread } from "node:worker_threads";
 import type { Delays } from "./event-loop.ts";
 
 /** What a process says of itself once its garbage has been collected. Sizes are in bytes. */
 export interface Inside {
-  /** What JavaScript's objects take. */
+  /** What JavaScript takes, in objects and code. */
   readonly heap: number;
+  /** Of it, what V8 has compiled: it optimizes functions for thousands of runs, each of them once. */
+  readonly code: number;
   /** What buffers take besides, as far as JavaScript knows of them. */
   readonly external: number;
   /** What the event loop waits for: timers, sockets, requests, by kind. */
@@ -32,9 +34,12 @@ if (isMainThread && process.send !== undefined) {
       await new Promise((done) => setImmediate(done));
     }
     const { heapUsed: heap, external } = process.memoryUsage();
+    const code = getHeapSpaceStatistics()
+      .filter(({ space_name: name }) => /^(?:code|trusted)_/.test(name))
+      .reduce((sum, { space_used_size: size }) => sum + size, 0);
     const resources: Record<string, number> = {};
     for (const kind of process.getActiveResourcesInfo()) resources[kind] = (resources[kind] ?? 0) + 1;
-    process.send?.({ heap, external, resources, eventLoop } satisfies Inside);
+    process.send?.({ heap, code, external, resources, eventLoop } satisfies Inside);
     // Collecting held the event loop, too.
     monitor.reset();
   };

@@ -66,8 +66,14 @@ interface LifeOptions {
   readonly folder: string | undefined;
 }
 
-/** The journal remembers so many runs, half as many as it does by default. Until it has them, it grows. */
-const settled = 500;
+/**
+ * The journal remembers so many runs, a tenth of what it does by default. Those without changes go first: where one run in ten has
+ * changes, which take more room, it has grown once there were ten times as many runs.
+ */
+const journal = { runs: 100 };
+
+/** After so many runs a process has what it remembers of runs: the metrics, of a thousand; and the journal. */
+const settled = 1000;
 
 /**
  * `npm run bench -- life [--runs 10000] [--minutes 600] [--scheduled 1800] [--users 1000] [--every 200]
@@ -195,7 +201,7 @@ async function live(
     kept === undefined ? await mkdtemp(join(tmpdir(), "rollcall-bench-")) : join(kept, name.replaceAll(" ", "-"));
   try {
     const past = await pastOf(folder);
-    const config = await configureCompany(folder, settings, { journal: { runs: settled } });
+    const config = await configureCompany(folder, settings, { journal });
     if (past.runs === 0) await change(folder, users, 0);
     const log = await open(join(folder, "log"), "w");
     const child = fork(rollcall, ["start", "--config", config], {
@@ -345,16 +351,18 @@ function ends(samples: readonly Sample[], of: (sample: Sample) => number): { fir
   return { first: median(samples.slice(0, some).map(of)), last: median(samples.slice(-some).map(of)) };
 }
 
+/** What JavaScript's objects take, with their buffers. */
+function objects({ heap, code, external }: Sample): number {
+  return heap - code + external;
+}
+
 /** The data folder without the audit log, which is never shortened. */
 function bounded({ folder, parts }: Sample): number {
   const audit = Object.entries(parts).filter(([part]) => part.startsWith("daemon/audit"));
   return folder - audit.reduce((sum, [, size]) => sum + size, 0);
 }
 
-/**
- * The samples of each process once it has run as often as the journal remembers runs, which grows until then; of a short piece, those
- * of its second half.
- */
+/** The samples of each process once it has settled; of a short piece, those of its second half. */
 function settledSamples({ samples }: Life): readonly Sample[] {
   let before = 0;
   return [...Map.groupBy(samples, ({ piece }) => piece).values()].flatMap((piece) => {
@@ -379,7 +387,7 @@ const header = [
   "a run's CPU time, first → last",
   "memory",
   "a run more",
-  "of it JavaScript's",
+  "of it objects, code",
   "handles",
   "files",
   "data folder without the audit log",
@@ -405,7 +413,7 @@ function rowOf(life: Life): string[] {
     arrow(({ cpu }) => cpu, milliseconds),
     arrow(({ resident }) => resident, mebibytes),
     slope(({ resident }) => resident),
-    slope(({ heap, external }) => heap + external),
+    `${slope(objects)}, ${slope(({ code }) => code)}`,
     arrow(({ handles }) => handles, String),
     arrow(({ files }) => files, String),
     arrow(bounded, mebibytes),
@@ -427,6 +435,7 @@ function figuresOf(life: Life): Figure[] {
   const memory = slopeOf(samples, ({ resident }) => resident);
   return [
     { what: `${what}: memory that a run adds`, value: memory, unit: "bytes a run", goal: 1024 },
+    { what: `${what}: of it, in objects`, value: slopeOf(samples, objects), unit: "bytes a run", goal: 256 },
     grows(({ resident }) => resident, { what: `${what}: memory`, unit: "bytes", goal: undefined }),
     grows(({ handles }) => handles, { what: `${what}: open files and sockets`, unit: "count", goal: 1 }),
     grows(({ files }) => files, { what: `${what}: files in the data folder`, unit: "count", goal: 1 }),
