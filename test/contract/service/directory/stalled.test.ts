@@ -33,15 +33,19 @@ test("a call of user/sync whose list cannot be read to its end is known as one t
   const file = join(folder, "piece");
   await promisify(execFile)("mkfifo", [file]);
   const elements = { wrong: [], repeated: undefined };
+  const reading = Promise.withResolvers<void>();
   const upload: Arriving = {
     begun: async () => true,
     pieces: async function* () {
+      reading.resolve();
       yield { file, first: 0, bytes: 2, isTyped: true, isUsual: true };
     },
     received: Promise.resolve({ elements, apply: false, removeDeleted: true, defaultPassword: undefined }),
   };
   const answer = directory.sync(upload, "admin", new AbortController().signal);
   answer.catch(() => undefined);
+  // Connections open in any order: the next call comes once this one has its turn.
+  await reading.promise;
   const later = directory.sync(upload, "admin", AbortSignal.timeout(50));
   await expect(later).rejects.toThrow("timeout");
   expect(progress.stalled()).toBeUndefined();
