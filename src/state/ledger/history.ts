@@ -11,7 +11,8 @@ const day = 86_400_000;
 /**
  * The history that limits need, in the ledger of the target (attached as `owned`): the changes of the last 24 hours, the
  * sizes of the sources at good reads and what they counted then, the members that single groups have lost, and since when
- * principals are gone from the sources.
+ * principals are gone from the sources: since `leaving.since`, or as long as that is in the future, because a clock was
+ * ahead or is behind, since `leaving_recount.since`. So nobody is deleted early, however the clock is set.
  */
 const tables = {
   applied:
@@ -22,6 +23,8 @@ const tables = {
   group_lost: "sync VARCHAR NOT NULL, moment BIGINT NOT NULL, name VARCHAR NOT NULL, lost BIGINT NOT NULL",
   leaving:
     "sync VARCHAR NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, since BIGINT NOT NULL, suspended BOOLEAN",
+  // Beside `leaving`, into which earlier releases write rows with all of its columns.
+  leaving_recount: "sync VARCHAR NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, since BIGINT NOT NULL",
 } as const;
 
 /** Creates missing tables in a ledger. */
@@ -43,17 +46,22 @@ export async function readHistory(connection: Connection, sync: string, now: num
   // The ledger is from before there were limits, and is only read.
   if (!known.some(({ table_name: name }) => name === "leaving")) return noHistory;
   const ofSync = `sync = ${literal(sync)}`;
-  await connection.run(`INSERT INTO leaving_since SELECT kind, name, since FROM owned.leaving WHERE ${ofSync}`);
+  const isRecounted = known.some(({ table_name: name }) => name === "leaving_recount");
+  await connection.run(
+    `INSERT INTO leaving_since SELECT kind, name, since FROM (${leavingSince(now, isRecounted)}) WHERE ${ofSync}`,
+  );
+  const isRecent = `abs(moment - ${now}) < ${day}`;
   if (known.some(({ table_name: name }) => name === "group_lost"))
     await connection.run(`
       INSERT INTO lost_recently SELECT name, sum(lost)::BIGINT FROM owned.group_lost
-      WHERE ${ofSync} AND moment > ${now - day} GROUP BY name`);
+      WHERE ${ofSync} AND ${isRecent} GROUP BY name`);
   const applied = await connection.rows<History["applied"][number]>(`
     SELECT measure, what AS of, sum(amount)::DOUBLE AS amount FROM owned.applied
-    WHERE ${ofSync} AND moment > ${now - day} GROUP BY measure, what`);
+    WHERE ${ofSync} AND ${isRecent} GROUP BY measure, what`);
+  // One that is in the future was read before the clock was set back.
+  const latest = `arg_max(size, CASE WHEN moment <= ${now} THEN moment ELSE 0 END)`;
   const reads = await connection.rows<History["reads"][number]>(`
-    SELECT source, kind, arg_max(size, moment)::DOUBLE AS size,
-      greatest(arg_max(size, moment), max(size) FILTER (moment > ${now - day}))::DOUBLE AS most
+    SELECT source, kind, ${latest}::DOUBLE AS size, greatest(${latest}, max(size) FILTER (${isRecent}))::DOUBLE AS most
     FROM owned.source_read WHERE ${ofSync} GROUP BY source, kind`);
   const counts = known.some(({ table_name: name }) => name === "source_count")
     ? await connection.rows<{ source: string; digest: string; counts: string }>(
@@ -69,6 +77,16 @@ export async function readHistory(connection: Connection, sync: string, now: num
       counts: JSON.parse(counts) as Record<string, number>,
     })),
   };
+}
+
+/**
+ * SQL: the rows of `owned.leaving` with the `since` that counts.
+ * @param now in epoch milliseconds; @param isRecounted whether there is `owned.leaving_recount`
+ */
+export function leavingSince(now: number, isRecounted: boolean): string {
+  const since = `CASE WHEN l.since <= ${now} THEN l.since ELSE least(${isRecounted ? "r.since" : "NULL"}, ${now}) END`;
+  return `SELECT l.* REPLACE (${since} AS since)
+    FROM owned.leaving l ${isRecounted ? "LEFT JOIN owned.leaving_recount r USING (sync, kind, name)" : ""}`;
 }
 
 export const noHistory: History = { applied: [], reads: [], counts: [] };
@@ -133,24 +151,32 @@ export async function addHistory(connection: Connection, sync: string, addition:
 /**
  * SQL that writes down who is gone from the sources and stays for now, since when, and whether they are suspended in a relation:
  * `desired` after a run was applied, `actual` where it waits or is held. Runs after `depart`.
+ *
+ * Whoever leaves while the clock is behind what earlier runs saw leaves at that later time: when the clock is right again, the
+ * grace period would be over at once.
  */
 export function leavers(
   sync: string,
-  { checks, declared, scope: { sizes } }: Pick<Addition, "checks" | "declared" | "scope">,
+  { now, checks, declared, scope: { sizes } }: Pick<Addition, "now" | "checks" | "declared" | "scope">,
   relation: "desired" | "actual",
 ): string[] {
-  const name = literal(sync);
+  const ofSync = `sync = ${literal(sync)}`;
   const isSuspended = declared.state === undefined ? "NULL" : `NOT coalesce(s.${columnOf(declared.state)}, true)`;
   const isInDoubt = sizes.some(({ source, kind }) => isDoubted(checks, source, kind));
   return [
-    `DELETE FROM owned.leaving WHERE sync = ${name}`,
-    `INSERT INTO owned.leaving
-     SELECT ${name}, l.kind, l.name, l.since, ${isSuspended} FROM (
+    `CREATE OR REPLACE TEMP TABLE left_before AS SELECT kind, name, since AS before FROM owned.leaving WHERE ${ofSync}`,
+    `CREATE OR REPLACE TEMP TABLE left_now AS
+     SELECT l.*, coalesce(b.before, greatest(l.since, (SELECT max(moment) FROM owned.source_read WHERE ${ofSync}))) AS stored,
+       ${isSuspended} AS suspended FROM (
        FROM gone ${isInDoubt ? "SEMI JOIN leaving_since USING (kind, name)" : ""}
        UNION ALL
        FROM leaving_since SEMI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('quarantined', 'unread', 'awaited')) USING (kind, name)) l
+     LEFT JOIN left_before b ON b.kind = l.kind AND b.name = l.name
      SEMI JOIN desired d ON d.kind = l.kind AND d.name = l.name
      JOIN ${relation} s ON s.kind = l.kind AND s.name = l.name`,
+    ...["leaving", "leaving_recount"].map((table) => `DELETE FROM owned.${table} WHERE ${ofSync}`),
+    `INSERT INTO owned.leaving SELECT ${literal(sync)}, kind, name, stored, suspended FROM left_now`,
+    `INSERT INTO owned.leaving_recount SELECT ${literal(sync)}, kind, name, since FROM left_now WHERE stored > ${now}`,
   ];
 }
 

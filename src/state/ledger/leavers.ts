@@ -1,6 +1,7 @@
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
+import { leavingSince } from "./history.ts";
 import { readingLedger } from "./ledger.ts";
 import type { LedgerOptions } from "./ledger.ts";
 
@@ -20,13 +21,15 @@ export interface Leaver {
  */
 export async function readLeavers(connection: Connection, options: LedgerOptions): Promise<Leaver[]> {
   const found = await readingLedger(connection, options, async () => {
-    const columns = await connection.rows<{ name: string }>(
-      "SELECT column_name AS name FROM duckdb_columns() WHERE database_name = 'owned' AND table_name = 'leaving'",
+    const columns = await connection.rows<{ of: string; name: string }>(
+      "SELECT table_name AS of, column_name AS name FROM duckdb_columns() WHERE database_name = 'owned' AND table_name LIKE 'leaving%'",
     );
     if (columns.length === 0) return [];
     const isSuspended = columns.some(({ name }) => name === "suspended") ? "coalesce(suspended, false)" : "false";
+    const isRecounted = columns.some(({ of }) => of === "leaving_recount");
     return connection.rows<Leaver>(`
-      SELECT kind, name, since::DOUBLE AS since, ${isSuspended} AS "isSuspended" FROM owned.leaving
+      SELECT kind, name, since::DOUBLE AS since, ${isSuspended} AS "isSuspended"
+      FROM (${leavingSince(options.now ?? Date.now(), isRecounted)})
       WHERE sync = ${literal(options.sync)} ORDER BY kind DESC, name`);
   });
   return found ?? [];

@@ -182,7 +182,7 @@ export class Ledger {
   }
 
   /** Writes down who is gone from the sources, after a run that read them and applies nothing: it may be the first to miss them. */
-  async miss(found: Pick<Addition, "checks" | "declared" | "scope">): Promise<void> {
+  async miss(found: Pick<Addition, "now" | "checks" | "declared" | "scope">): Promise<void> {
     await this.#writeTransaction(() => this.#connection.run(leavers(this.#options.sync, found, "actual").join(";")));
     await this.#share();
   }

@@ -1,0 +1,99 @@
+import { beforeEach, expect, test } from "vitest";
+import { serviceAttributes } from "#principals/attributes.ts";
+import { tablesOf } from "#plan/tables.ts";
+import { addHistory, createHistory, leavingSince, readHistory } from "#state/ledger/history.ts";
+import { useConnection } from "../../../support/duckdb.ts";
+
+const connection = useConnection();
+const tables = tablesOf(serviceAttributes);
+const hour = 3_600_000;
+const day = 24 * hour;
+const year = 365 * day;
+const start = Date.UTC(2026, 10, 21);
+
+beforeEach(async () => {
+  await connection().run("ATTACH OR REPLACE ':memory:' AS owned");
+  await createHistory(connection());
+});
+
+interface Given {
+  readonly gone?: readonly string[];
+  readonly deleted?: number;
+  readonly size?: number;
+}
+
+/** A run that finds out who is gone, and since when, and writes it down. */
+async function run(now: number, { gone = [], deleted = 0, size = 100 }: Given = {}) {
+  for (const table of ["leaving_since", "lost_recently", "gone", "frozen", "desired", "group_loss"] as const)
+    await connection().run(`CREATE OR REPLACE TEMP TABLE ${table} (${tables[table].replaceAll(" NOT NULL", "")})`);
+  const history = await readHistory(connection(), "staff", now);
+  for (const name of gone)
+    await connection().rows("INSERT INTO desired BY NAME SELECT 'user' AS kind, ? AS name, [] AS group_names", [name]);
+  // As `depart` does.
+  await connection().run(
+    `INSERT INTO gone SELECT kind, name, coalesce(since, ${now}) FROM desired LEFT JOIN leaving_since USING (kind, name)`,
+  );
+  await addHistory(connection(), "staff", {
+    now,
+    amounts: [{ measure: "deletes", of: "users", amount: deleted, base: 100 }],
+    scope: { sizes: [{ source: "hr", kind: "user", size }] },
+    declared: serviceAttributes,
+    checks: [],
+  });
+  const rows = await connection().rows<{ name: string; since: number }>(
+    "SELECT name, since::DOUBLE AS since FROM gone ORDER BY name",
+  );
+  return { history, since: Object.fromEntries(rows.map(({ name, since }) => [name, since])) };
+}
+
+const sinceOf = async (now: number, ...gone: readonly string[]) => (await run(now, { gone })).since;
+
+test("whoever leaves while the clock is behind has the whole grace period once it is right", async () => {
+  await run(start);
+  const behind = start - year;
+  // As long as it is wrong, the grace period goes on by that clock.
+  expect(await sinceOf(behind, "ann")).toEqual({ ann: behind });
+  expect(await sinceOf(behind + 2 * day, "ann", "bob")).toEqual({ ann: behind, bob: behind + 2 * day });
+  expect(await sinceOf(start + 3 * day, "ann", "bob")).toEqual({ ann: start, bob: start });
+});
+
+test("whoever had left before the clock fell behind goes on as before once it is right", async () => {
+  await sinceOf(start, "ann");
+  const behind = start - year;
+  expect(await sinceOf(behind, "ann")).toEqual({ ann: behind });
+  expect(await sinceOf(behind + hour, "ann")).toEqual({ ann: behind });
+  // Set back once more: no time has passed that anybody knows of.
+  expect(await sinceOf(behind - year, "ann")).toEqual({ ann: behind - year });
+  expect(await sinceOf(start + day, "ann")).toEqual({ ann: start });
+});
+
+test("whoever leaves while the clock is ahead, or soon after, has a grace period from when it is right", async () => {
+  await run(start);
+  expect(await sinceOf(start + year, "ann")).toEqual({ ann: start + year });
+  expect(await sinceOf(start + day, "ann", "bob")).toEqual({ ann: start + day, bob: start + day });
+  expect(await sinceOf(start + 2 * day, "ann", "bob")).toEqual({ ann: start + day, bob: start + day });
+  // As everybody reads it who does not run the sync.
+  const rows = await connection().rows(
+    `SELECT name, since::DOUBLE AS since FROM (${leavingSince(start + 2 * day, true)})`,
+  );
+  expect(rows).toContainEqual({ name: "ann", since: start + day });
+  // Who returns begins anew.
+  expect(await sinceOf(start + 3 * day, "bob")).toEqual({ bob: start + day });
+  expect(await sinceOf(start + 4 * day, "ann", "bob")).toMatchObject({ ann: start + 4 * day });
+});
+
+test("what was applied and read while the clock was ahead counts no longer than a day after it is right", async () => {
+  await run(start, { size: 100 });
+  await run(start + year, { deleted: 30, size: 500 });
+  await run(start + hour, { deleted: 5, size: 110 });
+  expect((await run(start + 2 * hour, { size: 120 })).history).toMatchObject({
+    applied: [{ measure: "deletes", of: "users", amount: 5 }],
+    reads: [{ source: "hr", kind: "user", size: 110, most: 110 }],
+  });
+  // By less than a day: it counts, as what is in doubt should.
+  await run(start + 12 * hour, { deleted: 7, size: 130 });
+  expect((await run(start + 3 * hour)).history).toMatchObject({
+    applied: [{ amount: 12 }],
+    reads: [{ size: 120, most: 130 }],
+  });
+});
