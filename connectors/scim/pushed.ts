@@ -68,7 +68,7 @@ export class Pushing {
   version(): Promise<string> {
     return this.#read(async (inbox) => {
       const { revision } = await inbox.activity();
-      const end = await firstCycleUntil(inbox, this.#settings, Date.now());
+      const end = await firstCycleUntil(inbox, this.#settings, await inbox.now());
       return `${revision} ${end === undefined ? "whole" : "first cycle"}`;
     });
   }
@@ -78,10 +78,10 @@ export class Pushing {
   }
 
   /** Lines for a person: what arrived when, and what it waits for. */
-  describe(now = Date.now()): Promise<readonly string[]> {
+  describe(): Promise<readonly string[]> {
     const { settle, firstCycle } = this.#settings;
     return this.#read(async (inbox) => {
-      const status = await inboxStatus(inbox, this.#source, this.#settings, now);
+      const status = await inboxStatus(inbox, this.#source, this.#settings, await inbox.now());
       const { last, tokens, losses, waitsUntil: ready, firstCycleUntil: end } = status;
       if (last === undefined) throw this.#never();
       return [
@@ -103,11 +103,10 @@ export class Pushing {
   /** Waits until it may be read. */
   async #settled(signal: AbortSignal, waiting: (message: string) => void): Promise<void> {
     for (let isTold = false; ;) {
-      const now = Date.now();
-      const { last, until } = await this.#read(async (inbox) => ({
-        last: (await inbox.activity()).last ?? 0,
-        until: await readyAt(inbox, this.#settings, now),
-      }));
+      const { last, now, until } = await this.#read(async (inbox) => {
+        const now = await inbox.now();
+        return { last: (await inbox.activity()).last ?? 0, now, until: await readyAt(inbox, this.#settings, now) };
+      });
       if (until <= now) return;
       if (!isTold)
         waiting(

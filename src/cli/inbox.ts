@@ -104,7 +104,7 @@ export async function statusOfInboxes(context: Context): Promise<readonly InboxS
   await using state = await readState(configuration);
   return await Promise.all(
     all.map(([source, settings]) =>
-      state.inboxes.read(source, (inbox) => inboxStatus(inbox, source, settings, Date.now())),
+      state.inboxes.read(source, async (inbox) => inboxStatus(inbox, source, settings, await inbox.now())),
     ),
   );
 }

@@ -88,7 +88,8 @@ export class Pushes {
     for (const [sync, { from, schedule }] of Object.entries(configuration().syncs)) {
       const key = `${sync}\n${source}`;
       if (schedule === undefined || !from.includes(source) || running.has(sync)) continue;
-      if (last <= Math.max(this.#begun.get(key) ?? 0, this.#seen(sync, source))) continue;
+      // Not by their order: the clock may have been set back.
+      if (last === this.#begun.get(key) || last === this.#seen(sync, source)) continue;
       this.#begun.set(key, last);
       log.info(`sync ${sync}: begins, as ${source} has settled after a push`);
       coordinator.begin({ sync, cause: "schedule", by: provider }).catch((error: unknown) => {

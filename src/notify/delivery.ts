@@ -218,9 +218,10 @@ export class Delivery {
   }
 }
 
-/** A message without a delay is always due, even after the clock was put back. */
+/** After the clock was set back, nothing waits for a time that it had shown: a message of the future is due, and so is one without a delay. */
 function isDue({ createdAt, dueAt }: Message): boolean {
-  return dueAt === createdAt || Date.parse(dueAt) <= Date.now();
+  const now = Date.now();
+  return dueAt === createdAt || Date.parse(dueAt) <= now || Date.parse(createdAt) > now + 60_000;
 }
 
 function wordsOf({ notices, more }: Message): string {

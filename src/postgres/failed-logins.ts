@@ -35,6 +35,9 @@ const pruning = { share: 0.05, interval: 60_000 };
 /** After a failover the table is empty: nothing is counted twice. */
 const again = { isRepeatable: true };
 
+/** What is further in the future, in milliseconds, was written before the database's clock was set back, and counts no longer. */
+const tolerance = 60_000;
+
 /** Distinguishes the logins of one millisecond, in the low bits of their numbers. */
 const serialBits = 20n;
 
@@ -69,13 +72,14 @@ export class CountsInPostgres implements Counts {
     this.#options = options;
     this.#capacity = options.capacity ?? usualCapacity;
     this.#postgres = postgres;
-    this.#sql = statementsOf("rollcall.failed_logins");
+    this.#sql = statementsOf("rollcall.failed_logins", options.lockout + tolerance);
   }
 
   refusedUntil(key: string, now: number): number {
     const until = this.#refusals.get(key) ?? -Infinity;
-    if (until <= now) this.#refusals.delete(key);
-    return until;
+    const counts = until > now && until <= now + this.#options.lockout + tolerance;
+    if (!counts) this.#refusals.delete(key);
+    return counts ? until : -Infinity;
   }
 
   async begin({ pair, all, deciding, now }: Asking): Promise<End | undefined> {
@@ -160,12 +164,14 @@ export class CountsInPostgres implements Counts {
   }
 }
 
-function statementsOf(table: string) {
+/** @param longest how far in the future a refusal may end, in milliseconds */
+function statementsOf(table: string, longest: number) {
   // Every statement locks its rows in the order of their keys, so that no two wait for each other.
   const inOrder = `SELECT key, most FROM unnest($1::text[], $2::bigint[]) AS asked (key, most) ORDER BY key COLLATE "C"`;
-  const underWay = `ARRAY(SELECT at FROM unnest(c.pending) AS at WHERE at > $5)`;
-  const recent = `ARRAY(SELECT at FROM unnest(c.failures) AS at WHERE at > $6)`;
-  const hasRoom = `c.refused_until <= $4 AND cardinality(${underWay}) + cardinality(${recent}) < excluded.most`;
+  const underWay = `ARRAY(SELECT at FROM unnest(c.pending) AS at WHERE at > $5 AND at <= ($4 + ${tolerance}) << ${serialBits})`;
+  const recent = `ARRAY(SELECT at FROM unnest(c.failures) AS at WHERE at > $6 AND at <= $4 + ${tolerance})`;
+  const refusedUntil = `CASE WHEN c.refused_until <= $4 + ${longest} THEN c.refused_until ELSE 0 END`;
+  const hasRoom = `${refusedUntil} <= $4 AND cardinality(${underWay}) + cardinality(${recent}) < excluded.most`;
   const begin = `
     INSERT INTO ${table} AS c (key, most, pending, failures, refused_until, seen)
     SELECT key, most, ARRAY[$3::bigint], '{}', 0, $4::bigint FROM (${inOrder}) AS asked
@@ -173,6 +179,7 @@ function statementsOf(table: string) {
       most = excluded.most,
       pending = ${underWay} || CASE WHEN (${hasRoom}) OR c.key <> ALL ($7::text[]) THEN excluded.pending ELSE '{}' END,
       failures = ${recent},
+      refused_until = ${refusedUntil},
       seen = $4
     RETURNING key, refused_until, $3 = ANY (pending) AS admitted`;
   const isTooMany = `cardinality(${recent}) + 1 >= excluded.most`;
@@ -182,7 +189,7 @@ function statementsOf(table: string) {
     ON CONFLICT (key) DO UPDATE SET
       pending = array_remove(${underWay}, $3::bigint),
       failures = CASE WHEN ${isTooMany} THEN '{}' ELSE ${recent} || excluded.failures END,
-      refused_until = CASE WHEN ${isTooMany} THEN $7 ELSE c.refused_until END,
+      refused_until = CASE WHEN ${isTooMany} THEN $7 ELSE ${refusedUntil} END,
       seen = $4
     RETURNING key, refused_until, false AS admitted`;
   const withdraw = `

@@ -95,13 +95,19 @@ export class DaemonApi {
     this.#state = state;
     this.#addConsole = addConsole;
     this.#plans = new RunPlans(new Plans(state.files), join(daemonFolder(configuration), "work", "spill"));
-    this.#accounts = new Accounts(store);
+    const { access, audit } = store;
+    const context = {
+      access,
+      audit,
+      throttle: (limits: Parameters<Store["throttle"]>[0]) => store.throttle(limits),
+      now: () => store.lease.now(),
+    };
+    this.#accounts = new Accounts(context);
     const { console: settings } = configuration;
-    this.#sessions = new Sessions(store, settings === false ? undefined : settings.oidc?.issuer);
+    this.#sessions = new Sessions(context, settings === false ? undefined : settings.oidc?.issuer);
     this.#inboxes = new InboxAccess({
+      ...context,
       inboxes: store.inboxes,
-      audit: store.audit,
-      throttle: (limits) => store.throttle(limits),
       settings: () => inboxesOf(current()),
       warn: (message) => log.warn(message),
     });
@@ -135,7 +141,7 @@ export class DaemonApi {
       inboxes: this.#options.store.inboxes,
       admit: this.#inboxes.admit,
       url: () => publicUrlOf(this.#current()),
-      now: () => Date.now(),
+      now: () => this.#options.store.lease.now(),
       warn: (message, err) => this.#options.log.error({ err }, message),
     });
     this.#addConsole?.(app, host, this.#consoleOptions());

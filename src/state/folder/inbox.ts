@@ -211,6 +211,8 @@ class Connection {
         // oxlint-disable-next-line typescript/require-await
         rows: async (sql, parameters) => this.#rows(sql, parameters),
         each: (parameter) => `json_each(${parameter}) AS item`,
+        // oxlint-disable-next-line typescript/require-await
+        now: async () => Date.now(),
       });
       this.#sqlite.exec("COMMIT");
       return result;

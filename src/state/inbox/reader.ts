@@ -9,6 +9,9 @@ const columnOf = { userName: "name", displayName: "display", externalId: "extern
 /** How far back the beginning of restless times is looked for, in milliseconds. */
 const longestStretch = 30 * 86_400_000;
 
+/** By how much clocks may differ, in milliseconds. */
+const tolerance = 60_000;
+
 /** Reads what was pushed to a source. */
 export class InboxReader {
   protected readonly source: string;
@@ -90,6 +93,11 @@ export class InboxReader {
     return new Map([...byMember].map(([member, found]) => [member, found.map(({ group }) => group)]));
   }
 
+  /** Epoch milliseconds, by the clock that pushes are noted by: those of several machines may differ. */
+  now(): Promise<number> {
+    return this.database.now();
+  }
+
   async activity(): Promise<Activity> {
     const [row] = await this.#rows<{ revision: Integer; first: Integer; last: Integer }>(
       "SELECT revision, first, last FROM rollcall.inbox_sources WHERE source = $1",
@@ -161,15 +169,18 @@ export class InboxReader {
     return sumOf(await this.#net("reactivated", "deactivated", since));
   }
 
-  /** Since when no pause was as long as this, in epoch milliseconds. Undefined: there is one right now, or nothing was pushed. */
+  /**
+   * Since when no pause was as long as this, in epoch milliseconds. Undefined: there is one right now, or nothing was pushed. What was
+   * pushed in the future was before the clock was set back.
+   */
   async restlessSince(pause: number, now: number): Promise<number | undefined> {
     const { last } = await this.activity();
-    if (last === undefined || last <= now - pause) return undefined;
+    if (last === undefined || last <= now - pause || last > now + tolerance) return undefined;
     const [row] = await this.#rows<{ since: Integer | null }>(
       `SELECT max(at) AS since FROM (
-         SELECT at, lag(at) OVER (ORDER BY at) AS before FROM rollcall.inbox_events WHERE source = $1 AND at > $2) times
+         SELECT at, lag(at) OVER (ORDER BY at) AS before FROM rollcall.inbox_events WHERE source = $1 AND at > $2 AND at <= $4) times
        WHERE before IS NULL OR at - before >= $3`,
-      [now - longestStretch, pause],
+      [now - longestStretch, pause, last],
     );
     return Number(row?.since ?? last);
   }

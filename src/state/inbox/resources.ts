@@ -37,6 +37,8 @@ export interface Database {
   rows<Row extends object>(sql: string, parameters: readonly (string | number | null)[]): Promise<Row[]>;
   /** The items of a JSON list of objects, as `item.value`. @param parameter `$3` */
   readonly each: (parameter: string) => string;
+  /** Epoch milliseconds, by the clock that pushes are noted by. */
+  readonly now: () => Promise<number>;
 }
 
 /** As SQLite and PostgreSQL have it. */

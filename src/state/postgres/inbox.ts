@@ -129,5 +129,11 @@ export function databaseOf(transaction: Transaction): Database {
   return {
     rows: (sql, parameters) => transaction.rows(sql, parameters),
     each: (parameter) => `json_array_elements(${parameter}::json) AS item(value)`,
+    now: async () => {
+      const [row] = await transaction.rows<{ now: number }>(
+        "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now",
+      );
+      return row?.now ?? Date.now();
+    },
   };
 }

@@ -234,6 +234,23 @@ describe("0.8 on PostgreSQL", () => {
     expect(await waiting).toBeUndefined();
   });
 
+  test("what was counted before the clock was set back refuses nobody until that time", async () => {
+    const [first, second] = [setUp(), setUp()];
+    await fail(first.throttle, "ada", "10.0.0.1", 10);
+    await fail(first.throttle, "ben", "10.0.0.2", 9);
+    await first.throttle.begin("ben", "10.0.0.2");
+    for (const { throttle, clock } of [first, second]) {
+      clock.time -= 2 * minute;
+      for (const [name, address] of [
+        ["ada", "10.0.0.1"],
+        ["ben", "10.0.0.2"],
+      ] as const)
+        expect(await succeed(throttle, name, address)).toBeUndefined();
+    }
+    await fail(first.throttle, "ada", "10.0.0.1", 10);
+    expect(await succeed(second.throttle, "ada", "10.0.0.1")).toBe(300);
+  });
+
   test("a flood of names and addresses fills no more than the capacity, and goes when it is old", async () => {
     const { throttle, clock } = setUp({ capacity: 40 });
     const count = async (): Promise<number> => {

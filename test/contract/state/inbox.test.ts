@@ -112,6 +112,10 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
       expect(await inbox.restlessSince(1_001, 4_500)).toBe(1_000);
       expect(await inbox.restlessSince(1_000, 4_500)).toBe(4_000);
       expect(await inbox.restlessSince(501, 4_501)).toBeUndefined();
+      // The clock was set back: nothing is on its way.
+      expect(await inbox.restlessSince(1_000, -56_000)).toBe(4_000);
+      expect(await inbox.restlessSince(1_000, -56_001)).toBeUndefined();
+      expect(Math.abs((await inbox.now()) - Date.now())).toBeLessThan(60_000);
     });
     await change(9_000, "t1", (inbox) => inbox.create("user", "5", user("late")));
     await inboxes.read("okta", async (inbox) => {

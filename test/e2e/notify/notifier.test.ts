@@ -203,6 +203,12 @@ test("a digest collects over a restart and goes as one; what is excepted goes at
   second.listener(run({ ...heldRun, id: "3", digest: "cc" }));
   await expect.poll(() => events(server!.arrived)).toEqual([["held"], ["applied", "applied"], ["held"]]);
   expect(bodies(server!.arrived)[1]?.notices).toMatchObject([{ run: "1" }, { run: "2" }]);
+  second.listener(run({ id: "4" }));
+  await expect.poll(collected).toEqual(["4"]);
+  // The clock is set back: its time may be far away.
+  vi.setSystemTime(Date.now() - 86_400_000);
+  second.listener(run({ ...heldRun, id: "5", digest: "dd" }));
+  await expect.poll(() => events(server!.arrived).slice(3).toSorted()).toEqual([["applied"], ["held"]]);
 });
 
 test("names are in a notice only where a channel wants them", async () => {
