@@ -158,7 +158,7 @@ async function decide(
   // Sources that have lost too much are held even if the plan has no changes, yet, to approve.
   const asks = !options.apply || isShown || options.approval !== undefined;
   if (policy !== "automatic-within-limits" || !changed)
-    await holdBeyondLimits(connection, sync, planned, { ...options, run: options.id, asks });
+    await holdBeyondLimits(connection, sync, planned, { ...options, run: options.id, asks, changed });
   if (!options.apply) return changed ? "planned" : "no change";
   const mustAsk =
     policy === "required" ||

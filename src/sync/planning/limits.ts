@@ -158,11 +158,15 @@ export async function holdBeyondLimits(
   {
     run,
     asks,
+    changed,
+    overrides = [],
     for: people,
     selection,
   }: {
     readonly run?: string | undefined;
     readonly asks: boolean;
+    readonly changed: boolean;
+    readonly overrides?: readonly Overridable[] | undefined;
     readonly for?: readonly string[] | undefined;
     readonly selection?: Selection | undefined;
   },
@@ -170,29 +174,42 @@ export async function holdBeyondLimits(
   const { plan, checks } = limited;
   const tripped = beyondLimits(sync, limited).filter(({ otherwise }) => !(asks && otherwise === "approve"));
   if (tripped.length === 0) return;
-  const names = [...new Set(checks.filter((check) => check.tripped).map(({ limit }) => limit))];
+  const names = new Set(checks.filter((check) => check.tripped).map(({ limit }) => limit));
   const holding = [...new Set(tripped.map(({ limit }) => limit))];
-  const override = ["--override", names.join(",")];
+  const override = (all: Iterable<Overridable>): string[] => ["--override", [...all].join(",")];
+  // A plan is made anew with the names that it gives. One that is stored has them.
   const next =
     run === undefined
-      ? command("apply", sync.name, ...forOptions(people), ...override, "--digest", shortDigest(plan.digest))
-      : command("approve", run, ...selectionOptions(selection), ...override);
+      ? command(
+          "apply",
+          sync.name,
+          ...forOptions(people),
+          ...override(new Set([...overrides, ...names])),
+          "--digest",
+          shortDigest(plan.digest),
+        )
+      : command("approve", run, ...selectionOptions(selection), ...override(names));
+  const { advice, changes } = await heldNamesAdvice(connection, holding);
   throw new HeldError(
     `target ${sync.target.name}: held by ${nameLimits(holding)}; nothing was applied`,
-    [...tripped.map(describeCheck), ...(await heldNamesAdvice(connection, holding))],
+    [...tripped.map(describeCheck), ...advice],
     "limits",
-    next,
+    changed || changes || run !== undefined ? next : undefined,
   );
 }
 
-/** What it means that so many names are held, and what overriding that does. */
-async function heldNamesAdvice(connection: Connection, holding: readonly LimitCheck["limit"][]): Promise<string[]> {
-  if (!holding.includes("heldNames")) return [];
-  const [row] = await connection.rows<{ adoptable: number; renamed: number }>(`
+/** What it means that so many names are held, what overriding that does, and whether that changes anything. */
+async function heldNamesAdvice(
+  connection: Connection,
+  holding: readonly LimitCheck["limit"][],
+): Promise<{ readonly advice: readonly string[]; readonly changes: boolean }> {
+  if (!holding.includes("heldNames")) return { advice: [], changes: holding.length > 0 };
+  const [row] = await connection.rows<{ adoptable: number; renamed: number; reused: number }>(`
     SELECT (SELECT count(DISTINCT (kind, name)) FROM adoptable)::INTEGER AS adoptable,
-      (SELECT count(*) FROM frozen WHERE reason = 'renamed')::INTEGER AS renamed`);
-  const { adoptable = 0, renamed = 0 } = row ?? {};
-  return [
+      (SELECT count(*) FROM frozen WHERE reason = 'renamed')::INTEGER AS renamed,
+      (SELECT count(*) FROM (FROM frozen ANTI JOIN adoptable USING (kind, name)) WHERE reason = 'reused')::INTEGER AS reused`);
+  const { adoptable = 0, renamed = 0, reused = 0 } = row ?? {};
+  const advice = [
     ...(adoptable === 0
       ? []
       : [
@@ -205,5 +222,11 @@ async function heldNamesAdvice(connection: Connection, holding: readonly LimitCh
       : [
           `${pluralize(renamed, "name")} ${renamed === 1 ? "waits" : "wait"} for a rename. Overriding heldNames leaves ${renamed === 1 ? "it" : "them"} waiting; the notes of the plan say how to apply ${renamed === 1 ? "it" : "them"}`,
         ]),
+    ...(reused === 0
+      ? []
+      : [
+          `${pluralize(reused, "name")} ${reused === 1 ? "belongs" : "belong"} to another person now. Overriding heldNames leaves ${reused === 1 ? "it" : "them"} as ${reused === 1 ? "it is" : "they are"}; the notes of the plan say how to give ${reused === 1 ? "it" : "them"} to the new records`,
+        ]),
   ];
+  return { advice, changes: adoptable > 0 || holding.length > 1 };
 }

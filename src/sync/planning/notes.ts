@@ -4,7 +4,7 @@ import type { Departures, Kept } from "#plan/departures.ts";
 import type { Foreign } from "#plan/carried.ts";
 import type { Releases } from "#plan/renames.ts";
 import type { DriftLeft } from "#plan/drift.ts";
-import type { LimitCheck, Measure } from "#plan/limits.ts";
+import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import type { Subject } from "#plan/selection.ts";
 import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Numbered } from "#principals/names.ts";
@@ -26,6 +26,8 @@ interface Limited {
   readonly sync: string;
   readonly limits: readonly LimitCheck[];
   readonly waiting: readonly Measure[];
+  /** What a person has overridden for the plan. */
+  readonly overrides: readonly Overridable[];
   /** What stays as somebody made it in the target. */
   readonly drift?: DriftLeft | undefined;
   /** Whom the run is for; absent: everybody. */
@@ -48,12 +50,13 @@ export function notesOf({
   sync = "",
   limits = [],
   waiting = [],
+  overrides = [],
   drift,
   pushed,
   remote,
 }: Desired & Partial<Limited>): Note[] {
   return [
-    ...(waiting.length > 0 ? [waitingNote({ sync, limits, waiting })] : []),
+    ...(waiting.length > 0 ? [waitingNote({ sync, limits, waiting, overrides })] : []),
     ...(unchangedSince === undefined
       ? []
       : [{ text: `sources unchanged since ${unchangedSince.toISOString()}, and not read again (fullReadEvery)` }]),
@@ -287,12 +290,12 @@ function cutNote({ source, size, groups, names }: CutLists): Note {
 }
 
 /** What the limits have left out of a plan, and how to override them. */
-function waitingNote({ sync, limits, waiting, for: names }: Limited): Note {
-  const tripped = new Set(limits.filter((each) => each.tripped).map(({ limit }) => limit));
+function waitingNote({ sync, limits, waiting, overrides, for: names }: Limited): Note {
+  const all = new Set([...overrides, ...limits.filter((each) => each.tripped).map(({ limit }) => limit)]);
   return {
     text:
       `${waitingWords(waiting)}; the rest goes on. ` +
-      `The plan with them: \`${command("plan", sync, ...forOptions(names), "--override", [...tripped].join(","))}\``,
+      `The plan with them: \`${command("plan", sync, ...forOptions(names), "--override", [...all].join(","))}\``,
   };
 }
 

@@ -126,6 +126,7 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
     sync: sync.name,
     limits: limited.checks,
     waiting: limited.waiting,
+    overrides,
     drift,
     for: options.for,
   };

@@ -123,3 +123,25 @@ test("a stored plan whose files somebody has changed is not approved; of an olde
   await connection().run("DETACH owned");
   expect(owned).toEqual([{ name: "ada" }, { name: "grace" }, { name: "zoe" }]);
 });
+
+test("of two people who exchanged their logins, each printed command leads to the next one, and the last one applies the plan", async () => {
+  await company.configure((yaml) => yaml.replace("defaultPassword:", "limits: { updates: 1 }\n    defaultPassword:"));
+  const two = (a: string, b: string): string =>
+    `id,login,name,mail,status,groups\nA1,${a},Ada,ada@example.com,active,staff\nA2,${b},Bob,bob@example.com,active,staff\n`;
+  await company.write("people.csv", two("ada", "bob"));
+  await command("apply");
+  await company.write("people.csv", two("bob", "ada"));
+  const printed = (text: string): string[] =>
+    (/`(?:rollcall|node \S+) ((?:plan|apply) --config [^`]*)`$/m.exec(text)?.[1] ?? "")
+      .replace(/--config \S+ /, "")
+      .split(" ");
+  const held = await command("plan");
+  // Nothing would be applied by overriding the limit on held names.
+  expect(held).toMatchObject({ code: 3, stderr: expect.stringContaining("2 names belong to another person now") });
+  expect(held.stderr).not.toContain("this applies exactly this plan");
+  const given = await command(...printed(held.stdout));
+  expect(given).toMatchObject({ code: 3, stderr: expect.stringContaining("held by the limit on updates") });
+  expect(printed(given.stderr)).toContain("reusedNames,updates");
+  expect(await command(...printed(given.stderr))).toMatchObject({ code: 0 });
+  expect(await command("plan")).toMatchObject({ code: 0 });
+});
