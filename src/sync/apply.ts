@@ -89,7 +89,7 @@ function write({ sync, options, connection, ledger, watching }: Run, target: Obj
 async function verifyWritten(
   { sync, options, workbench, watching, warn }: Run,
   target: ObjectTarget,
-  { written, problems, left, stopped }: Written,
+  { written, problems, left, untold, stopped }: Written,
 ): Promise<Applied> {
   const { connection } = workbench;
   const { declared } = sync.rules;
@@ -99,9 +99,10 @@ async function verifyWritten(
   await makeFromRemote(connection, declared, "arrived");
   await matchCase(connection, "arrived", "desired");
   await createChanges(connection, declared, { actual: "arrived", desired: "desired", into: "missing" });
-  const missing = await connection.rows<{ action: string; kind: string; name: string }>(
-    `SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT ${mostMissing}`,
+  const missing = await connection.rows<{ action: string; kind: string; name: string; total: bigint }>(
+    `SELECT action, kind, name, count(*) OVER () AS total FROM missing ORDER BY kind, name LIMIT ${mostMissing}`,
   );
+  const more = Number(missing[0]?.total ?? 0) - missing.length;
   await connection.run(
     "UPDATE remote_known SET is_new = false WHERE is_new AND (kind, name) NOT IN (SELECT (kind, name) FROM missing)",
   );
@@ -113,8 +114,9 @@ async function verifyWritten(
   const told = [
     ...(stopped === undefined ? [] : [`the rest was not written: ${stopped}`]),
     ...problems,
-    ...(left > problems.length ? [`and ${formatNumber(left - problems.length)} more`] : []),
+    ...(untold > 0 ? [`and ${formatNumber(untold)} more`] : []),
     ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${formatName(name)}`),
+    ...(more > 0 ? [`and ${formatNumber(more)} more`] : []),
   ];
   const message = `target ${target.name}: ${pluralize(written, "change")} written, but not all of the plan; the next run plans what is left`;
   return { partly: new HeldError(message, told, "verification") };

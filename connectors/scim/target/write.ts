@@ -29,6 +29,8 @@ export class Writer {
   readonly #reading: Reading;
   /** Objects as they were read right before they are changed. */
   readonly #before = new Map<string, Resource>();
+  /** How many members in a row were refused one by one, by the path of the group. */
+  readonly #refusals = new Map<string, number>();
 
   constructor(reading: Reading) {
     this.#reading = reading;
@@ -165,10 +167,16 @@ export class Writer {
     try {
       const answered = await this.#send({ method: "PATCH", path, body, signal, mayHaveNoTarget }, change);
       // The removed member may be out already: a server that says so has applied nothing else of the request.
-      if (answered !== noTarget) return;
+      if (answered !== noTarget) return void this.#refusals.delete(path);
     } catch (error) {
+      const refusals = this.#refusals.get(path) ?? 0;
+      if (parts.length === 0) this.#refusals.set(path, refusals + 1);
       const isOfSome = error instanceof ObjectRefusedError && ofSome.has(error.status) && parts.length > 0;
-      if (!isOfSome || (error.status === 404 && (await this.#get("group", change.group, signal)) === undefined))
+      if (
+        !isOfSome ||
+        refusals >= mostRefusals ||
+        (error.status === 404 && (await this.#get("group", change.group, signal)) === undefined)
+      )
         throw error;
     }
     await this.#patchAll(parts, group);
@@ -310,6 +318,9 @@ interface PatchedGroup {
 /** The refusals of a request with several members that may be of one of them, or of their number. */
 const ofSome: ReadonlySet<number | undefined> = new Set([400, 404, 409, 413, 422]);
 
+/** So many members that are refused one by one, and none that is taken between them: it is the group that is full, or closed. */
+const mostRefusals = 8;
+
 /** What a PUT has of a resource: not what the server writes itself. */
 function asSent(resource: Resource): Resource {
   const { meta: _, groups: __, ...rest } = resource;
@@ -380,6 +391,8 @@ function adviceOn({ status, said = "" }: Refusal, change: ObjectChange, method: 
     default:
       return /mutability/i.test(said)
         ? `an attribute of ${what} is read-only on the server`
-        : `the server does not take the values of ${what}`;
+        : change.action === "members"
+          ? `the server does not take these members of ${what}: one may be gone, or the group full`
+          : `the server does not take the values of ${what}`;
   }
 }

@@ -30,10 +30,12 @@ export interface WritingOptions {
 /** What became of the changes of a plan. */
 export interface Written {
   readonly written: number;
-  /** Why changes were not written, one line each: the first of them. */
+  /** Why changes were not written, one line each, those that are alike once: the first of them. */
   readonly problems: readonly string[];
   /** How many were not written. */
   readonly left: number;
+  /** For how many of these `problems` has no reason. */
+  readonly untold: number;
   /** Why the rest was not tried. Absent: everything was. */
   readonly stopped?: string | undefined;
 }
@@ -65,9 +67,10 @@ export async function writeChanges(options: WritingOptions): Promise<Written> {
 
 class Writer {
   readonly #options: WritingOptions;
-  readonly #problems: string[] = [];
+  readonly #problems = new Set<string>();
   #written = 0;
   #left = 0;
+  #untold = 0;
   #unanswered = 0;
   #stopped: string | undefined;
   /** An error that ends the run, such as a lost lease. */
@@ -86,7 +89,13 @@ class Writer {
   }
 
   get result(): Written {
-    return { written: this.#written, left: this.#left, problems: this.#problems, stopped: this.#stopped };
+    return {
+      written: this.#written,
+      left: this.#left,
+      untold: this.#untold,
+      problems: [...this.#problems],
+      stopped: this.#stopped,
+    };
   }
 
   /** Resolves once every one was written, or was not and is told. @throws what ends the run */
@@ -133,8 +142,9 @@ class Writer {
   #leave({ change, kind, name }: PlannedWrite, reason: string): void {
     this.#left++;
     const words = { create: "created", update: "updated", delete: "deleted", members: "given its members" };
-    if (this.#problems.length < told)
-      this.#problems.push(`${kind} ${formatName(name)}: not ${words[change.action]}: ${reason}`);
+    const problem = `${kind} ${formatName(name)}: not ${words[change.action]}: ${reason}`;
+    if (this.#problems.size < told || this.#problems.has(problem)) this.#problems.add(problem);
+    else this.#untold++;
   }
 
   #leaveUnanswered(write: PlannedWrite, error: UnavailableError): void {

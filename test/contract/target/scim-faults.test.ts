@@ -142,6 +142,20 @@ it("one member who is gone does not keep the others out of a group", async () =>
   expect(application.requests).toHaveLength(2);
 });
 
+it("a group that is full gets as many members as it takes, without asking for each of the others", async () => {
+  await start({ largestGroup: 10 });
+  const ids = Array.from({ length: 200 }, (_, n) => ({ id: application.add("Users", { userName: `u${n}` }) }));
+  const group = (await write(target, { action: "create", kind: "group", name: "all", attributes: {} }))!;
+  const members = { action: "members", group: group.id, name: "all", remove: [] } as const;
+  application.requests.length = 0;
+  for (const add of [ids.slice(0, 100), ids.slice(100)])
+    await expect(write(target, { ...members, add })).rejects.toThrow(
+      "a group has at most 10 members): the server does not take these members of the group all: one may be gone, or the group full",
+    );
+  expect(application.members.get(group.id)?.size).toBe(10);
+  expect(application.requests.length).toBeLessThan(60);
+});
+
 it.each([{ references: true }, { shows: "asked" }, { shows: "single" }] as const)(
   "keeps the members of a group that it replaces, where the server shows them in its own way: %o",
   async (limits) => {

@@ -13,6 +13,8 @@ export interface Limits {
   readonly references: boolean;
   readonly membersPerPatch: number;
   readonly removalsPerPatch: number;
+  /** The most members of a group. */
+  readonly largestGroup: number;
   readonly removal: "filter" | "list" | "either";
   /** One PATCH adds or removes members, and does nothing else beside it. */
   readonly membersAlone: boolean;
@@ -57,6 +59,7 @@ const standard: Limits = {
   references: false,
   membersPerPatch: 10_000,
   removalsPerPatch: 10_000,
+  largestGroup: Infinity,
   removal: "either",
   membersAlone: false,
   operations: "Operations",

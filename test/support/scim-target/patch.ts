@@ -39,6 +39,7 @@ export function patched(resource: Json, members: ReadonlySet<string>, body: unkn
     else if (path === "") setAll(next, operation, limits);
     else change(next, operation, path);
   }
+  if (ids.size > limits.largestGroup) throw invalid(`a group has at most ${limits.largestGroup} members`, "tooMany");
   return { resource: next, members: ids };
 }
 
