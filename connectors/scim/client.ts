@@ -33,7 +33,7 @@ export class Server extends DirectoryApi {
         authorization,
         ...connectionOf(options, folder),
         headers: { accept: "application/scim+json, application/json" },
-        advice,
+        advice: isTarget ? adviceOnTarget : advice,
       },
       context,
     );
@@ -63,4 +63,12 @@ function advice({ status }: Refusal): string | undefined {
   return status === 400
     ? "the server rejects the request: check the filter; paging: { count } may be too large, or attributes: all may be needed"
     : undefined;
+}
+
+/** The same, with the options of a target. */
+function adviceOnTarget({ status }: Refusal): string | undefined {
+  if (status === 400)
+    return "the server rejects the request: profile: { pageSize } may be too large, or profile: { paging } be another";
+  if (status === 401) return "the server rejects the credentials: check token, or auth";
+  return status === 404 ? "not found: check the url, which ends above /Users and /Groups" : undefined;
 }

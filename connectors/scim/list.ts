@@ -17,6 +17,13 @@ export interface Paging extends Omit<Options["paging"], "by"> {
   readonly by: "index" | "cursor";
   /** An empty cursor asks for pages by cursor; undefined: the server has no others, or chooses these by itself. */
   readonly firstCursor?: "" | undefined;
+  /** True: a target's, which has no option `paging`, and no message advises to set it. */
+  readonly isTargets?: true | undefined;
+}
+
+/** What to do about it, where there is an option for it. */
+function advice({ isTargets }: Paging, text: string): string {
+  return isTargets === true ? "" : text;
 }
 
 /** A list to read page by page. */
@@ -70,7 +77,7 @@ async function* byIndex(server: Lists, list: List, progress: Progress): Pass<Res
     for (; step.done !== true; step = await page.next()) {
       if (received === 0 && expected !== undefined && requiredId(step.value[0], path, server) !== expected) {
         await page.return({});
-        return `at ${startIndex} there is another resource than before, so the list changed while it was read (or the server does not page as requested: paging: { overlap: false })`;
+        return `at ${startIndex} there is another resource than before, so the list changed while it was read (or the server does not page as requested${advice(paging, ": paging: { overlap: false }")})`;
       }
       received += step.value.length;
       last = requiredId(step.value.at(-1), path, server);
@@ -79,15 +86,15 @@ async function* byIndex(server: Lists, list: List, progress: Progress): Pass<Res
     }
     const { totalResults, startIndex: given, nextCursor } = envelope(step.value);
     if (totalResults === undefined) {
-      const advice =
+      const why =
         nextCursor === undefined
           ? "every list has it (RFC 7644, 3.4.2)"
           : "it has a cursor (RFC 9865), so let paging be by cursor";
-      throw new InputError(`${server.subject}: ${path}: the list has no totalResults; ${advice}`);
+      throw new InputError(`${server.subject}: ${path}: the list has no totalResults; ${why}`);
     }
     if (received > 0 && given !== undefined && given !== startIndex) {
       throw new InputError(
-        `${server.subject}: ${path}: the list starts at ${given} where ${startIndex} was requested; does the server page differently? Try paging: { overlap: false }`,
+        `${server.subject}: ${path}: the list starts at ${given} where ${startIndex} was requested; does the server page differently?${advice(paging, " Try paging: { overlap: false }")}`,
       );
     }
     if (total !== undefined && totalResults !== total) {
@@ -98,7 +105,8 @@ async function* byIndex(server: Lists, list: List, progress: Progress): Pass<Res
     next += advance;
     isPaged ||= received <= count;
     if (advance > 0 || next > total) continue;
-    const hint = received === 0 ? "" : "; a server that gives one at a time needs paging: { overlap: false }";
+    const hint =
+      received === 0 ? "" : advice(paging, "; a server that gives one at a time needs paging: { overlap: false }");
     return `it ends after ${next - 1} of ${total}${hint}`;
   }
   if (total !== progress.seen.size) return mismatch(progress.seen.size, total);
@@ -177,7 +185,8 @@ async function* byCursor(server: Lists, list: List, progress: Progress, sizes: S
   }
   if (total === size) return undefined;
   // Fewer than the total may be a part of the list, which no setting should let through.
-  const hint = size > total ? " (where the server only estimates it: paging: { totals: estimated })" : "";
+  const hint =
+    size > total ? advice(paging, " (where the server only estimates it: paging: { totals: estimated })") : "";
   return `${mismatch(size, total)}${hint}`;
 }
 

@@ -49,7 +49,7 @@ function unset(setting: string, value: number | undefined): string | undefined {
 
 /** Paging as configured, or as the server announces, in pages no larger than its limit. */
 export async function pagingOf(
-  { paging }: Pick<Options, "paging">,
+  { paging }: { readonly paging: Options["paging"] & Pick<Paging, "isTargets"> },
   server: Server,
   given?: ServiceProvider,
 ): Promise<Paging> {

@@ -52,7 +52,14 @@ export async function* read(reading: Reading, context: ReadContext): AsyncGenera
 
 /** Paging as the profile says, or as the server announces. */
 function pagingFor({ server, capabilities, profile }: Reading): Promise<Paging> {
-  const paging = { by: profile.paging, count: profile.pageSize, overlap: true, totals: "exact", attempts: 3 } as const;
+  const paging = {
+    by: profile.paging,
+    count: profile.pageSize,
+    overlap: true,
+    totals: "exact",
+    attempts: 3,
+    isTargets: true,
+  } as const;
   return pagingOf({ paging }, server, capabilities);
 }
 

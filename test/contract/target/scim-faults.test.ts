@@ -203,7 +203,7 @@ it("stops at a token that is refused, and shows it nowhere", async () => {
     (error: unknown) => error,
   );
   expect(failed).toBeInstanceOf(RefusedError);
-  expect(String(failed)).toMatch(/answered 401.*check auth/);
+  expect(String(failed)).toMatch(/answered 401.*: check token, or auth$/);
   expect(String(failed)).not.toContain("s3cret");
   await wrong.close();
 });

@@ -8,8 +8,8 @@ import { cases } from "../../../support/random.ts";
 /** What happens to the list between two requests. */
 type Change = { readonly kind: "insert" | "delete"; readonly at: number };
 
-/** A list of ids that is changed before every request but the first. */
-function serverOf(ids: string[], changes: readonly (readonly Change[])[]): Lists {
+/** A list of ids that is changed before every request but the first. @param most the most ids of a page */
+function serverOf(ids: string[], changes: readonly (readonly Change[])[], most = Infinity): Lists {
   let requests = 0;
   let added = 0;
   return {
@@ -25,7 +25,7 @@ function serverOf(ids: string[], changes: readonly (readonly Change[])[]): Lists
         else ids.splice(place, 1);
       }
       const start = Number(parameters["startIndex"]) - 1;
-      const end = start + Number(parameters["count"]);
+      const end = start + Math.min(most, Number(parameters["count"]));
       const list = {
         totalResults: ids.length,
         Resources: ids.slice(start, end).map((id) => ({ id })),
@@ -79,4 +79,20 @@ test("delivers everybody who was present throughout, once, whatever changes mean
   );
   // It is no proof when hardly any read succeeds.
   expect(proven).toBeGreaterThan(200);
+});
+
+test("a source is advised to set its paging, and a target, which has no such option, is not", async () => {
+  const paging = { by: "index", count: 5, overlap: true, totals: "exact", attempts: 1 } as const;
+  const read = async (more: Partial<List["paging"]>): Promise<string> => {
+    const list = { path: "Users", parameters: {}, idParameters: {}, paging: { ...paging, ...more } };
+    const reading = Array.fromAsync(resourcesOf(serverOf(["1", "2", "3"], [], 1), list));
+    return reading.then(
+      () => "",
+      (error: unknown) => String(error),
+    );
+  };
+  expect(await read({})).toContain("it ends after 1 of 3; a server that gives one at a time needs paging: {");
+  const told = await read({ isTargets: true });
+  expect(told).toContain("it ends after 1 of 3");
+  expect(told).not.toContain("paging");
 });
