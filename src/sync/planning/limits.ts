@@ -225,7 +225,7 @@ async function heldNamesAdvice(
     ...(reused === 0
       ? []
       : [
-          `${pluralize(reused, "name")} ${reused === 1 ? "belongs" : "belong"} to another person now. Overriding heldNames leaves ${reused === 1 ? "it" : "them"} as ${reused === 1 ? "it is" : "they are"}; the notes of the plan say how to give ${reused === 1 ? "it" : "them"} to the new records`,
+          `${pluralize(reused, "name")} ${reused === 1 ? "belongs to another record" : "belong to other records"} now. Overriding heldNames leaves ${reused === 1 ? "it" : "them"} as ${reused === 1 ? "it is" : "they are"}; the notes of the plan say how to give ${reused === 1 ? "it" : "them"} to the new records`,
         ]),
   ];
   return { advice, changes: adoptable > 0 || holding.length > 1 };

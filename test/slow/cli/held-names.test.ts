@@ -137,7 +137,7 @@ test("of two people who exchanged their logins, each printed command leads to th
       .split(" ");
   const held = await command("plan");
   // Nothing would be applied by overriding the limit on held names.
-  expect(held).toMatchObject({ code: 3, stderr: expect.stringContaining("2 names belong to another person now") });
+  expect(held).toMatchObject({ code: 3, stderr: expect.stringContaining("2 names belong to other records now") });
   expect(held.stderr).not.toContain("this applies exactly this plan");
   const given = await command(...printed(held.stdout));
   expect(given).toMatchObject({ code: 3, stderr: expect.stringContaining("held by the limit on updates") });
