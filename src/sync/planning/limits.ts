@@ -176,19 +176,19 @@ export async function holdBeyondLimits(
   if (tripped.length === 0) return;
   const names = new Set(checks.filter((check) => check.tripped).map(({ limit }) => limit));
   const holding = [...new Set(tripped.map(({ limit }) => limit))];
-  const override = (all: Iterable<Overridable>): string[] => ["--override", [...all].join(",")];
-  // A plan is made anew with the names that it gives. One that is stored has them.
+  // A plan that is made anew needs the overrides that it was made with. One that is stored has them.
   const next =
     run === undefined
       ? command(
           "apply",
           sync.name,
           ...forOptions(people),
-          ...override(new Set([...overrides, ...names])),
+          "--override",
+          [...new Set([...overrides, ...names])].join(","),
           "--digest",
           shortDigest(plan.digest),
         )
-      : command("approve", run, ...selectionOptions(selection), ...override(names));
+      : command("approve", run, ...selectionOptions(selection), "--override", [...names].join(","));
   const { advice, changes } = await heldNamesAdvice(connection, holding);
   throw new HeldError(
     `target ${sync.target.name}: held by ${nameLimits(holding)}; nothing was applied`,
