@@ -9,6 +9,7 @@ const leaves: Record<string, readonly string[]> = {
   "input-bounds": [],
   commands: [],
   errors: ["redact"],
+  heap: [],
   text: [],
   passwords: ["queue"],
   priority: [],

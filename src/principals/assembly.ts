@@ -1,6 +1,7 @@
 import { interruptible, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { IncompleteReadError } from "#errors.ts";
+import { shrinkHeap } from "#heap.ts";
 import { nfc, quote } from "#text.ts";
 import { columnOf, sqlOf } from "./attributes.ts";
 import type { CompiledRules } from "./compile.ts";
@@ -145,7 +146,8 @@ export async function assembleRecords(
               ignoresCase: options.ignoresCase ?? false,
               yielder: new Yielder(signal),
             });
-      const resolution = await resolve(connection, rules, options);
+      const read = staged.sources.reduce((sum, { users, groups }) => sum + users + groups, 0);
+      const resolution = await resolve(connection, rules, { ...options, isLarge: read >= large });
       await options.observer?.assembled(connection);
       signal.throwIfAborted();
       return { ...staged, ...resolution, ...(numbered === undefined ? {} : { numbered }) };
@@ -197,15 +199,19 @@ const shown = { reasons: 10, records: 3 };
  */
 const gathered = { numbers: 2 * 122_880, names: 100_000 };
 
+/** Reading so many users and groups leaves tens of megabytes of garbage, which takes 50 ms to collect. */
+const large = 50_000;
+
 /** Makes the tables of `assembledOf` from the staged ones. */
 async function resolve(
   connection: Connection,
   rules: CompiledRules,
-  { observer, keepAttributes = false, ignoresCase = false, signal }: AssemblyOptions,
+  { observer, keepAttributes = false, ignoresCase = false, signal, isLarge }: AssemblyOptions & { isLarge: boolean },
 ): Promise<Resolution> {
   const { defaultGroups, judgesLate, groupQuestions } = rules;
   const asksGroups = groupQuestions !== undefined;
-  await createHeld(connection, ignoresCase);
+  // The largest tables are still to come, and reading leaves much garbage.
+  await Promise.all([createHeld(connection, ignoresCase), isLarge ? shrinkHeap() : undefined]);
   if (judgesLate) await holdAmbiguousJoins(connection);
   const losesLinks = await createLinks(connection, observer !== undefined);
   if (losesLinks || asksGroups) await holdAmbiguous(connection, asksGroups);
