@@ -1,0 +1,184 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { LimitName } from "#plan/limits.ts";
+import type { Approval } from "#sync/coordinator/coordinator.ts";
+import csv from "#connectors/csv/index.ts";
+import { Attributes } from "#principals/attributes.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { RunRecord } from "#state/record.ts";
+import type { Sync } from "#sync/sync.ts";
+import { ada, coordinated } from "../e2e/sync/coordinated.ts";
+import { useObjects } from "../e2e/sync/objects.ts";
+import { attributesOfObjects, objectTarget } from "../support/object-target.ts";
+import type { ObjectStore } from "../support/object-target.ts";
+import { cases } from "../support/random.ts";
+
+/*
+ * What people decide about plans: they approve, reject or forget them, override limits, apply a part, undo it, and undo that. Groups
+ * nest, become empty and are filled again; users and groups get other names, and one user another key.
+ */
+
+const objects = useObjects();
+
+interface Company {
+  readonly people: readonly {
+    readonly key: string;
+    readonly login: string;
+    readonly title: string;
+    readonly teams: readonly string[];
+  }[];
+  readonly teams: readonly { readonly key: string; readonly name: string; readonly parent: string }[];
+}
+
+const keys = ["t0", "t1", "t2"];
+const teamsOf = fc.subarray(keys);
+const title = fc.constantFrom("", "Countess", "Admiral");
+
+/** Names that depend on others, such as swapped ones, are held: everybody has two of their own. */
+const company: fc.Arbitrary<Company> = fc.record({
+  people: fc
+    .tuple(
+      fc.record({ key: fc.constantFrom("p0", "p9"), login: fc.constant("ada"), title, teams: teamsOf }),
+      ...["Grace", "joan", "edith"].map((login) =>
+        fc.record({ key: fc.constant(login), login: fc.constantFrom(login, `${login}.x`), title, teams: teamsOf }),
+      ),
+    )
+    .chain((all) => fc.subarray(all, { minLength: 1 })),
+  teams: fc.tuple(
+    ...keys.map((key) =>
+      fc.record({
+        key: fc.constant(key),
+        name: fc.constantFrom(key, `Team ${key}`),
+        parent: fc.constantFrom("", ...keys),
+      }),
+    ),
+  ),
+});
+
+const step = fc.record({
+  company,
+  byHand: fc.constantFrom("nothing", "title", "rename", "remove user", "remove group", "empty group"),
+  decision: fc.oneof(
+    fc.constant<Approval["selection"] | "reject" | "leave">({}),
+    fc.constantFrom("reject" as const, "leave" as const),
+    fc.record({ only: fc.constantFrom(["create" as const], ["update" as const], ["delete" as const]) }),
+    fc
+      .constantFrom("these" as const, "except" as const)
+      .map((how) => ({ [how]: [{ kind: "user" as const, name: "ada" }] })),
+  ),
+  undoes: fc.constantFrom(0, 0, 1, 2, 3),
+});
+
+function doByHand(store: ObjectStore, what: string): void {
+  const [user, group] = ["user", "group"].map((kind) => store.all().find((each) => each.kind === kind));
+  if (what === "title" && user !== undefined) store.change("user", user.name, { title: "Queen" });
+  if (what === "rename" && user !== undefined) store.change("user", user.name, { userName: `${user.name}-renamed` });
+  if (what === "remove user" && user !== undefined) store.remove("user", user.name);
+  if (what === "remove group" && group !== undefined) store.remove("group", group.name);
+  if (what === "empty group" && group !== undefined) group.members = [];
+}
+
+/** Titles of users and members of groups. */
+function stateOf(store: ObjectStore): object {
+  const users = Object.entries(store.people()).map(([name, { title = "" }]) => [name, title]);
+  return { users: Object.fromEntries(users), groups: store.groups() };
+}
+
+function wanted({ people, teams }: Company): object {
+  const members = (team: string): string[] => [
+    ...people.filter((each) => each.teams.includes(team)).map(({ login }) => login),
+    ...teams.filter(({ parent }) => parent === team).map(({ name }) => name),
+  ];
+  return {
+    users: Object.fromEntries(people.map((each) => [each.login, each.title])),
+    groups: Object.fromEntries(teams.map(({ key, name }) => [name, members(key).toSorted()])),
+  };
+}
+
+function syncOf(renames: "inPlace" | "apply"): Partial<Sync> {
+  const folder = objects.folder();
+  const options = csv.options.parse({
+    users: { file: "people.csv", id: "key", memberOf: { column: "teams", separator: ";" } },
+    groups: { file: "teams.csv", id: "key", memberOf: { column: "parent" } },
+  });
+  const users = { name: "entry.login", displayName: "entry.login", title: "entry.title" };
+  return {
+    sources: [{ name: "company", source: csv.open(options, { name: "company", folder }) }],
+    rules: compileRules(
+      { users, groups: { name: "entry.name" } },
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      new Attributes(attributesOfObjects, { leavesOthers: true }),
+    ),
+    target: objectTarget(objects.store(), { nestsGroups: true }),
+    departures: { after: 0, renames, reusedNames: "apply", administrators: [] },
+    limits: { sources: {}, floor: 0, action: "hold", deletes: { count: 1, per: "run" } },
+  };
+}
+
+const histories = fc.tuple(
+  fc.constantFrom("inPlace" as const, "apply" as const),
+  fc.array(step, { minLength: 1, maxLength: 3 }),
+);
+
+test("what is not approved changes nothing, an undo is exact, and the target ends as planned", async () => {
+  await fc.assert(
+    fc.asyncProperty(histories, async ([renames, steps]) => {
+      await objects.renew();
+      const store = objects.store();
+      const { run, approve, undo, coordinator } = await coordinated(objects, {}, () => syncOf(renames));
+      /** The plan that waits; undefined: there is nothing to do. */
+      const plan = async (): Promise<RunRecord | undefined> => {
+        await run();
+        return coordinator.runs().find(({ state }) => state === "pending" || state === "held");
+      };
+      const decide = (waiting: RunRecord, selection?: Approval["selection"]): Promise<RunRecord> => {
+        const overrides = waiting.limits.flatMap(({ limit, tripped }) => (tripped ? [limit as LimitName] : []));
+        return approve(waiting.id, { ...(overrides.length > 0 && { overrides }), ...(selection && { selection }) });
+      };
+      for (const { company: next, byHand, decision, undoes } of steps) {
+        await writeCompany(next);
+        doByHand(store, byHand);
+        const before = stateOf(store);
+        const waiting = await plan();
+        expect(stateOf(store)).toEqual(before);
+        if (waiting === undefined || decision === "leave") continue;
+        if (decision === "reject") {
+          await coordinator.reject(waiting.id, { by: ada, reason: "no" });
+          continue;
+        }
+        // A selection may leave nothing, or name somebody whom the plan does not change.
+        let last = await decide(waiting, decision).catch(() => undefined);
+        if (decision !== undefined && Object.keys(decision).length === 0)
+          expect(last).toMatchObject({ state: "applied" });
+        const after = stateOf(store);
+        for (let count = 0; count < undoes && last?.state === "applied"; count++) {
+          const undoing = await undo(last.id);
+          expect(stateOf(store)).toEqual(count % 2 === 0 ? after : before);
+          last = await decide(undoing);
+          expect(last).toMatchObject({ state: "applied" });
+          expect(stateOf(store)).toEqual(count % 2 === 0 ? before : after);
+        }
+      }
+      for (let waiting = await plan(); waiting !== undefined; waiting = await plan())
+        expect(await decide(waiting)).toMatchObject({ state: "applied" });
+      expect(store.twice).toEqual([]);
+      expect(stateOf(store)).toEqual(wanted(steps.at(-1)?.company ?? { people: [], teams: [] }));
+    }),
+    { numRuns: cases(2) },
+  );
+});
+
+async function writeCompany({ people, teams }: Company): Promise<void> {
+  const write = (name: string, lines: readonly string[]): Promise<void> =>
+    writeFile(join(objects.folder(), name), [...lines, ""].join("\n"));
+  await write("people.csv", [
+    "key,login,title,teams",
+    ...people.map((each) => `${each.key},${each.login},${each.title},${each.teams.join(";")}`),
+  ]);
+  await write("teams.csv", ["key,name,parent", ...teams.map(({ key, name, parent }) => `${key},${name},${parent}`)]);
+}
