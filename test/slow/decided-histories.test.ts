@@ -61,14 +61,14 @@ const step = fc.record({
   company,
   byHand: fc.constantFrom("nothing", "title", "rename", "remove user", "remove group", "empty group"),
   decision: fc.oneof(
-    fc.constant<Approval["selection"] | "reject" | "leave">({}),
+    { weight: 3, arbitrary: fc.constant<Approval["selection"] | "reject" | "leave">({}) },
     fc.constantFrom("reject" as const, "leave" as const),
     fc.record({ only: fc.constantFrom(["create" as const], ["update" as const], ["delete" as const]) }),
     fc
       .constantFrom("these" as const, "except" as const)
       .map((how) => ({ [how]: [{ kind: "user" as const, name: "ada" }] })),
   ),
-  undoes: fc.constantFrom(0, 0, 1, 2, 3),
+  undoes: fc.constantFrom(0, 1, 2, 3),
 });
 
 function doByHand(store: ObjectStore, what: string): void {
