@@ -47,8 +47,15 @@ export class Leases {
     return row;
   }
 
-  /** @returns the database's clock; undefined when others have removed the lease */
-  async renew(id: bigint, through: Pick<Postgres, "rows">, options?: RowsOptions): Promise<number | undefined> {
+  /**
+   * @returns the database's clock, and whether the lease had ended, as those of the others then have, too, where that clock jumps;
+   *   undefined when others have removed it
+   */
+  async renew(
+    id: bigint,
+    through: Pick<Postgres, "rows">,
+    options?: RowsOptions,
+  ): Promise<{ readonly now: number; readonly had_ended: boolean } | undefined> {
     const { table, ends, steadySince } = this.#table;
     // Where it had ended, the others had perhaps no way to renew theirs either.
     const steady =
@@ -56,12 +63,14 @@ export class Leases {
         ? ""
         : `, ${steadySince} = CASE WHEN ${ends} <= clock_timestamp() OR ${steadySince} > clock_timestamp()
              THEN clock_timestamp() ELSE ${steadySince} END`;
-    const [row] = await through.rows<{ now: number }>(
-      `UPDATE ${table} SET ${ends} = ${this.#until}${steady} WHERE id = $1 RETURNING ${now}`,
+    const [row] = await through.rows<{ now: number; had_ended: boolean }>(
+      // The subquery sees the row as it was.
+      `UPDATE ${table} SET ${ends} = ${this.#until}${steady} WHERE id = $1
+       RETURNING ${now}, (SELECT b.${ends} <= clock_timestamp() FROM ${table} b WHERE b.id = $1) AS had_ended`,
       [id],
       options,
     );
-    return row?.now;
+    return row;
   }
 
   /** Gives a lease back. @param unless what keeps its row, as SQL about `n`: then it ends with its time */
@@ -95,13 +104,17 @@ export class Leases {
     return rows.map(({ id }) => id);
   }
 
-  /** Removes those that have ended. One whose process is just writing is left until that has ended. */
-  async removeEnded(): Promise<void> {
+  /**
+   * Removes those that have ended. One whose process is just writing is left until that has ended.
+   * @param by who removes them: none goes while its own has ended, too
+   */
+  async removeEnded(by: bigint): Promise<void> {
     const { table, ends } = this.#table;
     await this.#postgres.rows(
       `${this.#shortening} DELETE FROM ${table} WHERE id IN (
-         SELECT id FROM ${table} WHERE ${ends} <= clock_timestamp() ORDER BY id FOR UPDATE SKIP LOCKED)`,
-      [],
+         SELECT id FROM ${table} WHERE ${ends} <= clock_timestamp() ORDER BY id FOR UPDATE SKIP LOCKED)
+         AND EXISTS (SELECT FROM ${table} WHERE id = $1 AND ${ends} > clock_timestamp())`,
+      [by],
       again,
     );
   }

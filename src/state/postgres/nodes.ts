@@ -51,6 +51,8 @@ export class Node {
   #lost = new AbortController();
   /** As `performance.now()`, which goes on while the process is stopped. Earlier than the database's. */
   #ends = 0;
+  /** From when on others whose lease has ended are removed, as `performance.now()`. */
+  #mayRemove = 0;
   /** The database's clock minus `performance.now()`. */
   #clock = 0;
   #watching: NodeJS.Timeout | undefined;
@@ -166,10 +168,16 @@ export class Node {
     );
     if (which !== this.#id) return error;
     this.#lost.abort(error);
+    this.#waitForOthers();
     this.#unreleased.clear();
     // What waits for an answer is in vain. Where nothing comes through any more, it would wait for minutes.
     for (const each of new Set([this.#postgres, this.#renewals])) each.disconnect();
     return error;
+  }
+
+  /** Where the database's clock jumped, or it was away, all leases have ended at once: each process is given the time to renew its own. */
+  #waitForOthers(): void {
+    this.#mayRemove = performance.now() + this.#lease;
   }
 
   #isHeld(which = this.#id): boolean {
@@ -189,16 +197,17 @@ export class Node {
 
   async #renew(): Promise<void> {
     const [asked, own] = [performance.now(), this.#id];
-    const now = await this.#leases.renew(own, this.#renewals);
-    if (now === undefined) this.#lose("its time had passed", own);
-    else if (this.#isHeld(own)) this.#extend(asked, now);
+    const renewed = await this.#leases.renew(own, this.#renewals);
+    if (renewed?.had_ended === true) this.#waitForOthers();
+    if (renewed === undefined) this.#lose("its time had passed", own);
+    else if (this.#isHeld(own)) this.#extend(asked, renewed.now);
     for (const turn of this.#unreleased) await this.#release(turn);
   }
 
   /** @returns the turn, by which it is given back: one that comes late gives back no later turn; undefined if another has it */
   async #claim(name: string): Promise<string | undefined> {
     this.check();
-    await this.#leases.removeEnded();
+    if (performance.now() >= this.#mayRemove) await this.#leases.removeEnded(this.#id);
     const rows = await this.fenced((transaction) =>
       transaction.rows<{ turn: string }>(
         `INSERT INTO rollcall.claims (name, node, turn) VALUES ($1, $2, gen_random_uuid())

@@ -61,6 +61,27 @@ test("a lease from before the clock was set back ends soon, unless its node live
   expect(secondsOf(other)).toBeGreaterThan(40);
 });
 
+test("where the clock jumps and all leases have ended, nobody is removed before it could renew its own", async () => {
+  const [one, other] = [await shared.node(), await shared.node(10_000)];
+  await one.claim("target");
+  const jump = (): Promise<unknown> =>
+    shared.postgres.rows("UPDATE rollcall.nodes SET expires = clock_timestamp() - interval '1 second'");
+  const lasts = async (node: Node): Promise<boolean> =>
+    (
+      await shared.postgres.rows("SELECT FROM rollcall.nodes WHERE id = $1 AND expires > clock_timestamp()", [
+        node.id(),
+      ])
+    ).length > 0;
+  await jump();
+  await expect.poll(() => lasts(other)).toBe(true);
+  expect(await other.claim("target")).toBe(false);
+  // Or it notices before it has renewed its own, and takes another one.
+  await jump();
+  expect((await thrown(other.claim("target"))).message).toContain("has lost its lease");
+  await other.join();
+  expect(await other.claim("target")).toBe(false);
+});
+
 test("a node whose lease has ended by the database's clock loses its claims, and may write nothing", async () => {
   const [one, other] = [await shared.node(), await shared.node()];
   await one.claim("leader");
