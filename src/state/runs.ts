@@ -12,6 +12,9 @@ export interface Retention {
   readonly lists: number;
 }
 
+/** How many runs go at once because of their age: so a clock that is ahead for an hour does not take the whole history with it. */
+const mostOldAtOnce = 10;
+
 /**
  * The runs that stay, oldest first; those whose stored plans go lose `kept`. Runs that are running or can still be approved
  * stay whatever their age; of the rest, those without changes go first. The last run of a sync stays among however many, and
@@ -25,7 +28,8 @@ export function retain(
   now: number,
 ): readonly RunRecord[] {
   const old = ({ endedAt, startedAt }: RunRecord): boolean => Date.parse(endedAt ?? startedAt) < now - keep;
-  const young = runs.filter((run) => isNeeded(run) || !old(run));
+  const tooOld = new Set(runs.filter((run) => !isNeeded(run) && old(run)).slice(0, mostOldAtOnce));
+  const young = runs.filter((run) => !tooOld.has(run));
   const surplus = young.length - most;
   // Without the last one, a sync would seem not to run any more once there are as many runs with changes as are remembered.
   const last = new Set([...new Map(young.map((run) => [run.sync, run])).values(), ...lastReads(young)]);

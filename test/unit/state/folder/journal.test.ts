@@ -33,6 +33,15 @@ describe("retention", () => {
     expect(retain(runs, most, now).map(({ id }) => id)).toEqual(["running", "pending", "held", "unknown", "young"]);
   });
 
+  test("a clock that is ahead takes no more than ten runs at once", () => {
+    const runs = Array.from({ length: 30 }, (_, index) =>
+      endedRun({ id: String(index + 10), startedAt: ago(30 - index), endedAt: ago(30 - index) }),
+    );
+    const left = retain(runs, most, now + 365 * day);
+    expect(left.map(({ id }) => id)).toEqual(runs.slice(10).map(({ id }) => id));
+    expect(retain(left, most, now)).toBe(left);
+  });
+
   test("beyond the number of runs, those without change go first, then the oldest", () => {
     const runs = [
       endedRun({ id: "1", state: "applied" }),
