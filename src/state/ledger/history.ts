@@ -11,8 +11,8 @@ const day = 86_400_000;
 /**
  * The history that limits need, in the ledger of the target (attached as `owned`): the changes of the last 24 hours, the
  * sizes of the sources at good reads and what they counted then, the members that single groups have lost, and since when
- * principals are gone from the sources: since `leaving.since`, or as long as that is in the future, because a clock was
- * ahead or is behind, since `leaving_recount.since`. So nobody is deleted early, however the clock is set.
+ * principals are gone from the sources: `leaving.since`. Where the clock was ahead or behind, it may be one of several times in
+ * `leaving_recount`, too: the latest counts that is not in the future. So nobody is deleted early once the clock is right.
  */
 const tables = {
   applied:
@@ -84,9 +84,13 @@ export async function readHistory(connection: Connection, sync: string, now: num
  * @param now in epoch milliseconds; @param isRecounted whether there is `owned.leaving_recount`
  */
 export function leavingSince(now: number, isRecounted: boolean): string {
-  const since = `CASE WHEN l.since <= ${now} THEN l.since ELSE least(${isRecounted ? "r.since" : "NULL"}, ${now}) END`;
-  return `SELECT l.* REPLACE (${since} AS since)
-    FROM owned.leaving l ${isRecounted ? "LEFT JOIN owned.leaving_recount r USING (sync, kind, name)" : ""}`;
+  const recounts = isRecounted
+    ? `LEFT JOIN (SELECT sync, kind, name, max(since) AS since FROM owned.leaving_recount WHERE since <= ${now} GROUP BY ALL) r
+       USING (sync, kind, name)`
+    : "";
+  const known = `CASE WHEN l.since <= ${now} THEN l.since END`;
+  return `SELECT l.* REPLACE (coalesce(${isRecounted ? `greatest(${known}, r.since)` : known}, ${now}) AS since)
+    FROM owned.leaving l ${recounts}`;
 }
 
 export const noHistory: History = { applied: [], reads: [], counts: [] };
@@ -152,8 +156,8 @@ export async function addHistory(connection: Connection, sync: string, addition:
  * SQL that writes down who is gone from the sources and stays for now, since when, and whether they are suspended in a relation:
  * `desired` after a run was applied, `actual` where it waits or is held. Runs after `depart`.
  *
- * Whoever leaves while the clock is behind what earlier runs saw leaves at that later time: when the clock is right again, the
- * grace period would be over at once.
+ * Whoever leaves while the clock is behind what earlier runs saw may have left at that later time: once the clock is right, the
+ * grace period would be over at once. A run that sees later times than the next one was the last before the clock was set back.
  */
 export function leavers(
   sync: string,
@@ -165,8 +169,11 @@ export function leavers(
   const isInDoubt = sizes.some(({ source, kind }) => isDoubted(checks, source, kind));
   return [
     `CREATE OR REPLACE TEMP TABLE left_before AS SELECT kind, name, since AS before FROM owned.leaving WHERE ${ofSync}`,
+    `CREATE OR REPLACE TEMP TABLE later AS SELECT moment FROM (
+       SELECT moment, lead(moment) OVER (ORDER BY rowid) AS next FROM owned.source_read WHERE ${ofSync})
+     WHERE moment > ${now} AND (next IS NULL OR next < moment)`,
     `CREATE OR REPLACE TEMP TABLE left_now AS
-     SELECT l.*, coalesce(b.before, greatest(l.since, (SELECT max(moment) FROM owned.source_read WHERE ${ofSync}))) AS stored,
+     SELECT l.*, coalesce(b.before, greatest(l.since, (SELECT max(moment) FROM later))) AS stored,
        ${isSuspended} AS suspended FROM (
        FROM gone ${isInDoubt ? "SEMI JOIN leaving_since USING (kind, name)" : ""}
        UNION ALL
@@ -174,9 +181,11 @@ export function leavers(
      LEFT JOIN left_before b ON b.kind = l.kind AND b.name = l.name
      SEMI JOIN desired d ON d.kind = l.kind AND d.name = l.name
      JOIN ${relation} s ON s.kind = l.kind AND s.name = l.name`,
-    ...["leaving", "leaving_recount"].map((table) => `DELETE FROM owned.${table} WHERE ${ofSync}`),
+    `DELETE FROM owned.leaving WHERE ${ofSync}`,
     `INSERT INTO owned.leaving SELECT ${literal(sync)}, kind, name, stored, suspended FROM left_now`,
-    `INSERT INTO owned.leaving_recount SELECT ${literal(sync)}, kind, name, since FROM left_now WHERE stored > ${now}`,
+    `DELETE FROM owned.leaving_recount WHERE ${ofSync} AND (kind, name) NOT IN (SELECT (kind, name) FROM left_now)`,
+    `INSERT INTO owned.leaving_recount SELECT DISTINCT ${literal(sync)}, kind, name, moment
+     FROM left_now, (SELECT ${now} AS moment UNION ALL FROM later) WHERE since = ${now} AND moment <> stored`,
   ];
 }
 

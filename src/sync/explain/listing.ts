@@ -81,6 +81,8 @@ const lifetimes = { fresh: 5 * 60_000, unused: 5 * 60_000 } as const;
 
 interface Stored {
   readonly at: number;
+  /** The same as `performance.now()`: the clock may be set. */
+  readonly began: number;
   readonly listing: Listing;
   readers: number;
   isOld: boolean;
@@ -147,7 +149,7 @@ export class Listings {
     { since, instead }: { readonly since: number; readonly instead?: string | undefined },
   ): Promise<Stored | undefined> {
     const { stored } = slot;
-    const isFresh = stored !== undefined && stored.at >= Math.max(since, Date.now() - lifetimes.fresh);
+    const isFresh = stored !== undefined && performance.now() - stored.began < lifetimes.fresh && stored.at >= since;
     if (isFresh && stored.listing.listedAt !== instead) return stored;
     slot.coming ??= this.#list(target, slot);
     slot.coming.catch(() => undefined);
@@ -195,7 +197,7 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
   try {
     const { place, syncs, declared, ...opened } = await open(name);
     ({ target } = opened);
-    const at = Date.now();
+    const [at, began] = [Date.now(), performance.now()];
     await readTarget(target, workbench, "principals", { declared, isListing: true, signal, warn: () => {} });
     await connection.run("CREATE TABLE record (sync VARCHAR, kind VARCHAR, name VARCHAR, source VARCHAR, id VARCHAR)");
     const readLedger = async (): Promise<void> => {
@@ -209,7 +211,7 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
     await storeList(workbench, declared);
     await connection.run("DROP TABLE principals; DROP TABLE record; DROP TABLE IF EXISTS ledger");
     const listing = new Listing(connection, declared, new Date(at).toISOString());
-    return { at, listing, readers: 0, isOld: false, close: () => workbench.close() };
+    return { at, began, listing, readers: 0, isOld: false, close: () => workbench.close() };
   } catch (error) {
     await workbench.close();
     throw error;

@@ -67,6 +67,17 @@ test("whoever had left before the clock fell behind goes on as before once it is
   expect(await sinceOf(start + day, "ann")).toEqual({ ann: start });
 });
 
+test("nobody is deleted early where the clock was ahead, right and behind, one after the other", async () => {
+  await run(start + 2 * day);
+  await run(start);
+  await run(start + hour);
+  const behind = start - year;
+  expect(await sinceOf(behind, "ann")).toEqual({ ann: behind });
+  expect(await sinceOf(behind + hour, "ann")).toEqual({ ann: behind });
+  expect(await sinceOf(start + 2 * hour, "ann")).toEqual({ ann: start + hour });
+  expect(await sinceOf(start + day, "ann")).toEqual({ ann: start + hour });
+});
+
 test("whoever leaves while the clock is ahead, or soon after, has a grace period from when it is right", async () => {
   await run(start);
   expect(await sinceOf(start + year, "ann")).toEqual({ ann: start + year });
