@@ -63,6 +63,21 @@ export function idAfter(newest: string | undefined, now: number): string {
   return newest === undefined || id > newest ? id : idOf(Math.max(now, timeOf(newest)) + 1);
 }
 
+/** By how much the clocks of several processes may differ, in milliseconds. */
+const tolerance = 60_000;
+
+/**
+ * Times later than now that the clock has shown before it was set back, each the last one before that, in epoch milliseconds.
+ * @param runs the oldest first
+ * @param now in epoch milliseconds
+ */
+export function laterTimes(runs: readonly RunRecord[], now: number): readonly number[] {
+  const times = runs.map(({ startedAt }) => Date.parse(startedAt));
+  const last = times.filter((time, place) => time > (times[place + 1] ?? now));
+  // Runs may have been forgotten; their ids go on from the latest.
+  return [...new Set([...last, timeOf(runs.at(-1)?.id ?? "")])].filter((time) => time > now + tolerance);
+}
+
 /** The last six digits are the milliseconds and three random ones: ids of two folders do not collide. */
 function idOf(time: number): string {
   const [date = "", clock = "", milliseconds = ""] = new Date(time)

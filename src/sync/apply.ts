@@ -220,7 +220,14 @@ export async function settle(
   const keep = !changed && !isNew && isKnown ? unchanged.fingerprint(planned, warnings) : undefined;
   if (sync.target.takes === "changes") await ledger.settleRemote();
   const { declared } = sync.rules;
-  await ledger.settle({ now, declared, ...planned, run: applied?.partly === undefined ? options.id : undefined, keep });
+  await ledger.settle({
+    now,
+    later: options.later,
+    declared,
+    ...planned,
+    run: applied?.partly === undefined ? options.id : undefined,
+    keep,
+  });
   await keepBaseline(run, baseline, { changed: changed || isNew, isOlder: planned.quarantined === undefined });
   try {
     await unchanged.storeList(connection, changed, applied?.arrived);

@@ -40,6 +40,8 @@ export interface RunOptions {
   readonly planner?: Planner | undefined;
   /** The time of the run, in epoch milliseconds; absent: now. */
   readonly now?: number | undefined;
+  /** Later times than that, before the clock was set back (`laterTimes`). Absent: that is not known. */
+  readonly later?: readonly number[] | undefined;
   /** The state, as far as it is files. Workbenches are in its folder, too. */
   readonly files: StateFiles;
   /** DuckDB's memory limit in bytes. */

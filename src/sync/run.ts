@@ -138,7 +138,7 @@ async function show({ sync, options, workbench }: Run, planned: Planned, verdict
 /** Who is gone is so from the first run on that does not find them, also where its plan waits: their grace periods begin. */
 async function miss({ sync, options, ledger, now }: Run, planned: Planned): Promise<void> {
   if (options.apply && options.planner === undefined && options.for === undefined)
-    await ledger.miss({ ...planned, now, declared: sync.rules.declared });
+    await ledger.miss({ ...planned, now, later: options.later, declared: sync.rules.declared });
 }
 
 function reportOf({ name, target }: Sync, planned: Planned): Report {

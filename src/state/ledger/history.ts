@@ -99,6 +99,8 @@ export const noHistory: History = { applied: [], reads: [], counts: [] };
 export interface Addition {
   /** In epoch milliseconds. */
   readonly now: number;
+  /** What `laterTimes` says. Absent: none. */
+  readonly later?: readonly number[] | undefined;
   readonly amounts: readonly Amount[];
   readonly scope: { readonly sizes: readonly SourceSize[] };
   /** What the target declares. */
@@ -152,16 +154,19 @@ export async function addHistory(connection: Connection, sync: string, addition:
   await connection.run([...rows, ...leavers(sync, addition, "desired")].join(";"));
 }
 
+/** What `leavers` needs of a run. */
+export type Missed = Pick<Addition, "now" | "later" | "checks" | "declared" | "scope">;
+
 /**
  * SQL that writes down who is gone from the sources and stays for now, since when, and whether they are suspended in a relation:
  * `desired` after a run was applied, `actual` where it waits or is held. Runs after `depart`.
  *
  * Whoever leaves while the clock is behind what earlier runs saw may have left at that later time: once the clock is right, the
- * grace period would be over at once. A run that sees later times than the next one was the last before the clock was set back.
+ * grace period would be over at once.
  */
 export function leavers(
   sync: string,
-  { now, checks, declared, scope: { sizes } }: Pick<Addition, "now" | "checks" | "declared" | "scope">,
+  { now, later = [], checks, declared, scope: { sizes } }: Missed,
   relation: "desired" | "actual",
 ): string[] {
   const ofSync = `sync = ${literal(sync)}`;
@@ -169,11 +174,8 @@ export function leavers(
   const isInDoubt = sizes.some(({ source, kind }) => isDoubted(checks, source, kind));
   return [
     `CREATE OR REPLACE TEMP TABLE left_before AS SELECT kind, name, since AS before FROM owned.leaving WHERE ${ofSync}`,
-    `CREATE OR REPLACE TEMP TABLE later AS SELECT moment FROM (
-       SELECT moment, lead(moment) OVER (ORDER BY rowid) AS next FROM owned.source_read WHERE ${ofSync})
-     WHERE moment > ${now} AND (next IS NULL OR next < moment)`,
     `CREATE OR REPLACE TEMP TABLE left_now AS
-     SELECT l.*, coalesce(b.before, greatest(l.since, (SELECT max(moment) FROM later))) AS stored,
+     SELECT l.*, coalesce(b.before, greatest(${Math.max(0, ...later)}, l.since)) AS stored,
        ${isSuspended} AS suspended FROM (
        FROM gone ${isInDoubt ? "SEMI JOIN leaving_since USING (kind, name)" : ""}
        UNION ALL
@@ -185,7 +187,7 @@ export function leavers(
     `INSERT INTO owned.leaving SELECT ${literal(sync)}, kind, name, stored, suspended FROM left_now`,
     `DELETE FROM owned.leaving_recount WHERE ${ofSync} AND (kind, name) NOT IN (SELECT (kind, name) FROM left_now)`,
     `INSERT INTO owned.leaving_recount SELECT DISTINCT ${literal(sync)}, kind, name, moment
-     FROM left_now, (SELECT ${now} AS moment UNION ALL FROM later) WHERE since = ${now} AND moment <> stored`,
+     FROM left_now, (SELECT unnest([${[now, ...later].join(", ")}]::BIGINT[]) AS moment) WHERE since = ${now} AND moment <> stored`,
   ];
 }
 

@@ -14,7 +14,7 @@ import { tables } from "#plan/tables.ts";
 import { paths } from "#state/store.ts";
 import type { StateFiles } from "#state/store.ts";
 import { addHistory, createHistory, leavers, noHistory, readHistory } from "./history.ts";
-import type { Addition } from "./history.ts";
+import type { Addition, Missed } from "./history.ts";
 import { createRemote, emptyRemote, readRemote, replaceRemote, sqlOf } from "./remote.ts";
 import type { Remembered } from "./remote.ts";
 
@@ -182,7 +182,7 @@ export class Ledger {
   }
 
   /** Writes down who is gone from the sources, after a run that read them and applies nothing: it may be the first to miss them. */
-  async miss(found: Pick<Addition, "now" | "checks" | "declared" | "scope">): Promise<void> {
+  async miss(found: Missed): Promise<void> {
     await this.#writeTransaction(() => this.#connection.run(leavers(this.#options.sync, found, "actual").join(";")));
     await this.#share();
   }

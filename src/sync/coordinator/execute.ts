@@ -9,6 +9,7 @@ import { run as runSync } from "#sync/run.ts";
 import type { Report, RunOptions } from "#sync/context.ts";
 import { seenPushes } from "#sync/planning/pushes.ts";
 import type { Planned } from "#sync/planning/limits.ts";
+import { laterTimes } from "#state/runs.ts";
 import { SlotTakenError } from "#state/store.ts";
 import type { Sync } from "#sync/sync.ts";
 import { approversOf } from "./approvals.ts";
@@ -191,7 +192,8 @@ class Recording {
 
   /** What the run is to do, and whom it tells. */
   runOptions(): Omit<RunOptions, "interruption"> {
-    const { store, memory, now } = this.#context;
+    const { store, memory } = this.#context;
+    const now = this.#context.now();
     const { approval, approvers, digest, overrides, planner, storeAs } = this.#options;
     const { id, undoes, for: people, decisions } = this.#run;
     return {
@@ -207,7 +209,8 @@ class Recording {
       planner,
       files: store.files,
       memory,
-      now: now(),
+      now,
+      later: laterTimes(store.journal.runs, now),
       progress: (stage, records) => this.#progress(stage, records),
       warn: (message) => this.#warn(message),
       seenPushes: seenPushes(store.journal.runs, this.#run.sync),

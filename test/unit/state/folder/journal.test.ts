@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { FolderJournal, readJournal } from "#state/folder/journal.ts";
-import { idAfter, retain } from "#state/runs.ts";
+import { idAfter, laterTimes, retain } from "#state/runs.ts";
 import type { RunRecord, Stage } from "#state/record.ts";
 import { endedRun } from "../../../support/runs.ts";
 
@@ -12,6 +12,25 @@ const day = 86_400_000;
 const now = Date.parse("2026-11-21T12:00:00Z");
 const ago = (days: number): string => new Date(now - days * day).toISOString();
 const most = { keep: 90 * day, runs: 1000, lists: 20 };
+
+test("what the clock has shown before it was set back is known from the runs", () => {
+  const at = (...minutes: readonly number[]) =>
+    minutes.reduce<RunRecord[]>((runs, minute) => {
+      const time = now + minute * 60_000;
+      const id = idAfter(runs.at(-1)?.id, time);
+      return [...runs, endedRun({ id, startedAt: new Date(time).toISOString() })];
+    }, []);
+  const minutesOf = (runs: readonly RunRecord[]): number[] =>
+    laterTimes(runs, now)
+      .map((time) => Math.floor((time - now) / 60_000))
+      .toSorted((one, other) => one - other);
+  expect(minutesOf([])).toEqual([]);
+  // Processes may differ a little.
+  expect(minutesOf(at(-20, -10, 1))).toEqual([]);
+  expect(minutesOf(at(500, 510, 20, 30, -5))).toEqual([30, 510, 510]);
+  // The rest was forgotten.
+  expect(minutesOf(at(500, 510, 20, 30, -5).slice(-1))).toEqual([510]);
+});
 
 describe("retention", () => {
   test("what stays is the same value when nothing goes", () => {

@@ -12,18 +12,19 @@ const year = 365 * day;
 const start = Date.UTC(2026, 10, 21);
 
 beforeEach(async () => {
-  await connection().run("ATTACH OR REPLACE ':memory:' AS owned");
+  await connection().run("DETACH DATABASE IF EXISTS owned; ATTACH ':memory:' AS owned");
   await createHistory(connection());
 });
 
 interface Given {
+  readonly later?: readonly number[];
   readonly gone?: readonly string[];
   readonly deleted?: number;
   readonly size?: number;
 }
 
 /** A run that finds out who is gone, and since when, and writes it down. */
-async function run(now: number, { gone = [], deleted = 0, size = 100 }: Given = {}) {
+async function run(now: number, { later, gone = [], deleted = 0, size = 100 }: Given = {}) {
   for (const table of ["leaving_since", "lost_recently", "gone", "frozen", "desired", "group_loss"] as const)
     await connection().run(`CREATE OR REPLACE TEMP TABLE ${table} (${tables[table].replaceAll(" NOT NULL", "")})`);
   const history = await readHistory(connection(), "staff", now);
@@ -35,6 +36,7 @@ async function run(now: number, { gone = [], deleted = 0, size = 100 }: Given = 
   );
   await addHistory(connection(), "staff", {
     now,
+    later,
     amounts: [{ measure: "deletes", of: "users", amount: deleted, base: 100 }],
     scope: { sizes: [{ source: "hr", kind: "user", size }] },
     declared: serviceAttributes,
@@ -46,15 +48,26 @@ async function run(now: number, { gone = [], deleted = 0, size = 100 }: Given = 
   return { history, since: Object.fromEntries(rows.map(({ name, since }) => [name, since])) };
 }
 
-const sinceOf = async (now: number, ...gone: readonly string[]) => (await run(now, { gone })).since;
+/** What the clock has shown before it was set back. */
+const shown: number[] = [];
+beforeEach(() => {
+  shown.length = 0;
+});
+
+async function sinceOf(now: number, ...gone: readonly string[]) {
+  const { since } = await run(now, { gone, later: shown.filter((time) => time > now) });
+  shown.push(now);
+  return since;
+}
 
 test("whoever leaves while the clock is behind has the whole grace period once it is right", async () => {
-  await run(start);
+  await sinceOf(start + 2 * day);
+  await sinceOf(start);
   const behind = start - year;
   // As long as it is wrong, the grace period goes on by that clock.
   expect(await sinceOf(behind, "ann")).toEqual({ ann: behind });
   expect(await sinceOf(behind + 2 * day, "ann", "bob")).toEqual({ ann: behind, bob: behind + 2 * day });
-  expect(await sinceOf(start + 3 * day, "ann", "bob")).toEqual({ ann: start, bob: start });
+  expect(await sinceOf(start + day, "ann", "bob")).toEqual({ ann: start, bob: start });
 });
 
 test("whoever had left before the clock fell behind goes on as before once it is right", async () => {
@@ -67,19 +80,7 @@ test("whoever had left before the clock fell behind goes on as before once it is
   expect(await sinceOf(start + day, "ann")).toEqual({ ann: start });
 });
 
-test("nobody is deleted early where the clock was ahead, right and behind, one after the other", async () => {
-  await run(start + 2 * day);
-  await run(start);
-  await run(start + hour);
-  const behind = start - year;
-  expect(await sinceOf(behind, "ann")).toEqual({ ann: behind });
-  expect(await sinceOf(behind + hour, "ann")).toEqual({ ann: behind });
-  expect(await sinceOf(start + 2 * hour, "ann")).toEqual({ ann: start + hour });
-  expect(await sinceOf(start + day, "ann")).toEqual({ ann: start + hour });
-});
-
 test("whoever leaves while the clock is ahead, or soon after, has a grace period from when it is right", async () => {
-  await run(start);
   expect(await sinceOf(start + year, "ann")).toEqual({ ann: start + year });
   expect(await sinceOf(start + day, "ann", "bob")).toEqual({ ann: start + day, bob: start + day });
   expect(await sinceOf(start + 2 * day, "ann", "bob")).toEqual({ ann: start + day, bob: start + day });
