@@ -14,12 +14,14 @@ const ago = (days: number): string => new Date(now - days * day).toISOString();
 const most = { keep: 90 * day, runs: 1000, lists: 20 };
 
 test("what the clock has shown before it was set back is known from the runs", () => {
-  const at = (...minutes: readonly number[]) =>
-    minutes.reduce<RunRecord[]>((runs, minute) => {
+  const at = (...minutes: readonly number[]): RunRecord[] => {
+    const runs: RunRecord[] = [];
+    for (const minute of minutes) {
       const time = now + minute * 60_000;
-      const id = idAfter(runs.at(-1)?.id, time);
-      return [...runs, endedRun({ id, startedAt: new Date(time).toISOString() })];
-    }, []);
+      runs.push(endedRun({ id: idAfter(runs.at(-1)?.id, time), startedAt: new Date(time).toISOString() }));
+    }
+    return runs;
+  };
   const minutesOf = (runs: readonly RunRecord[]): number[] =>
     laterTimes(runs, now)
       .map((time) => Math.floor((time - now) / 60_000))
