@@ -207,12 +207,12 @@ async function* streamChunks(
       length += block.length - start;
       if (length > streamChunk * (cuts === undefined ? 1 : patience)) {
         const { promise, resolve } = Promise.withResolvers<void>();
-        signal.addEventListener("abort", () => {
-          resolve();
-        });
+        const stop = (): void => resolve();
+        signal.addEventListener("abort", stop);
         yield passing(held, blocks, resolve);
         // The stream must not be destroyed before all of it was passed on.
         await promise;
+        signal.removeEventListener("abort", stop);
         return;
       }
     }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { appendFile, mkdtemp, readFile, rename, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -193,7 +193,8 @@ test("a large file is cut into chunks of about the size that was asked for, a sm
   }
 });
 
-test("a stream whose row does not end is not held in memory: it goes on as one chunk", async () => {
+test("a stream whose row does not end is not held in memory, nor by the signal: it goes on as one chunk", async () => {
+  const { signal } = new AbortController();
   const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
   let made = 0;
   const endless = Readable.from(
@@ -202,7 +203,7 @@ test("a stream whose row does not end is not held in memory: it goes on as one c
       for (; made < 64; made += 1) yield Buffer.alloc(2 ** 20, "text,\n");
     })(),
   );
-  const options = { parameters, fileChunk: 1, streamChunk: 2 ** 20, signal: never };
+  const options = { parameters, fileChunk: 1, streamChunk: 2 ** 20, signal };
   const chunks = chunksOf([{ name: "endless", stream: endless }], options);
   const first = await chunks.next();
   expect(first.value).toMatchObject({ single: true });
@@ -212,6 +213,7 @@ test("a stream whose row does not end is not held in memory: it goes on as one c
   for await (const bytes of first.value!.bytes()) length += bytes.length;
   expect(length).toBe(64 * 2 ** 20 + 20);
   expect(await next).toMatchObject({ done: true });
+  expect(getEventListeners(signal, "abort")).toEqual([]);
 });
 
 test.each<[string, (path: string) => Promise<unknown>]>([
