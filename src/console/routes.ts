@@ -143,7 +143,7 @@ function follow(
     };
     return reply
       .type("text/event-stream")
-      .send(streams.open(undefined, { account: accountOf(visitorOf(request)), isAllowed }));
+      .send(streams.open(undefined, { account: accountOf(visitorOf(request)), isAllowed }, request.raw.socket));
   });
   scope.addHook("preClose", (done) => {
     for (const timer of timers.values()) clearTimeout(timer);

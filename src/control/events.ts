@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import { Refusal } from "./answers.ts";
 
@@ -6,6 +7,11 @@ const heartbeat = 15_000;
 
 /** How often it is looked whether a client may still listen, in milliseconds, besides before every event. */
 const lookInterval = 2_000;
+
+/** A client that has gone answers what it is sent with a reset, which shows when it is sent something again: so much later, in milliseconds. */
+const askAgain = 1_000;
+
+const comment = ":\n\n";
 
 /** How many clients may listen at once: of one account, and altogether. */
 const mostListeners = { ofOne: 64, all: 512 };
@@ -89,7 +95,7 @@ export class EventStreams {
 
   constructor() {
     const keepAlive = setInterval(() => {
-      for (const listener of this.#listeners) listener.send(":\n\n");
+      for (const listener of this.#listeners) listener.send(comment);
     }, heartbeat);
     const looking = setInterval(() => {
       for (const listener of this.#listeners) if (listener.account !== undefined) listener.look();
@@ -101,9 +107,10 @@ export class EventStreams {
    * A stream of the events since `lastId` and from now on. If some of them are forgotten, it starts with `missed`. It ends when
    * its session does: nothing is sent that happened after that.
    * @param listening absent: a command on this machine
+   * @param client is asked whether it is still there once it has closed its side, as a browser does that leaves a page
    * @throws {Refusal} 503 when too many clients listen already, of this account or altogether
    */
-  open(lastId: string | undefined, listening?: Listening): Readable {
+  open(lastId: string | undefined, listening?: Listening, client?: Socket): Readable {
     if (this.#closed) throw new Refusal(503, "the daemon is stopping");
     const own = [...this.#listeners].filter(({ account }) => account === listening?.account).length;
     const later = { headers: { "retry-after": "10" } };
@@ -115,6 +122,10 @@ export class EventStreams {
     const { stream } = listener;
     this.#listeners.add(listener);
     stream.once("close", () => this.#listeners.delete(listener));
+    client?.once("end", () => {
+      listener.send(comment);
+      setTimeout(() => listener.send(comment), askAgain).unref();
+    });
     const missed = lastId === undefined ? [] : this.#since(lastId);
     // The first event gives the client an id to reconnect with, before anything has happened.
     const first = `${this.#era}-${this.#last - (missed?.length ?? 0)}`;

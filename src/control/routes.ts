@@ -122,7 +122,9 @@ function addQueries(
   add(scope, controlRoutes.events, (request, reply) => {
     const lastId = request.headers["last-event-id"];
     const since = typeof lastId === "string" ? lastId : undefined;
-    return reply.type("text/event-stream").send(events.open(since, listeningOf(request, host, options)));
+    return reply
+      .type("text/event-stream")
+      .send(events.open(since, listeningOf(request, host, options), request.raw.socket));
   });
 }
 

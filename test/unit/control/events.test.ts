@@ -1,6 +1,10 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { connect } from "node:net";
+import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import type { Readable } from "node:stream";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { EventStreams } from "#control/events.ts";
 
 let streams: EventStreams;
@@ -62,4 +66,26 @@ test("what was published before the end is sent", async () => {
   for (let count = 0; count < 3; count++) streams.publish("run", { count });
   streams.close();
   expect((await all).match(/"count"/g)).toHaveLength(3);
+});
+
+test("who has closed its side, as a browser does that leaves a page, is asked whether it is there: without waiting for the next heartbeat", async () => {
+  const opened = Promise.withResolvers<Readable>();
+  const server = createServer((request, response) => {
+    const isAllowed = async (): Promise<boolean> => true;
+    const stream = streams.open(undefined, { account: "ada", isAllowed }, request.socket);
+    stream.pipe(response);
+    response.once("close", () => stream.destroy());
+    opened.resolve(stream);
+  });
+  // As the service's, which takes a client that sends nothing more for one that waits.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  onTestFinished(() => void server.close());
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  client.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+  await once(client, "data");
+  const stream = await opened.promise;
+  client.destroy();
+  await once(stream, "close");
+  expect(stream.destroyed).toBe(true);
 });
