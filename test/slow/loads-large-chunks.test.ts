@@ -2,7 +2,7 @@ import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "#service/loads/parse.ts";
-import { columnsOf, defaults, useParsing } from "./parsing.ts";
+import { columnsOf, defaults, useParsing } from "../contract/service/loads/parsing.ts";
 
 const { load, connection, folder } = useParsing();
 

@@ -12,16 +12,16 @@ import type { PodDisruptionBudget } from "kubernetes-types/policy/v1.js";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { healthRoutes } from "#wire/routes.ts";
-import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
-import { startPostgres } from "../../support/postgres.ts";
-import { startRollcall } from "../../support/rollcall/rollcall.ts";
+import { makeAuthority, makeCertificate } from "../support/certificates.ts";
+import { startPostgres } from "../support/postgres.ts";
+import { startRollcall } from "../support/rollcall/rollcall.ts";
 
 /**
  * What packaging/replicas says, held against the schemas of Docker's and Kubernetes' files, against the image, and against
  * Rollcall itself, which runs with the same commands, environment and files.
  */
 
-const root = fileURLToPath(new URL("../../../", import.meta.url));
+const root = fileURLToPath(new URL("../../", import.meta.url));
 const read = (path: string): Promise<string> => readFile(join(root, path), "utf8");
 const place = "packaging/replicas";
 const [composeText, kubernetesText, serviceText, daemonText, haproxy, dockerfile] = await Promise.all([

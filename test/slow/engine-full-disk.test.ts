@@ -7,7 +7,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { Databases } from "#service/engine/databases.ts";
 import { openStage } from "#service/engine/engine.ts";
 import { define } from "#service/engine/tables.ts";
-import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
+import { canMount, mountSmallDisk } from "../support/small-disk.ts";
 
 interface Opened {
   readonly connection: Connection;
