@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { FolderInboxes } from "#state/folder/inbox.ts";
-import { serveInboxes, token } from "../../support/inbox/served.ts";
-import { contentsOf, openScim, update, write } from "../../support/scim-target/open.ts";
-import { startScimmy } from "../../support/scim-target/scimmy.ts";
+import { serveInboxes, token } from "../support/inbox/served.ts";
+import { contentsOf, openScim, update, write } from "../support/scim-target/open.ts";
+import { startScimmy } from "../support/scim-target/scimmy.ts";
 
 /** SCIM servers that were not written for these tests. */
 interface Foreign {
