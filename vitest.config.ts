@@ -54,7 +54,10 @@ export default defineConfig({
     expect: patient,
     projects: [
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], ...shared, ...minutes(runs(1)) } },
-      { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...minutes(runs(1)) } },
+      {
+        extends: true,
+        test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...shared, ...minutes(runs(1)) },
+      },
       { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...shared, ...minutes(2) } },
       { extends: true, test: { name: "slow", include: ["test/slow/**/*.test.ts"], ...minutes(10) } },
       {
