@@ -25,6 +25,8 @@ interface Scene {
   /** Record id and what the ledger has of it. */
   readonly owns?: readonly (readonly [id: string, kind: Kind, name: string])[];
   readonly leavingSince?: readonly (readonly [kind: Kind, name: string, since: number])[];
+  /** Principals of other types, by name, with their groups. */
+  readonly foreign?: Readonly<Record<string, readonly string[]>>;
   readonly rules?: Partial<DepartureRules>;
   readonly protection?: Partial<Protection>;
 }
@@ -36,7 +38,15 @@ const principalOf = ([kind, name, ...groupNames]: Written): Principal => ({
   groupNames,
 });
 
-async function play({ sources, target, owns = [], leavingSince = [], rules = {}, protection = {} }: Scene) {
+async function play({
+  sources,
+  target,
+  owns = [],
+  leavingSince = [],
+  rules = {},
+  protection = {},
+  foreign = {},
+}: Scene) {
   await fill(
     connection(),
     "assembled",
@@ -57,6 +67,12 @@ async function play({ sources, target, owns = [], leavingSince = [], rules = {},
     await connection().run("INSERT INTO ledger VALUES (?, ?, 'hr', ?)", [kind, name, id]);
   for (const [kind, name, since] of leavingSince)
     await connection().run("INSERT INTO leaving_since VALUES (?, ?, ?)", [kind, name, BigInt(since)]);
+  await connection().run("DELETE FROM actual_foreign");
+  for (const [name, groups] of Object.entries(foreign))
+    await connection().run(
+      "INSERT INTO actual_foreign BY NAME SELECT 'DYNAMIC' AS type, ? AS name, from_json(?::JSON, '[\"VARCHAR\"]') AS group_names",
+      [name, JSON.stringify(groups)],
+    );
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [], ...protection });
   const departures = await depart(
     connection(),
@@ -163,6 +179,27 @@ describe("never deleted", () => {
     expect(departures.leaving.examples.map(({ name }) => name)).toEqual(["bob", "staff"]);
   });
 
+  test("administrators through a group of another type, whatever kind that is", async () => {
+    const { departures, desired } = await play({
+      sources: [["9", ["user", "zoe"]]],
+      target: [
+        ["user", "ada", "dynamic"],
+        ["user", "bob"],
+        ["user", "zoe"],
+        ["group", "Administrator"],
+      ],
+      owns: [
+        ["1", "user", "ada"],
+        ["2", "user", "bob"],
+        ["9", "user", "zoe"],
+      ],
+      foreign: { dynamic: ["Administrator"] },
+      rules: { administrators: ["Administrator"] },
+    });
+    expect(desired).toEqual(["group Administrator", "user ada dynamic", "user zoe"]);
+    expect(departures.kept.examples).toEqual([{ kind: "user", name: "ada", because: "administrator" }]);
+  });
+
   test("the last members of a protected group, of which none is chosen; others are", async () => {
     const scene = (members: readonly Written[]): Scene => ({
       sources: [["9", ["user", "zoe"]]],
@@ -209,6 +246,12 @@ describe("a known record with another name", () => {
       examples: [{ kind: "user", from: "ada", to: "ada.king", source: "hr", sourceId: "1", held: false }],
     });
     expect(departures.leaving.count).toBe(0);
+  });
+
+  test("is no last member of a protected group that leaves: the new name takes the membership along", async () => {
+    const { departures, desired } = await play({ ...scene, protection: { groups: ["local"] } });
+    expect(desired).toEqual(["group local", "group staff", "user ada.king local staff"]);
+    expect(departures.kept.count).toBe(0);
   });
 
   test("keeps its name where renames are held, and becomes no second one", async () => {

@@ -35,6 +35,10 @@ interface Scene {
   readonly ownsFromVpn?: readonly (readonly [Kind, string])[];
   /** Names of sources that could not be read. */
   readonly unread?: readonly string[];
+  /** Names of sources that know everybody. Absent: all do. */
+  readonly complete?: readonly string[];
+  /** Users whom a rule, or the absence from a list, leaves out, with the scope of their record. */
+  readonly leftOut?: Readonly<Record<string, "excluded" | "unlisted">>;
   /** Groups of the configuration that it owns. */
   readonly ownsConfigured?: readonly string[];
   readonly quarantined?: readonly { kind: Kind; name: string | null; id: string }[];
@@ -57,6 +61,8 @@ async function desiredOf({
   ownedByOthers,
   leaving = [],
   unread = [],
+  complete,
+  leftOut = {},
   attributes = serviceAttributes,
 }: Scene) {
   await fill(connection(), "assembled", sources, attributes);
@@ -90,7 +96,12 @@ async function desiredOf({
     CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand}); CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since})`);
   for (const name of leaving) await connection().run("INSERT INTO leaving_since VALUES ('user', ?, 0)", [name]);
   const rules = { manage: "owned", makesGroups: true, users: [], groups: [], others, ...protection } as const;
-  await freeze(connection(), rules, unread);
+  await connection().run(
+    "CREATE OR REPLACE TEMP TABLE record (kind VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR)",
+  );
+  for (const [name, scope] of Object.entries(leftOut))
+    await connection().run("INSERT INTO record VALUES ('user', 'hr', ? || '#', ?)", [name, scope]);
+  await freeze(connection(), rules, unread, complete);
   const withheld = await usersOfOthers(connection(), rules);
   const frozen = await combine(connection(), attributes);
   const rows = await connection().rows<{
@@ -385,6 +396,19 @@ describe("what the sources lack of an attribute", () => {
   });
 });
 
+test("while a source does not know everybody, only who came from another, or is left out by a rule, is gone", async () => {
+  const { desired, frozen } = await desiredOf({
+    sources: [user("ada")],
+    target: ["ada", "excluded", "unlisted", "from vpn", "quiet"].map((name) => user(name)),
+    owns: ["ada", "excluded", "unlisted", "quiet"].map((name) => ["user", name] as const),
+    ownsFromVpn: [["user", "from vpn"]],
+    leftOut: { excluded: "excluded", unlisted: "unlisted" },
+    complete: ["vpn"],
+  });
+  expect(desired).toEqual(['user ada "ada" []', 'user quiet "quiet" []']);
+  expect(frozen).toMatchObject({ awaited: 1, unmanaged: 0 });
+});
+
 test("without rules for groups, the sync has the groups of the configuration alone, and deletes one that left it", async () => {
   const { desired } = await desiredOf({
     sources: [group("new")],
@@ -477,6 +501,22 @@ describe("quarantine: unknown is not absent", () => {
     });
     expect(desired).toEqual(['user double "double" []', 'user nameless "nameless" []']);
     expect(frozen.quarantined).toBe(2);
+  });
+
+  test("a record whose id hides a character is in doubt, unless the one without it is there, too", async () => {
+    const scene = {
+      target: [user("ada"), user("bob")],
+      owns: [
+        ["user", "ada"],
+        ["user", "bob"],
+      ],
+      quarantined: [{ kind: "user", name: null, id: "ada\u{AD}#" }],
+    } as const;
+    const { desired, frozen } = await desiredOf({ ...scene, sources: [] });
+    expect(desired).toEqual(['user ada "ada" []']);
+    expect(frozen.quarantined).toBe(1);
+    const both = await desiredOf({ ...scene, sources: [user("ada", [], "Ada")] });
+    expect(both.desired).toEqual(['user ada "Ada" []']);
   });
 
   test("members of a quarantined group stay in it", async () => {
