@@ -35,9 +35,10 @@ const units = [
   { long: "second", narrow: "s", size: 1000 },
 ] as const;
 
-/** The distance to a moment: `5 minutes ago`, `in 23 hours`; narrow: `5min ago`. */
+/** The distance to a moment: `just now`, `5 minutes ago`, `in 23 hours`; narrow: `0s ago`, `5min ago`. */
 export function relatively(iso: string, now: number, style: "long" | "narrow" = "long"): string {
   const distance = Date.parse(iso) - now;
+  if (style === "long" && Math.abs(distance) < 1000) return "just now";
   const { size, ...words } = units.find(({ size }) => Math.abs(distance) >= size) ?? units[3];
   const count = Math.floor(Math.abs(distance) / size);
   const amount = style === "long" ? pluralize(count, words.long) : `${formatNumber(count)}${words.narrow}`;

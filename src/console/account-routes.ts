@@ -12,7 +12,7 @@ import { checkMayManage } from "./accounts.ts";
 import { actorOf, formOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { tokenField } from "./layout.ts";
-import { accountPage, accountsPage } from "#console/pages/accounts.ts";
+import { accountPage, accountsPage, removalPage } from "#console/pages/accounts.ts";
 import type { AccountPage, AccountsPage } from "#console/pages/accounts.ts";
 
 /** What a page of accounts says of what was just done. */
@@ -116,6 +116,14 @@ function addAllPage(scope: FastifyInstance, { accounts: all, connections }: AppO
       return typed === "" ? { password: { of: name, is: password } } : {};
     }),
   );
+  scope.get("/accounts/:id/remove", async (request, reply) => {
+    permit(request);
+    const { id = "" } = request.params as { id?: string };
+    const account = (await accounts.list()).find((each) => each.id === id);
+    if (account === undefined) throw new Refusal(404, "there is no such account; it was removed meanwhile");
+    const frame = { title: `Remove ${account.name}`, section: "accounts" } as const;
+    return send(request, reply, frame, removalPage({ account, token: tokenField(visitorOf(request)) }));
+  });
   scope.post(
     "/accounts/:id",
     change(async (request, form) => {

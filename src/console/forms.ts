@@ -30,6 +30,11 @@ export function search(name: string, value: string | undefined, attributes: Part
   return html`<input name="${name}" type="search" value="${exactValue(value ?? "")}" ${attributes} />`;
 }
 
+/** A day, of UTC. */
+export function day(name: string, value: string | undefined): Html {
+  return html`<input name="${name}" type="date" value="${exactValue(value ?? "")}" />`;
+}
+
 /** What a form sends without being asked. */
 export function hidden(name: string, value: string): Html {
   return html`<input type="hidden" name="${name}" value="${exactValue(value)}" />`;

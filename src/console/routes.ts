@@ -11,7 +11,7 @@ import { at } from "./html.ts";
 import type { Crumb } from "./layout.ts";
 import { overview } from "#console/pages/overview.ts";
 import { run } from "#console/pages/run.ts";
-import { runs } from "#console/pages/runs.ts";
+import { listedBefore, runs } from "#console/pages/runs.ts";
 
 /** How many loads the overview of a service alone shows. */
 const loadsShown = 10;
@@ -42,7 +42,9 @@ export function addPages(scope: FastifyInstance, options: AppOptions, send: Send
   scope.get("/runs", async (request, reply) => {
     const { coordinator } = control.daemon();
     const filter = given(request.query);
-    const found = listRuns(coordinator, read(runsQuery, filter, "query"));
+    const { until: _, ...query } = filter;
+    const before = listedBefore(filter);
+    const found = listRuns(coordinator, read(runsQuery, before === undefined ? query : { ...query, before }, "query"));
     const syncs = coordinator.syncs().map(({ sync }) => sync);
     const visitor = visitorOf(request);
     const runnable = coordinator

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { ListedPrincipal } from "#sync/explain/listing.ts";
+import type { ListedPrincipal, Listing } from "#sync/explain/listing.ts";
 import { mayDecide } from "./accounts.ts";
 import { hiddenParts, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
@@ -8,6 +8,9 @@ import { search } from "#console/pages/search.ts";
 
 /** How many of a kind are found at most. */
 const most = 6;
+
+/** How long a search waits for targets that are being listed, in milliseconds: some may not answer. */
+const patience = 400;
 
 /** Adds the search over everything. */
 export function addSearchPage(scope: FastifyInstance, options: AppOptions, send: Send): void {
@@ -47,20 +50,19 @@ export function addSearchPage(scope: FastifyInstance, options: AppOptions, send:
     text: string,
   ): Promise<{ people: (ListedPrincipal & { target: string })[]; unlisted: string[] }> {
     const { target: own } = visitorOf(request);
-    const [found, unlisted]: [(ListedPrincipal & { target: string })[], string[]] = [[], []];
-    if (text.length < 2) return { people: found, unlisted };
-    for (const target of people.targets().filter((each) => own === undefined || each === own)) {
-      // A target that cannot be listed is no reason to find nothing: its own page says why.
-      const rows = await people
-        .list(
-          target,
-          undefined,
-          async (listing) => (await listing.search(text, undefined, { offset: 0, limit: most })).rows,
-        )
-        .catch(() => undefined);
-      if (rows === undefined) unlisted.push(target);
-      else found.push(...rows.map((row) => Object.assign(row, { target })));
-    }
-    return { people: found.slice(0, 2 * most), unlisted };
+    if (text.length < 2) return { people: [], unlisted: [] };
+    const targets = people.targets().filter((each) => own === undefined || each === own);
+    const find = async (listing: Listing): Promise<readonly ListedPrincipal[]> =>
+      (await listing.search(text, undefined, { offset: 0, limit: most })).rows;
+    // A target that cannot be listed is no reason to find nothing: its own page says why.
+    const found = await Promise.all(
+      targets.map((target) => people.list(target, undefined, find, patience).catch(() => undefined)),
+    );
+    return {
+      people: targets
+        .flatMap((target, index) => (found[index] ?? []).map((row) => Object.assign(row, { target })))
+        .slice(0, 2 * most),
+      unlisted: targets.filter((_, index) => found[index] === undefined),
+    };
   }
 }

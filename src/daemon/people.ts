@@ -70,12 +70,14 @@ export class People {
   /**
    * Reads the list of a target.
    * @param instead do not read the list of that moment, ISO 8601
+   * @param patience how long a list that is being made is waited for, in milliseconds
    * @returns undefined while the target is being listed: ask again
    */
   list<Result>(
     target: string,
     instead: string | undefined,
     read: (listing: Listing) => Promise<Result>,
+    patience?: number,
   ): Promise<Result | undefined> {
     const { current, embedded, coordinator } = this.#options;
     this.#listings ??= new Listings({
@@ -94,7 +96,7 @@ export class People {
       .runs()
       .find((run) => run.target === target && run.sentAt !== undefined);
     const since = applied === undefined ? 0 : Date.parse(applied.endedAt ?? applied.sentAt ?? applied.startedAt);
-    return this.#listings.read(target, { since, instead }, read);
+    return this.#listings.read(target, { since, instead, patience }, read);
   }
 
   /** Leavers: people gone from the sources, as of the last run of each sync. */

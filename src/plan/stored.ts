@@ -358,7 +358,14 @@ export function withParts(whole: Counts, parts: readonly PartCount[]): Counts {
     const count = (action: Action): number =>
       parts.find((part) => part.kind === kind && part.action === action)?.count ?? 0;
     const counted = actions.filter((action) => whole[`${kind}s`][action] !== undefined);
-    return { ...whole[`${kind}s`], ...Object.fromEntries(counted.map((action) => [action, count(action)])) };
+    const { before, after, create, delete: gone, ...others } = whole[`${kind}s`];
+    const left = create - count("create") - (gone - count("delete"));
+    return {
+      ...others,
+      before,
+      after: after - left,
+      ...Object.fromEntries(counted.map((action) => [action, count(action)])),
+    } as KindCounts;
   };
   return { ...whole, users: of("user"), groups: of("group") };
 }

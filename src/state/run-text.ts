@@ -27,9 +27,10 @@ export function stateOf(run: Pick<RunRecord, "state" | "heldBy" | "cancelled">):
   return run.heldBy === undefined || run.state !== "held" ? stateName(run) : `held by ${run.heldBy}`;
 }
 
-/** Why a run began, and for whom: `schedule`, `demand, by ada (command line)`. */
+/** Why a run began, and for whom: `schedule`, `on demand by ada (command line)`. */
 export function causeOf({ cause, by }: Pick<RunRecord, "cause" | "by">): string {
-  return by.name === "rollcall" ? cause : `${cause}, by ${actorWords(by)}`;
+  if (by.name === "rollcall") return cause;
+  return cause === "demand" ? `on demand by ${actorWords(by)}` : `${cause}, by ${actorWords(by)}`;
 }
 
 /** The counts of a plan in short: `users +3 ~1 −2, groups +1`. */

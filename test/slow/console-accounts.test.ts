@@ -146,6 +146,14 @@ test("an administrator adds and disables people, who change their own passwords 
   expect(await ask()).toBe(200);
   await admin.page.getByRole("button", { name: "Revoke the token laptop" }).click();
   await expect.poll(ask).toBe(401);
+  // Removing asks first: it cannot be taken back.
+  await admin.page.goto("/accounts");
+  await admin.page.getByRole("link", { name: "Remove ada…" }).click();
+  expect(await admin.page.getByRole("main").textContent()).toContain("it can no longer sign");
+  expect(await admin.accessibility()).toEqual([]);
+  await admin.page.getByRole("button", { name: "Remove ada" }).click();
+  await admin.page.waitForURL("**/accounts");
+  expect(await admin.page.getByRole("rowheader", { name: "ada" }).count()).toBe(0);
   for (const window of [admin, own]) expectNoProblems(window);
   await admin.close();
   await own.close();

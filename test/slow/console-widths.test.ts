@@ -6,9 +6,9 @@ import { company, emptyInstallation, emptyPages, pagesOf, signedIn } from "../su
 import type { Installation } from "../support/screenshot-company.ts";
 import { forget } from "../support/console.ts";
 
-const widths = [360, 768, 1024, 1440, 1920];
+const widths = [320, 768, 1024, 1440, 1920];
 /** Where axe looks, in the light and in the dark: the tests of each page have it look at ordinary windows. */
-const judged = new Set([360]);
+const judged = new Set([320]);
 
 const browser = useBrowser();
 const installations: Installation[] = [];
@@ -65,7 +65,7 @@ async function open(page: Page, path: string): Promise<void> {
 test.each([
   ["a company with syncs in every state", 0],
   ["a new installation", 1],
-])("every page of %s fits windows from 360 to 1,920 pixels, and axe finds nothing", async (_, index) => {
+])("every page of %s fits windows from 320 to 1,920 pixels, and axe finds nothing", async (_, index) => {
   const { url } = installations[index]!;
   const all = Object.entries(index === 0 ? pages : emptyPages);
   const halves = [0, 1].map(async (half) => {

@@ -29,7 +29,7 @@ function tellTimes(onPaper = false) {
     if (!onPaper && !("exact" in element.dataset)) {
       const distance = at.getTime() - now;
       const [unit, size] = units.find(([, size]) => Math.abs(distance) >= size) ?? units.at(-1);
-      text = relative.format(Math.trunc(distance / size), unit);
+      text = Math.abs(distance) < 1000 ? "just now" : relative.format(Math.trunc(distance / size), unit);
     }
     if (element.textContent !== text) element.textContent = text;
     element.title = "exact" in element.dataset ? utc : `${local} (${utc})`;
@@ -59,19 +59,12 @@ function showKeys() {
   let dialog = document.querySelector("dialog#keys");
   if (dialog === null) {
     const rows = [
-      ["j, k", "next, previous row"],
+      ["j k", "next, previous row"],
       ["Enter", "open the row"],
       ["x", "tick the row, to decide about a part of a plan"],
       ["/", "search for people, groups, runs, pages and actions"],
       ["f", "filter this page"],
-      [
-        Object.keys(places)
-          .map((key) => `g ${key}`)
-          .join(", "),
-        Object.values(places)
-          .map(([, what]) => what)
-          .join(", "),
-      ],
+      ...Object.entries(places).map(([key, [, what]]) => [`g ${key}`, what]),
       ["?", "this help"],
     ];
     dialog = element(
@@ -81,7 +74,10 @@ function showKeys() {
       element(
         "dl",
         { className: "facts" },
-        ...rows.map(([keys, what]) => element("div", {}, element("dt", {}, keys), element("dd", {}, what))),
+        ...rows.map(([keys, what]) => {
+          const each = keys.split(" ").flatMap((key) => [element("kbd", {}, key), " "]);
+          return element("div", {}, element("dt", {}, ...each), element("dd", {}, what));
+        }),
       ),
       element("form", { method: "dialog" }, element("button", { className: "secondary" }, "Close")),
     );

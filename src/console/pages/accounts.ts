@@ -6,10 +6,11 @@ import { may, roles } from "#roles.ts";
 import type { Role } from "#roles.ts";
 import { badge, empty, facts, notice, section, table, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
-import { field, hidden, select } from "#console/forms.ts";
+import { confirmation, field, hidden, select } from "#console/forms.ts";
 import type { Protected } from "#console/forms.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
+import { pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
 
 interface Shared extends Timed, Protected {
@@ -198,13 +199,7 @@ function roleForm({ id, name, via, role }: ListedAccount, visitor: Visitor, toke
 }
 
 function button(what: string, label: string, of: string): Html {
-  return html`<button
-    type="submit"
-    name="what"
-    value="${what}"
-    class="${what === "remove" ? "danger secondary" : "secondary"} small"
-    aria-label="${of}"
-  >
+  return html`<button type="submit" name="what" value="${what}" class="secondary small" aria-label="${of}">
     ${label}
   </button>`;
 }
@@ -215,8 +210,28 @@ function actionsOf({ id, name, via, disabled }: ListedAccount, visitor: Visitor,
     ${token}
     ${!isOwn && (disabled ? button("enable", "Enable", `Enable ${name}`) : button("disable", "Disable", `Disable ${name}`))}
     ${via === "account" && button("password", "New password", `New password for ${name}`)}
-    ${!isOwn && button("remove", "Remove", `Remove ${name}`)}
+    ${!isOwn && html`<a class="button danger secondary small" href="${at("/accounts", id, "remove")}" aria-label="Remove ${name}…">Remove…</a>`}
   </form>`;
+}
+
+/** Asks before an account is removed: nothing brings it, or its tokens, back. */
+export function removalPage({ account, token }: Protected & { readonly account: ListedAccount }): Html {
+  const { id, name, tokens } = account;
+  return html`<h1>Remove <bdi>${name}</bdi>?</h1>
+    ${confirmation({
+      isDanger: true,
+      content: html`<p>
+        Its sessions end, and it can no longer sign
+        in${tokens > 0 && html`; ${pluralize(tokens, "access token")} of it no longer ${tokens === 1 ? "works" : "work"}`}.
+        What it decided stays in the journal and the audit log.
+      </p>`,
+      action: at("/accounts", id),
+      fields: html`${token} ${hidden("what", "remove")}`,
+      button: html`<button type="submit" class="danger">
+        <span>Remove <bdi>${name}</bdi></span>
+      </button>`,
+      back: { href: "/accounts", label: "Back" },
+    })}`;
 }
 
 function addForm(token: Html): Html {

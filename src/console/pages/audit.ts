@@ -11,7 +11,7 @@ import { formatNumber } from "#text.ts";
 import { empty, list, moment, name, none, notice, table } from "#console/components.ts";
 import { download } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
-import { field, filters, hidden, search, select } from "#console/forms.ts";
+import { day, field, filters, hidden, search, select } from "#console/forms.ts";
 import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { filled } from "#console/selection.ts";
@@ -165,7 +165,6 @@ const labels: Readonly<Record<AuditEntry["event"], string>> = {
 function filter({ fields, syncs }: AuditPage, isFiltered: boolean): Html {
   const known = fields.sync === undefined || syncs.includes(fields.sync) ? syncs : [fields.sync, ...syncs];
   const events = auditEvents.map((each) => [each, labels[each]] as const);
-  const day = (key: "since" | "until"): Html => html`<input name="${key}" type="date" value="${fields[key] ?? ""}" />`;
   return filters(
     "/audit",
     [
@@ -173,8 +172,8 @@ function filter({ fields, syncs }: AuditPage, isFiltered: boolean): Html {
       field("Event", select("event", [["", "any"], ...events], fields.event)),
       field("Sync", select("sync", [["", "all"], ...known.map((each) => [each, each] as const)], fields.sync)),
       field("Run", search("run", fields.run)),
-      field("From (UTC)", day("since")),
-      field("To (UTC)", day("until")),
+      field("From (UTC)", day("since", fields.since)),
+      field("To (UTC)", day("until", fields.until)),
       fields.from !== undefined && hidden("from", fields.from),
     ],
     { all: isFiltered ? "/audit" : undefined },

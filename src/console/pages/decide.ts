@@ -1,6 +1,6 @@
 import { actionsOf, changes, countOf, shortDigest, usualWords } from "#plan/change.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
-import type { Counts } from "#plan/change.ts";
+import type { Action, Counts } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { capitalized, isEmpty, leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";
 import { isPart } from "#plan/selection.ts";
@@ -38,7 +38,7 @@ export interface ApprovePage extends DecisionPage {
 export function approve({ now, run, token, selection, counts, noOverrides }: ApprovePage): Html {
   const { id, digest = "", target, leaving } = run;
   const part = isPart(selection);
-  const names = part ? trippedLimits(run) : limitsToOverride(run);
+  const names = part ? trippedLimits(run).filter((limit) => concerns(limit, counts)) : limitsToOverride(run);
   // Nothing changes yet: what is decided about is that they are really gone.
   const isAccepted =
     !part && leaving !== undefined && isEmpty(counts) && names.some((limit) => /^(?:shrink|min)/.test(limit));
@@ -49,7 +49,7 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
   const needed = run.approvers?.people ?? 1;
   const nth = approvalsFor(run, part ? selection : undefined).length + 1;
   const isBeyond = beyond.length > 0;
-  const isDanger = isBeyond || isAccepted || countOf(counts, "delete") + countOf(counts, "suspend") > 0;
+  const isDanger = (isBeyond && !part) || isAccepted || countOf(counts, "delete") + countOf(counts, "suspend") > 0;
   return html`${heading(run, now)}
     <div class="columns plan">
       ${confirmation({
@@ -64,12 +64,11 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
               isAccepted
                 ? html`${name(target)} stays as it is for now, and <b>${leavingWords(leaving)}</b>, unless the sources
                     have them again by then.`
-                : html`${name(target)} will have
-                    <b>${totalsOf(counts)}</b>${part && html` (${selectionWords(selection).join("; ")})`}.`
+                : html`${name(target)} will have <b>${totalsOf(counts)}</b>${part && html` (${partWords(selection)})`}.`
             }
             The target is listed again first: if these are no longer the changes, nothing is applied.
           </p>
-          ${needed > 1 && nthOf(nth, needed, part)}
+          ${needed > 1 && nthOf(nth, needed, part)} ${part && manyNames(selection)}
           ${part && html`<p>A group is not deleted while a member of it is left out. The next run plans the rest again.</p>`}
           ${part && count === 0 && notice("waiting", "Nothing of the plan is selected.")}
           ${mustOverride && notice("bad", `This plan is beyond ${nameLimits(overridden)}: ${noOverrides}.`)}`,
@@ -90,6 +89,44 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
       })}
       <div class="beside">${!isEmpty(counts) && totals(counts)} ${!part && causes(run)}</div>
     </div>`;
+}
+
+/** How many names of a selection stand in a sentence; more of them are counted there, and listed below it. */
+const namesInSentence = 8;
+
+function partWords(selection: Selection): string {
+  const { these = [], except = [] } = selection;
+  if (these.length + except.length <= namesInSentence) return selectionWords(selection).join("; ");
+  const { these: _, except: __, ...others } = selection;
+  return [
+    ...selectionWords(others),
+    ...(these.length === 0 ? [] : [`only ${pluralize(these.length, "user or group", "users and groups")}`]),
+    ...(except.length === 0 ? [] : [`all but ${pluralize(except.length, "user or group", "users and groups")}`]),
+  ].join("; ");
+}
+
+function manyNames({ these = [], except = [] }: Selection): Html | false {
+  const all = [...these, ...except];
+  return (
+    all.length > namesInSentence &&
+    html`<details class="more">
+      <summary>${formatNumber(all.length)} names</summary>
+      ${list(all.map(({ kind, name: called }) => html`${kind} ${name(called)}`))}
+    </details>`
+  );
+}
+
+const actionsOfLimits: Readonly<Record<string, Action>> = {
+  deletes: "delete",
+  suspends: "suspend",
+  updates: "update",
+  creates: "create",
+};
+
+/** Whether a part of a plan can be beyond a limit of the whole: not where it has nothing of what the limit counts. */
+function concerns(limit: string, counts: Counts): boolean {
+  const action = actionsOfLimits[limit];
+  return action === undefined || countOf(counts, action) > 0;
 }
 
 function nthOf(nth: number, needed: number, part: boolean): Html {

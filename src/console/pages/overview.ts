@@ -24,7 +24,7 @@ import {
 } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
 import { brokenExpectations, brokenWords } from "#console/expectations.ts";
-import { at, html } from "#console/html.ts";
+import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 import { cycleList } from "#console/pages/loads.ts";
@@ -59,11 +59,7 @@ export function overview(page: OverviewPage): Html {
       ${section(
         "attention",
         matters.length === 0 ? "Needs attention" : html`Needs attention <small>${formatNumber(matters.length)}</small>`,
-        matters.length === 0
-          ? notice("good", quietly(syncs, now))
-          : html`<ul class="matters">
-              ${matters.map(matterRow)}
-            </ul>`,
+        matters.length === 0 ? notice("good", quietly(syncs, now)) : matterList(matters),
       )}
       ${section("syncs", "Syncs", syncTable(page))}
       <div class="rail">
@@ -191,14 +187,15 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
       at("/runs", stopped.id),
     );
   }
-  if (overdue) add(3, "bad", html`is overdue: ${noSuccess(lastSuccessAt, now)}.`);
+  const itsRuns = [withQuery("/runs", { sync }), "Look at its runs"] as const;
+  if (overdue) add(3, "bad", html`is overdue: ${noSuccess(lastSuccessAt, now)}.`, ...itsRuns);
   const broken = lastRun === undefined || waiting.includes(lastRun) ? [] : brokenExpectations(lastRun.expectations);
   if (lastRun !== undefined && broken.length > 0)
     add(5, "waiting", html`${brokenWords(broken)}.`, `${at("/runs", lastRun.id)}#expectations`);
   if (lastRun !== undefined && lastRun.waiting.length > 0 && !isOpen(lastRun))
     add(5, "waiting", html`applies the rest: ${waitingWords(lastRun.waiting)}.`, at("/runs", lastRun.id));
   if (caution !== undefined)
-    add(4, "waiting", html`needs approval for every run until one is approved: ${caution.reason}.`);
+    add(4, "waiting", html`needs approval for every run until one is approved: ${caution.reason}.`, ...itsRuns);
   return matters;
 }
 
@@ -206,6 +203,23 @@ function noSuccess(lastSuccessAt: string | undefined, now: number): Html {
   return lastSuccessAt === undefined
     ? html`no run has ever succeeded`
     : html`the last success was ${when(lastSuccessAt, now)}`;
+}
+
+/** How many matters are shown at once; a directory that is down can be one for each of dozens of syncs. */
+const mattersShown = 10;
+
+function matterList(matters: readonly Matter[]): Html {
+  const rows = (some: readonly Matter[]): Html =>
+    html`<ul class="matters">
+      ${some.map(matterRow)}
+    </ul>`;
+  // One more would only be behind a click.
+  if (matters.length <= mattersShown + 1) return rows(matters);
+  return html`${rows(matters.slice(0, mattersShown))}
+    <details class="more" id="more-matters">
+      <summary>${formatNumber(matters.length - mattersShown)} more</summary>
+      ${rows(matters.slice(mattersShown))}
+    </details>`;
 }
 
 function matterRow({ tone, content, action }: Matter): Html {
@@ -299,10 +313,12 @@ function changesCell({ lastRun }: SyncOverview): Html {
   const { quarantined = 0, expectations, id, limits } = lastRun;
   const held = heldNamesIn(limits);
   const broken = brokenExpectations(expectations).length;
-  return html`${countsInShort(lastRun.counts, lastRun.leaving)}
-  ${quarantined > 0 && html`<a href="/doubt">${pluralize(quarantined, "record")} in doubt</a> `}
-  ${held > 0 && html`<a href="${at("/runs", id)}">${pluralize(held, "name")} held</a> `}
-  ${broken > 0 && html`<a href="${at("/runs", id)}#expectations">${pluralize(broken, "expectation")} broken</a>`}`;
+  return html`<span
+    >${countsInShort(lastRun.counts, lastRun.leaving)}
+    ${quarantined > 0 && html`<a href="/doubt">${pluralize(quarantined, "record")} in doubt</a> `}
+    ${held > 0 && html`<a href="${at("/runs", id)}">${pluralize(held, "name")} held</a> `}
+    ${broken > 0 && html`<a href="${at("/runs", id)}#expectations">${pluralize(broken, "expectation")} broken</a>`}</span
+  >`;
 }
 
 function closeLimits(run: RunRecord | undefined): RunRecord["limits"] {

@@ -291,6 +291,7 @@ export function history({ now, target, kind, name: called, history: known }: His
               [
                 {
                   label: "When",
+                  kind: "head",
                   cell: ({ run }) => html`<a href="${at("/runs", run.id)}">${when(momentOf(run), now)}</a>`,
                 },
                 { label: "Sync", cell: ({ run }) => name(run.sync) },

@@ -60,7 +60,7 @@ function idOf(other: string): Html {
 function whole(page: Report, content: Html): Html {
   const { runs, plan, next = [] } = page;
   const run = forAnywhere(page.run);
-  const { sync, target, id, digest } = run;
+  const { sync, target, id } = run;
   const undoneBy = runs.filter(({ undoes }) => undoes === id);
   return html`<html lang="en">
     <head>
@@ -74,9 +74,7 @@ function whole(page: Report, content: Html): Html {
     </head>
     <body>
       <main>
-        ${heading(run, undefined)}
-        <p class="quiet">run <code>${id}</code>${digest !== undefined && html`, plan <code>${digest}</code>`}</p>
-        ${summary(run, undefined)} ${notes(run)}
+        ${heading(run, undefined)} ${summary(run, undefined)} ${notes(run)}
         ${plan !== undefined && !isEmpty(plan.counts) && section("changes", "Changes", html`${contents(page, plan)} ${content}`)}
         ${section("stages", "Stages", timeline({ run, now: undefined }))}
         ${section("about", "About this run", about({ run, undoneBy, now: undefined }, idOf))}

@@ -89,7 +89,7 @@ function link(other: string): Html {
 
 /** What a run or its plan begins with: which one it is, and how it stands, in a sentence. */
 export function heading(record: RunRecord, now: number | undefined): Html {
-  const { sync, target, startedAt, undoes } = record;
+  const { sync, target, startedAt, undoes, id, digest } = record;
   return html`<hgroup>
     <h1>${name(sync)} <small>→ ${name(target)}</small></h1>
     <p>
@@ -99,6 +99,7 @@ export function heading(record: RunRecord, now: number | undefined): Html {
         ${causeOf(record)}${undoes !== undefined && html`, undoes ${link(undoes)}`}</span
       >
     </p>
+    <p class="quiet ids">run <code>${id}</code>${digest !== undefined && html`, plan <code>${digest}</code>`}</p>
   </hgroup>`;
 }
 

@@ -3,7 +3,7 @@ import type { RunRecord } from "#state/record.ts";
 import { causeOf, stateOf, tookOf } from "#state/run-text.ts";
 import { countsInShort, empty, id, name, none, state, table, took, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
-import { field, filters, select } from "#console/forms.ts";
+import { day, field, filters, select } from "#console/forms.ts";
 import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
@@ -18,12 +18,20 @@ export interface RunsPage extends Timed {
   readonly filter: {
     readonly sync?: string | undefined;
     readonly state?: string | undefined;
+    /** The last day, of UTC: `2026-11-21`. */
+    readonly until?: string | undefined;
     readonly before?: string | undefined;
   };
 }
 
+/** The id that those of the listed runs come before: they begin with their day. */
+export function listedBefore({ before, until }: RunsPage["filter"]): string | undefined {
+  return before ?? (until === undefined ? undefined : `${until.replaceAll("-", "")}~`);
+}
+
 export function runs({ now, runs: found, more, syncs, runnable, filter }: RunsPage): Html {
-  const isFiltered = filter.sync !== undefined || filter.state !== undefined;
+  const { sync, state: of, until } = filter;
+  const isFiltered = [sync, of, until].some((each) => each !== undefined);
   const choose = (key: "sync" | "state", none: string, all: readonly string[], attributes?: Html): Html =>
     select(key, [["", none], ...all.map((each) => [each, each] as const)], filter[key], attributes);
   return html`<h1>Runs</h1>
@@ -32,8 +40,9 @@ export function runs({ now, runs: found, more, syncs, runnable, filter }: RunsPa
       [
         field("Sync", choose("sync", "all", syncs, html`data-search`)),
         field("State", choose("state", "any", stateNames)),
+        field("To (UTC)", day("until", until)),
       ],
-      { all: isFiltered ? "/runs" : undefined, end: filter.sync !== undefined && runnable.map(runNow) },
+      { all: isFiltered ? "/runs" : undefined, end: sync !== undefined && runnable.map(runNow) },
     )}
     ${found.length === 0 ? nothing(isFiltered || filter.before !== undefined, runnable) : list(found, now)}
     ${more && html`<p class="paging"><a href="${withQuery("/runs", { ...filter, before: found.at(-1)?.id })}" rel="next">Earlier runs</a></p>`}`;
@@ -51,7 +60,7 @@ function nothing(isFiltered: boolean, runnable: readonly string[]): Html {
 
 function runNow(sync: string): Html {
   return html`<a class="button secondary" href="${at("/syncs", sync, "run")}"
-    >${icon("play")}Run ${name(sync)} now…</a
+    >${icon("play")}<span>Run ${name(sync)} now…</span></a
   >`;
 }
 

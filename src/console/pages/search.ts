@@ -1,5 +1,6 @@
 import type { ListedPrincipal } from "#sync/explain/listing.ts";
 import type { RunRecord } from "#state/record.ts";
+import { pluralize } from "#text.ts";
 import { id, name, series, state, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
 import { at, exactValue, html, withQuery } from "#console/html.ts";
@@ -7,6 +8,9 @@ import type { Html, Part } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 import type { IconName } from "#console/icons.ts";
 import { titleOf } from "#console/pages/people.ts";
+
+/** Of more targets that are being listed, the number is said. */
+const targetsNamed = 3;
 
 export interface SearchPage extends Timed {
   readonly text: string;
@@ -69,7 +73,7 @@ export function search(page: SearchPage): Html {
     </form>
     <div id="results" class="palette">
       ${groups.length === 0 ? html`<p class="quiet" role="status">Nothing is called ${name(text)}.${text.length === 1 && " People and groups are found by two characters or more."}</p>` : groups}
-      ${unlisted.length > 0 && html`<p class="quiet">${series(unlisted.map(name))} ${unlisted.length === 1 ? "is" : "are"} being listed: search again in a moment for people.</p>`}
+      ${unlisted.length > 0 && html`<p class="quiet">${unlisted.length > targetsNamed ? pluralize(unlisted.length, "target") : series(unlisted.map(name))} ${unlisted.length === 1 ? "is" : "are"} being listed: search again in a moment for people.</p>`}
     </div>`;
 }
 

@@ -90,6 +90,12 @@ interface Stored {
   close(): Promise<void>;
 }
 
+interface Wanted {
+  readonly since: number;
+  readonly instead?: string | undefined;
+  readonly patience?: number | undefined;
+}
+
 interface Slot {
   stored?: Stored | undefined;
   /** The list under way, or one that failed, until somebody was told. */
@@ -114,12 +120,13 @@ export class Listings {
    * Reads the list of a target; lists it first if there is none, or an old one.
    * @param options.since a list from before that is old, in epoch milliseconds
    * @param options.instead so is the one of that moment, ISO 8601
+   * @param options.patience how long a list that is being made is waited for, in milliseconds
    * @returns undefined while the target is being listed: ask again
    * @throws what the target's `list` throws
    */
   async read<Result>(
     target: string,
-    options: { readonly since: number; readonly instead?: string | undefined },
+    options: Wanted,
     work: (listing: Listing) => Promise<Result>,
   ): Promise<Result | undefined> {
     const slot = this.#slots.get(target) ?? {};
@@ -146,7 +153,7 @@ export class Listings {
   async #current(
     target: string,
     slot: Slot,
-    { since, instead }: { readonly since: number; readonly instead?: string | undefined },
+    { since, instead, patience = this.#options.patience ?? 1500 }: Wanted,
   ): Promise<Stored | undefined> {
     const { stored } = slot;
     const isFresh = stored !== undefined && performance.now() - stored.began < lifetimes.fresh && stored.at >= since;
@@ -154,7 +161,6 @@ export class Listings {
     slot.coming ??= this.#list(target, slot);
     slot.coming.catch(() => undefined);
     try {
-      const { patience = 1500 } = this.#options;
       return await Promise.race([slot.coming, delay(patience, undefined, { ref: false })]);
     } catch (error) {
       slot.coming = undefined;

@@ -44,7 +44,7 @@ test("status says on one screen who runs, how every sync stands and what waits, 
   );
   expect((await command("apply")).code).toBe(0);
   const { stdout: leaving } = await command("status");
-  expect(leaving).toMatch(/\nstaff +analytics +no change, \d+ seconds? ago +\d+ seconds? ago /);
+  expect(leaving).toMatch(/\nstaff +analytics +no change, (just now|\d+ seconds? ago) +(just now|\d+ seconds? ago) /);
   expect(leaving).toMatch(/\nstaff: 1 user will leave on \d+ \w+ \d{4}\nstaff: 1 record quarantined \(`.* show /);
   expect(leaving).toMatch(/\nstaff: 1 name held, since records were renamed or have another's name \(`.* show /);
 
@@ -63,8 +63,12 @@ test("status says on one screen who runs, how every sync stands and what waits, 
   await daemonAnswers();
   const running = await command("status");
   const { pid } = daemon.process;
-  expect(running.stdout).toMatch(new RegExp(`^daemon {3}running since .*Z, .* ago \\(process ${pid}, http://`));
-  expect(running.stdout).toMatch(new RegExp(`\nservice {2}running since .*Z, .* ago \\(process ${pid}, http://`));
+  expect(running.stdout).toMatch(
+    new RegExp(`^daemon {3}running since .*Z, (?:just now|.* ago) \\(process ${pid}, http://`),
+  );
+  expect(running.stdout).toMatch(
+    new RegExp(`\nservice {2}running since .*Z, (?:just now|.* ago) \\(process ${pid}, http://`),
+  );
   expect(running.stdout).toMatch(/\nstaff +analytics +pending, .* +(?:in \d+ days?|running now)\n/);
   const terminal = atTerminal(["status", "--config", company.config], { cwd: company.folder, columns: 60 });
   expect(await terminal.ended).toBe(0);

@@ -90,7 +90,7 @@ test("a quiet day is a screen: runs that find nothing, and requests, are logged 
     .map((line) => JSON.parse(line).msg as string);
   expect(said.filter((each) => each.includes("no change"))).toHaveLength(1);
   // Somebody asked for each.
-  expect(said.filter((each) => / begins \(demand, by /.test(each))).toHaveLength(3);
+  expect(said.filter((each) => / begins \(on demand by /.test(each))).toHaveLength(3);
   expect(said).toHaveLength(7);
 });
 

@@ -84,7 +84,7 @@ describe("a run is chosen", () => {
 test("moments and durations, for a person", () => {
   const now = Date.parse("2026-11-21T10:12:35.999Z");
   expect(exactly("2026-11-21T11:12:35.999+01:00")).toBe("2026-11-21 10:12:35Z");
-  expect(relatively("2026-11-21T10:12:35.000Z", now)).toBe("0 seconds ago");
+  expect(relatively("2026-11-21T10:12:35.000Z", now)).toBe("just now");
   expect(relatively("2026-11-21T10:11:34.000Z", now)).toBe("1 minute ago");
   expect(relatively("2026-11-19T10:11:34.000Z", now)).toBe("2 days ago");
   expect(relatively("2026-11-22T09:12:37.000Z", now)).toBe("in 23 hours");
@@ -146,7 +146,7 @@ test("what is known of a run is said in words", () => {
   expect(Object.fromEntries(facts.map(({ label, lines }) => [label, lines]))).toMatchObject({
     state: ["applied and verified"],
     error: ["no", "  one", "  two"],
-    cause: ["demand, by ada (command line)"],
+    cause: ["on demand by ada (command line)"],
     "undone by": ["run later, failed"],
     time: ["began 2026-11-21 10:12:35Z"],
   });

@@ -5,7 +5,7 @@ import { message } from "#console/pages/message.ts";
 import { overview } from "#console/pages/overview.ts";
 import { changesByDay, daysKnown, growthOf } from "#console/pages/trends.ts";
 import { run, timeline } from "#console/pages/run.ts";
-import { runs } from "#console/pages/runs.ts";
+import { listedBefore, runs } from "#console/pages/runs.ts";
 import type { ListedToken } from "#control/sessions.ts";
 import { accountPage, accountsPage } from "#console/pages/accounts.ts";
 import { noRole, signedOut, signIn } from "#console/pages/sign-in.ts";
@@ -141,6 +141,26 @@ test("the overview says first what needs a person: held plans, then waiting ones
   ].map((sentence) => text.indexOf(sentence));
   expect(order, text).toEqual(order.toSorted((a, b) => a - b));
   expect(order).not.toContain(-1);
+});
+
+test("of many syncs that need attention the overview shows the first, and the others behind a click; each leads on", () => {
+  const failed = runOf({ state: "failed", error: { message: "no answer", problems: [], advice: "retry" } });
+  const standing = { sync: "staff", target: "analytics", skipped: [], waiting: [], mayRun: false } as const;
+  const page = (count: number): string => {
+    const syncs = Array.from({ length: count }, () => ({ ...standing, overdue: false, lastRun: failed }));
+    return overview({ now, syncs, runs: [] }).toString();
+  };
+  expect(page(11)).not.toContain("more-matters");
+  expect(page(11).match(/Look at the run</g)).toHaveLength(11);
+  expect(textOf(page(30))).toContain("Needs attention 30");
+  expect(
+    page(30)
+      .split("more-matters")[1]!
+      .match(/Look at the run</g),
+  ).toHaveLength(20);
+  expect(overview({ now, syncs: [{ ...standing, overdue: true }], runs: [] }).toString()).toMatch(
+    /href="\/runs\?sync=staff">Look at its runs/,
+  );
 });
 
 test("with nothing to do, the overview says what happens next by itself", () => {
@@ -298,6 +318,17 @@ test("what failed comes with what to do", () => {
   const error = { message: "people.csv is gone", problems: ["people.csv: not found"], advice: "retry" };
   const text = textOf(run({ now, run: runOf({ state: "failed", error }), undoneBy: [], mayDecide: true }).toString());
   expect(text).toContain("Failed : people.csv is gone people.csv: not found It may work the next time.");
+});
+
+test("runs are listed up to the end of a day, and page by page from there", () => {
+  const before = listedBefore({ until: "2026-11-21" })!;
+  expect(
+    ["20261120-000000-aaaaaa", "20261121-235959-ffffff", "20261122-000000-000000"].map((id) => id < before),
+  ).toEqual([true, true, false]);
+  expect(listedBefore({ until: "2026-11-21", before: "20261120-000000-aaaaaa" })).toBe("20261120-000000-aaaaaa");
+  const page = runs({ now, runs: [], more: false, syncs: [], runnable: [], filter: { until: "2026-11-21" } });
+  expect(page.toString()).toContain('name="until" type="date" value="2026-11-21"');
+  expect(textOf(page.toString())).toContain("No run matches. Show all");
 });
 
 test("runs can be filtered and paged; an empty list says why it is empty", () => {

@@ -205,6 +205,20 @@ test("an approval is asked once, with numbers; a limit is only overridden by a t
   expect(textOf(page)).toContain("Delete 2 users, apply 251 other changes");
   expect(page.match(/name="override" value="(?:deletes|updates)"\s+required/g)).toHaveLength(2);
   expect(page).toMatch(/name="reason"[^>]*required/);
+  // A part that deletes nobody is not red because the whole plan would.
+  const created = { ...counts, users: { ...counts.users, update: 0, delete: 0 } };
+  const few = approve({ now, run: held, token, selection: { only: ["create"] }, counts: created }).toString();
+  expect(few).not.toContain('class="danger"');
+  // Neither is it asked to override limits that it cannot be beyond.
+  expect(few).not.toContain('name="override"');
+  const some = { ...created, users: { ...created.users, delete: 2 } };
+  const deleting = approve({ now, run: held, token, selection: { only: ["delete"] }, counts: some }).toString();
+  expect([...deleting.matchAll(/name="override" value="(\w+)"/g)].map(([, limit]) => limit)).toEqual(["deletes"]);
+  expect(textOf(few)).toContain("(only create)");
+  const these = Array.from({ length: 20 }, (_, index) => ({ kind: "user" as const, name: `u${index}` }));
+  const many = textOf(approve({ now, run: held, token, selection: { these }, counts: created }));
+  expect(many).toContain("(only 20 users and groups)");
+  expect(many).toMatch(/20 names user u0 .*user u19/);
   const none = { ...counts, users: { ...counts.users, create: 0, update: 0, delete: 0 } };
   const empty = approve({ now, run: held, token, selection: { only: [] }, counts: none }).toString();
   expect(textOf(empty)).toContain("Nothing of the plan is selected.");

@@ -149,3 +149,33 @@ test("of a target that is read as objects, all that it has is listed, whatever r
 function rankOf(name: string, sought: string): number {
   return name === sought ? 0 : name.startsWith(sought) ? 1 : 2;
 }
+
+test("whoever does not want to wait for a target that does not answer is told at once", async () => {
+  const [asked, answers] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const target = {
+    list: async (): Promise<undefined> => {
+      asked.resolve();
+      await answers.promise;
+      throw new Error("no answer");
+    },
+    close: async () => {},
+  } as unknown as ListTarget;
+  const listings = new Listings({
+    folder,
+    state: async () => openFolderReader(folder, () => false),
+    memory: 2 ** 28,
+    open: async () => ({ target, declared: serviceAttributes, place: "here", syncs: [] }),
+    inTurn: async (_place, read) => read(),
+    patience: 60_000,
+  });
+  try {
+    expect(await listings.read("here", { since: 0, patience: 0 }, async () => "listed")).toBeUndefined();
+    await asked.promise;
+    expect(await listings.read("here", { since: 0, patience: 0 }, async () => "listed")).toBeUndefined();
+    answers.resolve();
+    await expect(listings.read("here", { since: 0 }, async () => "listed")).rejects.toThrow("no answer");
+  } finally {
+    answers.resolve();
+    await listings.close();
+  }
+});
