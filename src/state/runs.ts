@@ -66,14 +66,21 @@ export function idAfter(newest: string | undefined, now: number): string {
 /** By how much the clocks of several processes may differ, in milliseconds. */
 const tolerance = 60_000;
 
+/** The longest time between two runs that is no jump of the clock for certain, in milliseconds. */
+const longestStep = 3_600_000;
+
 /**
- * Times later than now that the clock has shown before it was set back, each the last one before that, in epoch milliseconds.
+ * Times later than now that the clock has shown, each the last one before it may have been set, in epoch milliseconds: right or
+ * wrong, nobody knows.
  * @param runs the oldest first
  * @param now in epoch milliseconds
  */
 export function laterTimes(runs: readonly RunRecord[], now: number): readonly number[] {
   const times = runs.map(({ startedAt }) => Date.parse(startedAt));
-  const last = times.filter((time, place) => time > (times[place + 1] ?? now));
+  const last = times.filter((time, place) => {
+    const step = (times[place + 1] ?? now) - time;
+    return step < 0 || step > longestStep;
+  });
   // Runs may have been forgotten; their ids go on from the latest.
   return [...new Set([...last, timeOf(runs.at(-1)?.id ?? "")])].filter((time) => time > now + tolerance);
 }

@@ -30,6 +30,8 @@ test("what the clock has shown before it was set back is known from the runs", (
   // Processes may differ a little.
   expect(minutesOf(at(-20, -10, 1))).toEqual([]);
   expect(minutesOf(at(500, 510, 20, 30, -5))).toEqual([30, 510, 510]);
+  // It may have jumped ahead before.
+  expect(minutesOf(at(10, 20, 500, 510, -5))).toEqual([20, 510, 510]);
   // The rest was forgotten.
   expect(minutesOf(at(500, 510, 20, 30, -5).slice(-1))).toEqual([510]);
 });

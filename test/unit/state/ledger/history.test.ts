@@ -1,8 +1,13 @@
+import fc from "fast-check";
 import { beforeEach, expect, test } from "vitest";
 import { serviceAttributes } from "#principals/attributes.ts";
 import { tablesOf } from "#plan/tables.ts";
 import { addHistory, createHistory, leavingSince, readHistory } from "#state/ledger/history.ts";
+import { idAfter, laterTimes } from "#state/runs.ts";
+import type { RunRecord } from "#state/record.ts";
 import { useConnection } from "../../../support/duckdb.ts";
+import { cases } from "../../../support/random.ts";
+import { endedRun } from "../../../support/runs.ts";
 
 const connection = useConnection();
 const tables = tablesOf(serviceAttributes);
@@ -11,10 +16,11 @@ const day = 24 * hour;
 const year = 365 * day;
 const start = Date.UTC(2026, 10, 21);
 
-beforeEach(async () => {
+async function createLedger(): Promise<void> {
   await connection().run("DETACH DATABASE IF EXISTS owned; ATTACH ':memory:' AS owned");
   await createHistory(connection());
-});
+}
+beforeEach(createLedger);
 
 interface Given {
   readonly later?: readonly number[];
@@ -92,6 +98,34 @@ test("whoever leaves while the clock is ahead, or soon after, has a grace period
   // Who returns begins anew.
   expect(await sinceOf(start + 3 * day, "bob")).toEqual({ bob: start + day });
   expect(await sinceOf(start + 4 * day, "ann", "bob")).toMatchObject({ ann: start + 4 * day });
+});
+
+test("once the clock is right, nobody has left before the last run with a right clock that knew them, however it was set", async () => {
+  const step = fc.record({
+    passed: fc.constantFrom(hour / 12, hour, day),
+    wrong: fc.constantFrom(0, 0, 0, 3 * hour, 2 * day, year, -3 * hour, -2 * day, -year),
+    isGone: fc.boolean(),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 12 }), async (steps) => {
+      await createLedger();
+      const runs: RunRecord[] = [];
+      let [time, lastRight, isGone, earliest] = [start, -Infinity, false, -Infinity];
+      for (const { passed, wrong, isGone: leaves } of steps) {
+        time += passed;
+        const now = time + wrong;
+        runs.push(endedRun({ id: idAfter(runs.at(-1)?.id, now), startedAt: new Date(now).toISOString() }));
+        if (wrong === 0) lastRight = time;
+        if (leaves && !isGone) earliest = lastRight;
+        isGone ||= leaves;
+        const { since } = await run(now, { gone: isGone ? ["ann"] : [], later: laterTimes(runs, now) });
+        if (!isGone) continue;
+        expect(since["ann"]).toBeLessThanOrEqual(now);
+        if (wrong === 0) expect(since["ann"]).toBeGreaterThanOrEqual(earliest);
+      }
+    }),
+    { numRuns: cases(4) },
+  );
 });
 
 test("what was applied and read while the clock was ahead counts no longer than a day after it is right", async () => {
