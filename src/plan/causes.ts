@@ -399,11 +399,13 @@ function evidence(options: CauseOptions): string {
       UNION ALL
       SELECT * EXCLUDE (before, after), NULL, unnest(list_filter(after, lambda g: NOT list_contains(before, g))) FROM listed),
     changed AS (SELECT item, source, attribute, was, became, was AS whole_was, became AS whole_became FROM said WHERE was <> became),
-    -- Little of a DN differs: only that is cut into words, which takes much longer.
+    -- Little of a DN differs: only that is cut into words, which takes much longer. In many records it is the same.
     ${differing("piece", "changed", piecesOf)},
-    ${differing("word", "piece", wordsOf)},
+    pair AS (SELECT DISTINCT was AS piece_was, became AS piece_became, was, became FROM piece),
+    ${differing("word", "pair", wordsOf)},
     evidence AS (
-      FROM word
+      SELECT p.item, p.source, p.attribute, w.was, w.became, p.whole_was, p.whole_became
+      FROM piece p JOIN word w ON w.piece_was = p.was AND w.piece_became = p.became
       UNION ALL
       SELECT item, source, attribute, was, became, was, became FROM said WHERE (was IS NULL) <> (became IS NULL)
       UNION ALL
@@ -498,9 +500,9 @@ function groupsAt(said: string): string {
  */
 function differing(name: string, from: string, parts: (value: string) => string): string {
   return `
-    ${name}_cut AS MATERIALIZED (SELECT *, ${parts("was")} AS a, ${parts("became")} AS b FROM ${from}),
-    ${name}_headed AS MATERIALIZED (SELECT *, ${sameParts("a", "b")} AS head FROM ${name}_cut),
-    ${name}_tailed AS MATERIALIZED (
+    ${name}_cut AS (SELECT *, ${parts("was")} AS a, ${parts("became")} AS b FROM ${from}),
+    ${name}_headed AS (SELECT *, ${sameParts("a", "b")} AS head FROM ${name}_cut),
+    ${name}_tailed AS (
       SELECT *, least(${sameParts("list_reverse(a)", "list_reverse(b)")}, len(a) - head, len(b) - head) AS tail FROM ${name}_headed),
     ${name} AS (
       SELECT * EXCLUDE (a, b, head, tail) REPLACE (${middleOf("a")} AS was, ${middleOf("b")} AS became) FROM ${name}_tailed)`;
