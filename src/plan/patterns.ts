@@ -1,6 +1,6 @@
 import { literal } from "#duckdb/database.ts";
 import { sameName } from "#principals/principal.ts";
-import { patternExpression } from "#text.ts";
+import { nfc, patternExpression } from "#text.ts";
 
 /** An SQL condition: the column matches one of the names; `*` stands for any characters. */
 export function matches(column: string, names: readonly string[], ignoresCase = false): string {
@@ -13,7 +13,7 @@ export function matches(column: string, names: readonly string[], ignoresCase = 
     ...(patterns.length === 0
       ? []
       : [
-          `regexp_full_match(${column}, ${literal(patterns.map(patternExpression).join("|"))}, '${ignoresCase ? "si" : "s"}')`,
+          `regexp_full_match(${ignoresCase ? `nfc_normalize(${column})` : column}, ${literal(patterns.map(patternExpression).join("|"))}, '${ignoresCase ? "si" : "s"}')`,
         ]),
   ];
   return conditions.length === 0 ? "false" : `(${conditions.join(" OR ")})`;
@@ -21,5 +21,6 @@ export function matches(column: string, names: readonly string[], ignoresCase = 
 
 /** The first pattern that a name matches; `*` stands for any characters. */
 export function patternMatching(name: string, names: readonly string[], ignoresCase = false): string | undefined {
-  return names.find((pattern) => new RegExp(`^${patternExpression(pattern)}$`, ignoresCase ? "si" : "s").test(name));
+  const text = ignoresCase ? nfc(name) : name;
+  return names.find((pattern) => new RegExp(`^${patternExpression(pattern)}$`, ignoresCase ? "si" : "s").test(text));
 }

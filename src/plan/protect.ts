@@ -1,6 +1,7 @@
 import { InputError } from "#errors.ts";
 import { columnOf } from "#principals/attributes.ts";
 import type { Attribute, Attributes } from "#principals/attributes.ts";
+import { anySpelling } from "#principals/principal.ts";
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import { withoutHidden } from "#principals/quarantine.ts";
 import { literal } from "#duckdb/database.ts";
@@ -83,7 +84,7 @@ export async function freeze(
     WITH in_doubt AS (
       ${
         protection.ignoresCase === true
-          ? "SELECT a.kind, a.name FROM actual a JOIN quarantined q ON q.kind = a.kind AND lower(q.name) = lower(a.name)"
+          ? `SELECT a.kind, a.name FROM actual a JOIN quarantined q ON q.kind = a.kind AND ${anySpelling("q.name")} = ${anySpelling("a.name")}`
           : "SELECT kind, name FROM quarantined WHERE name IS NOT NULL"
       }
       UNION SELECT l.kind, l.name FROM ledger l JOIN quarantined q USING (kind, source, source_id)
@@ -282,7 +283,9 @@ function desiredValue(attribute: Attribute, attributes: Attributes): string {
     return `CASE WHEN ${onlyAtCreation === true ? "true" : isKept} THEN coalesce(nullif(a.${column}, ''), s.${column}) ELSE s.${column} END AS ${column}`;
   const wanted = wantedValue(attribute, attributes);
   const folded = (value: string): string =>
-    type === "texts" ? `list_sort(list_transform(${value}, lambda each: lower(each)))` : `lower(${value}::VARCHAR)`;
+    type === "texts"
+      ? `list_sort(list_transform(${value}, lambda each: ${anySpelling("each")}))`
+      : anySpelling(`${value}::VARCHAR`);
   const isSame =
     attribute === attributes.state
       ? `coalesce(a.${column}, true) = coalesce(s.${column}, true)`

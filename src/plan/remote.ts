@@ -3,6 +3,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { Rows } from "#duckdb/insert.ts";
 import { columnOf } from "#principals/attributes.ts";
 import type { Attribute, Attributes } from "#principals/attributes.ts";
+import { anySpelling } from "#principals/principal.ts";
 import type { Kind, PrincipalValue } from "#principals/principal.ts";
 import { isRuleGroup } from "./rule-groups.ts";
 
@@ -71,7 +72,7 @@ export async function makeFromRemote(
     CREATE OR REPLACE TABLE remote_name AS
     WITH named AS (
       SELECT o.kind, o.id, k.id IS NOT NULL AS is_known,
-        CASE WHEN k.name IS NOT NULL AND (${keepsName(declared)} OR lower(k.name) = lower(o.name)) THEN k.name ELSE o.name END AS name
+        CASE WHEN k.name IS NOT NULL AND (${keepsName(declared)} OR ${anySpelling("k.name")} = ${anySpelling("o.name")}) THEN k.name ELSE o.name END AS name
       FROM remote_object o LEFT JOIN remote_known k ON k.kind = o.kind AND k.id = o.id)
     SELECT kind, id, name,
       count(*) OVER same = 1 OR (is_known AND count(*) FILTER (is_known) OVER same = 1) AS is_meant
@@ -293,7 +294,7 @@ export async function forgetPending(connection: Connection): Promise<void> {
 }
 
 /**
- * Names of the target that differ from those that are wanted in case alone: the same principals. Most targets tell no case
+ * Names of the target that differ from those that are wanted in case alone, or in how an accent is written: the same principals. Most targets tell no case
  * apart (RFC 7643, 4.1.1), and would refuse the other. They get the wanted names in `table` and in the ledger.
  * @param wanted a relation with `kind` and `name`
  */
@@ -302,8 +303,8 @@ export async function matchCase(connection: Connection, table: "actual" | "arriv
     CREATE OR REPLACE TEMP TABLE matched AS
     SELECT a.kind, a.name AS was, s.name AS becomes
     FROM (FROM ${table} ANTI JOIN ${wanted} USING (kind, name)) a
-    JOIN (FROM ${wanted} ANTI JOIN ${table} USING (kind, name)) s ON s.kind = a.kind AND lower(s.name) = lower(a.name)
-    QUALIFY count(*) OVER (PARTITION BY a.kind, lower(a.name)) = 1`);
+    JOIN (FROM ${wanted} ANTI JOIN ${table} USING (kind, name)) s ON s.kind = a.kind AND ${anySpelling("s.name")} = ${anySpelling("a.name")}
+    QUALIFY count(*) OVER (PARTITION BY a.kind, ${anySpelling("a.name")}) = 1`);
   const [found] = await connection.rows("FROM matched LIMIT 1");
   if (found === undefined) return;
   await rekey(connection, table, "matched");

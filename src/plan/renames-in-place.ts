@@ -1,6 +1,7 @@
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Attributes } from "#principals/attributes.ts";
+import { anySpelling } from "#principals/principal.ts";
 import { findSome, nothing } from "./found.ts";
 import type { Found } from "./found.ts";
 import { protects } from "./protect.ts";
@@ -84,15 +85,15 @@ function renamesOf({ protection, unread }: RenamingOptions): string {
       FROM ledger l JOIN origin o USING (kind, source, source_id) GROUP BY ALL),
     alone AS (
       FROM pair
-      QUALIFY count(*) OVER (PARTITION BY kind, was) = 1 AND count(*) OVER (PARTITION BY kind, lower(becomes)) = 1),
+      QUALIFY count(*) OVER (PARTITION BY kind, was) = 1 AND count(*) OVER (PARTITION BY kind, ${anySpelling("becomes")}) = 1),
     present AS (
       SELECT kind, name FROM actual
       UNION ALL SELECT unnest(CASE WHEN kind IS NULL THEN ['user', 'group'] ELSE [kind] END), name FROM actual_foreign),
-    taken AS (SELECT DISTINCT kind, lower(name) AS folded FROM present)
+    taken AS (SELECT DISTINCT kind, ${anySpelling("name")} AS folded FROM present)
     FROM alone
     WHERE was <> becomes
       AND (kind, was) IN (SELECT (kind, name) FROM actual) AND (kind, was) NOT IN (SELECT (kind, name) FROM assembled)
-      AND (kind, lower(becomes)) NOT IN (FROM taken) AND (kind, becomes) NOT IN (SELECT (kind, name) FROM ledger)
+      AND (kind, ${anySpelling("becomes")}) NOT IN (FROM taken) AND (kind, becomes) NOT IN (SELECT (kind, name) FROM ledger)
       AND (kind, was) NOT IN (SELECT (kind, name) FROM ledger WHERE source IN (${["''", ...unread.map(literal)].join(", ")}))
       AND NOT ${isProtected("was")} AND NOT ${isProtected("becomes")}`;
 }

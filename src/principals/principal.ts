@@ -22,10 +22,16 @@ const longestName = 255;
 
 /**
  * SQL of what all spellings of a name have in common, of SQL of the name. DuckDB folds both sides of a comparison: JavaScript's lower
- * case of İ and of a final Σ is another one.
+ * case of İ and of a final Σ is another one. Who ignores case looks at a letter and its accent as one, too (RFC 8265, 3.3): what
+ * sources give is normalised, and a target may have it otherwise.
  */
 export function sameName(ignoresCase: boolean): (name: string) => string {
-  return (name) => (ignoresCase ? `lower(${name})` : name);
+  return (name) => (ignoresCase ? anySpelling(name) : name);
+}
+
+/** SQL of the same, for names of a target whose case does not matter. */
+export function anySpelling(name: string): string {
+  return `lower(nfc_normalize(${name}))`;
 }
 
 const control = /\p{Cc}/u;

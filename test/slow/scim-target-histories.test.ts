@@ -11,9 +11,10 @@ import type { Person } from "../support/scim-target/synced.ts";
 const names = ["ada", "bob", "cy", "dan", "eve"];
 const teams = ["all", "engines", "navy"];
 
-const person = (login: string): fc.Arbitrary<Person> =>
+const person = (key: string): fc.Arbitrary<Person> =>
   fc.record({
-    login: fc.constant(login),
+    key: fc.constant(key),
+    login: fc.constantFrom(key, key, `${key}.x`),
     title: fc.constantFrom(undefined, "Boss", "Clerk"),
     teams: fc.subarray(teams),
   });

@@ -1,3 +1,4 @@
+import { anySpelling } from "#principals/principal.ts";
 import { messageOf } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { scopeOf } from "#plan/limits.ts";
@@ -18,7 +19,7 @@ import type { Interruption } from "#sync/interruption.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
 import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
-import { calledBy, folded, nearestNames, recordsCalled } from "#sync/planning/people.ts";
+import { calledBy, nearestNames, recordsCalled } from "#sync/planning/people.ts";
 import { differenceOf, foreignCalled, outcomesOf } from "./outcome.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { ApprovalPolicy } from "#sync/context.ts";
@@ -95,7 +96,7 @@ export async function explain(sync: Sync, given: string, options: ExplainOptions
     });
     // A name may be another than the rule gives.
     const owners = await workbench.connection.rows<{ source: string; id: string }>(
-      `SELECT source, source_id AS id FROM ledger WHERE ${folded("name")} = ${folded("$1")}`,
+      `SELECT source, source_id AS id FROM ledger WHERE ${anySpelling("name")} = ${anySpelling("$1")}`,
       [wanted],
     );
     const finder = findRecords(sync, { wanted, only }, owners);

@@ -1,3 +1,4 @@
+import { anySpelling } from "#principals/principal.ts";
 import { basename } from "node:path";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -7,7 +8,7 @@ import type { Kind } from "#principals/principal.ts";
 import { patternMatching } from "#plan/patterns.ts";
 import { changesIn, readPastChanges } from "#plan/stored.ts";
 import type { Known } from "./listing.ts";
-import { calledBy, folded } from "#sync/planning/people.ts";
+import { calledBy } from "#sync/planning/people.ts";
 import { formatName } from "#text.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Subject } from "#plan/selection.ts";
@@ -74,14 +75,14 @@ export async function deletedBy(
   wanted: { readonly text: string; readonly most: number },
 ): Promise<Deleted[]> {
   if (files.length === 0) return [];
-  const sought = folded(literal(wanted.text));
+  const sought = anySpelling(literal(wanted.text));
   const rows = await connection.rows<Omit<Deleted, "run"> & { file: string }>(`
     WITH latest AS (
       SELECT kind::VARCHAR AS kind, name, max(filename) AS file, arg_max(action::VARCHAR, filename) AS action,
         arg_max(before, filename) AS before
       FROM ${changesIn(files)} GROUP BY kind, name)
     SELECT kind, name, ${attributes.known("before.")} AS known, file FROM latest
-    WHERE action = 'delete' AND contains(${folded(`concat_ws(chr(10), ${["name", ...attributes.identifying("before.")].join(", ")})`)}, ${sought})
+    WHERE action = 'delete' AND contains(${anySpelling(`concat_ws(chr(10), ${["name", ...attributes.identifying("before.")].join(", ")})`)}, ${sought})
     ORDER BY file DESC, kind DESC, name LIMIT ${wanted.most}`);
   return rows.flatMap(({ file, ...row }) => {
     const run = runs.find(({ id }) => basename(file) === `${id}.parquet`);

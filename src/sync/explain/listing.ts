@@ -11,7 +11,7 @@ import { createQueue } from "#queue.ts";
 import { pathsToGroups } from "#sync/explain/outcome.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import type { Reader } from "#state/store.ts";
-import { folded } from "#sync/planning/people.ts";
+import { anySpelling } from "#principals/principal.ts";
 import type { Target } from "#connector.ts";
 
 /** Attributes as texts, by name; null: unset. */
@@ -238,7 +238,7 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
  */
 async function storeList(workbench: Workbench, attributes: Attributes): Promise<void> {
   const { connection } = workbench;
-  const sought = folded(`concat_ws(chr(10), ${["name", ...attributes.identifying(), "ids"].join(", ")})`);
+  const sought = anySpelling(`concat_ws(chr(10), ${["name", ...attributes.identifying(), "ids"].join(", ")})`);
   const write = async (view: string, query: string): Promise<void> => {
     const stored = literal(workbench.file(`${view}.parquet`));
     await connection.run(`COPY (${query}) TO ${stored} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)`);
@@ -248,7 +248,7 @@ async function storeList(workbench: Workbench, attributes: Attributes): Promise<
   };
   await write(
     "principal",
-    `SELECT p.*, ${sought} AS sought, ${folded("name")} AS folded_name FROM principals p
+    `SELECT p.*, ${sought} AS sought, ${anySpelling("name")} AS folded_name FROM principals p
      LEFT JOIN (SELECT kind, name, string_agg(DISTINCT id, chr(10)) AS ids FROM record GROUP BY ALL) USING (kind, name)
      ORDER BY kind, folded_name, name`,
   );
@@ -291,7 +291,7 @@ export class Listing {
 
   /** Who has a text in the name, what people know it by, or the id of a record; case does not matter. Whole names come first. */
   async search(text: string, kind: Kind | undefined, window: Window): Promise<Excerpt> {
-    const sought = folded(literal(text));
+    const sought = anySpelling(literal(text));
     const isMeant = [...(kind === undefined ? [] : [`kind = '${kind}'`]), ...has(text)];
     const rank =
       text === ""
@@ -313,7 +313,7 @@ export class Listing {
   async find(kind: Kind, name: string): Promise<ListedDetails | undefined> {
     const [row] = await this.#connection.rows<Omit<ListedDetails, "groups" | "records"> & { direct: string[] }>(
       `SELECT kind, name, ${this.#attributes.known()} AS known, ${this.#attributes.values()} AS attributes, group_names AS direct FROM principal
-       WHERE folded_name = ${folded(literal(name))} AND kind = '${kind}' AND name = ${literal(name)}`,
+       WHERE folded_name = ${anySpelling(literal(name))} AND kind = '${kind}' AND name = ${literal(name)}`,
     );
     if (row === undefined) return undefined;
     const { direct, ...rest } = row;
@@ -389,5 +389,5 @@ export class Listing {
 
 /** The condition that a principal has a text; none for an empty one. */
 function has(text: string): string[] {
-  return text === "" ? [] : [`contains(sought, ${folded(literal(text))})`];
+  return text === "" ? [] : [`contains(sought, ${anySpelling(literal(text))})`];
 }

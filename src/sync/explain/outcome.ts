@@ -1,3 +1,4 @@
+import { anySpelling } from "#principals/principal.ts";
 import { takenNames } from "#plan/carried.ts";
 import { actionBetween, changeOf } from "#plan/change.ts";
 import type { Action, Change } from "#plan/change.ts";
@@ -12,7 +13,7 @@ import { stageTimes, stageWords } from "#plan/stages.ts";
 import type { StageTimes } from "#plan/stages.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
 import { ruleSource } from "#principals/tables.ts";
-import { folded, principalsCalled } from "#sync/planning/people.ts";
+import { principalsCalled } from "#sync/planning/people.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Wait } from "./waits.ts";
 
@@ -77,7 +78,7 @@ export interface ForeignPrincipal {
 export async function foreignCalled(connection: Connection, wanted: string): Promise<ForeignPrincipal[]> {
   return connection.rows(`
     SELECT type, name, group_names AS groups FROM actual_foreign
-    WHERE ${folded("name")} = ${folded(literal(wanted))} ORDER BY ALL LIMIT 20`);
+    WHERE ${anySpelling("name")} = ${anySpelling(literal(wanted))} ORDER BY ALL LIMIT 20`);
 }
 
 async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): Promise<Outcome> {

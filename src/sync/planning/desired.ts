@@ -1,3 +1,4 @@
+import { anySpelling } from "#principals/principal.ts";
 import { describeForeign } from "#plan/carried.ts";
 import type { Foreign } from "#plan/carried.ts";
 import { depart } from "#plan/departures.ts";
@@ -254,7 +255,7 @@ const namesSent = `(
   WITH present AS (SELECT kind, name FROM assembled UNION SELECT 'group', name FROM rule_group)
   FROM present UNION
   SELECT kind, name FROM (FROM ledger ANTI JOIN remote_known USING (kind, name)) l
-  WHERE NOT EXISTS (FROM present p WHERE p.kind = l.kind AND lower(p.name) = lower(l.name)))`;
+  WHERE NOT EXISTS (FROM present p WHERE p.kind = l.kind AND ${anySpelling("p.name")} = ${anySpelling("l.name")}))`;
 
 /** Finds out what a target that is written change by change holds otherwise, and leaves out what it cannot hold. */
 async function fitToTarget(

@@ -1,3 +1,4 @@
+import { anySpelling } from "#principals/principal.ts";
 import { command } from "#commands.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -19,11 +20,6 @@ import { formatName, pluralize, quote, withoutCase } from "#text.ts";
 export function calledBy(given: string): { readonly kind: Kind | undefined; readonly text: string } {
   const [, kind, text = given] = /^(?:(user|group):)?(.+)$/s.exec(given) ?? [];
   return { kind: kind as Kind | undefined, text };
-}
-
-/** SQL: the text without case, as `withoutCase`. */
-export function folded(text: string): string {
-  return `lower(nfc_normalize(${text}))`;
 }
 
 /** Whether a record is meant: by its id, its principal's name, display name or mail, or a value that those rules read. */
@@ -53,21 +49,21 @@ export async function principalsCalled(
   wanted: string,
   most: number,
 ): Promise<Subject[]> {
-  const sought = folded(literal(wanted));
-  const isCalled = `${folded("name")} = ${sought}`;
+  const sought = anySpelling(literal(wanted));
+  const isCalled = `${anySpelling("name")} = ${sought}`;
   await connection.run(`CREATE TEMP TABLE IF NOT EXISTS renamed_in_place (${tables.renamed_in_place})`);
   return connection.rows<Subject>(`
     SELECT kind, name FROM actual
-    WHERE ${[isCalled, ...attributes.identifying().map((text) => `${folded(text)} = ${sought}`)].join(" OR ")}
+    WHERE ${[isCalled, ...attributes.identifying().map((text) => `${anySpelling(text)} = ${sought}`)].join(" OR ")}
     UNION SELECT kind, name FROM assembled WHERE ${isCalled}
-    UNION SELECT kind, name FROM ledger WHERE ${isCalled} OR ${folded("source_id")} = ${sought}
-    UNION SELECT kind, becomes FROM renamed_in_place WHERE ${folded("was")} = ${sought}
+    UNION SELECT kind, name FROM ledger WHERE ${isCalled} OR ${anySpelling("source_id")} = ${sought}
+    UNION SELECT kind, becomes FROM renamed_in_place WHERE ${anySpelling("was")} = ${sought}
     ORDER BY kind DESC, name LIMIT ${most}`);
 }
 
 /** The names of principals, in the sources or in the target, that are most like a text. Case does not matter. */
 export async function nearestNames(connection: Connection, wanted: string): Promise<string[]> {
-  const sides = `${folded("name")}, ${folded(literal(wanted))}`;
+  const sides = `${anySpelling("name")}, ${anySpelling(literal(wanted))}`;
   const rows = await connection.rows<{ name: string }>(`
     WITH known AS (
       SELECT name FROM actual UNION SELECT name FROM assembled UNION SELECT name FROM quarantined WHERE name IS NOT NULL

@@ -116,6 +116,20 @@ describe("objects are known by their ids", () => {
     expect(Object.keys(store().people())).toEqual(["grace"]);
   });
 
+  test("or however the target writes an accent, which stays so, and a protected one is left alone", async () => {
+    const [ada, cafe] = ["A\u0301da", "Cafe\u0301"];
+    store().add("user", ada, { title: "Countess" });
+    store().add("group", cafe);
+    store().add("user", "Rene\u0301");
+    await people("Áda,Baroness,,Café", "René,Count,,Café");
+    const protection = { manage: "owned", makesGroups: true, users: ["ren*", "Ren\u00e9"], groups: [] } as const;
+    const sync = syncOf({}, { protection: { ...protection, ignoresCase: true } });
+    expect(await runIt(sync)).toMatchObject({ outcome: "applied", counts: { users: { create: 0, update: 1 } } });
+    expect(store().people()).toMatchObject({ [ada]: { title: "Baroness" }, "Rene\u0301": { active: true } });
+    expect(store().groups()).toEqual({ [cafe]: [ada] });
+    expect(await runIt(sync)).toMatchObject({ outcome: "no change" });
+  });
+
   test("of several groups of one name the one that the sync made stays its own, and none is touched where none is", async () => {
     await people("ada,,,maths");
     await runIt();

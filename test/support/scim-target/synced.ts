@@ -15,6 +15,8 @@ const never = new AbortController().signal;
 
 /** A person of the source. */
 export interface Person {
+  /** What identifies them. Absent: the login. */
+  readonly key?: string | undefined;
   readonly login: string;
   readonly title?: string | undefined;
   readonly teams: readonly string[];
@@ -62,8 +64,10 @@ export class Synced {
 
   /** Writes the source. */
   people(people: Iterable<Person>): Promise<void> {
-    const lines = [...people].map(({ login, title = "", teams }) => `${login},${title},${teams.join(";")}`);
-    return writeFile(join(this.folder, "people.csv"), ["login,title,teams", ...lines, ""].join("\n"));
+    const lines = [...people].map(
+      ({ login, key = login, title = "", teams }) => `${key},${login},${title},${teams.join(";")}`,
+    );
+    return writeFile(join(this.folder, "people.csv"), ["key,login,title,teams", ...lines, ""].join("\n"));
   }
 
   /** One run, with the target opened and closed as a command does. */
@@ -89,7 +93,7 @@ export class Synced {
   }
 
   #sync(declared: Attributes): Omit<Sync, "target"> {
-    const options = csv.options.parse({ users: { file: "people.csv", id: "login" } });
+    const options = csv.options.parse({ users: { file: "people.csv", id: "key" } });
     const users = {
       name: "entry.login",
       displayName: 'entry.login + " of us"',
