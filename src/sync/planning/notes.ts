@@ -372,12 +372,16 @@ function reusedNotes(
   releases: Releases["reusedNames"] = [],
 ): Note[] {
   const isHeld = reused.examples.some(({ held }) => held);
+  const isOne = reused.count === 1;
+  const [they, them] = isOne ? ["It stays", "it to the new record"] : ["They stay", "them to the new records"];
   const outcome = isHeld
-    ? `They stay unchanged${releases.length === 0 ? "" : `; to give them to the new records: \`${command("plan", sync, "--override", releases.join(","))}\``}`
-    : "They go to the new records";
+    ? `${they} unchanged${releases.length === 0 ? "" : `; to give ${them}: \`${command("plan", sync, "--override", releases.join(","))}\``}`
+    : isOne
+      ? "It goes to the new record"
+      : "They go to the new records";
   return noteOn(
     reused,
-    `${pluralize(reused.count, "name")} ${reusedHeading}: that of another person, who would get the password and the access of the earlier one. ${outcome}`,
+    `${pluralize(reused.count, "name")} ${reusedHeading}: another person, or group, would get the password and the access of the earlier one. ${outcome}`,
     ({ kind, name, source, was, is, becomes, held }) => {
       const rename = `${kind} ${shortName(becomes ?? "")} (${source} ${formatName(was)})`;
       const waits =
@@ -410,7 +414,7 @@ function reusedNotes(
  */
 export function withAdopted(notes: readonly Note[], adopted = 0): readonly Note[] {
   if (adopted === 0) return notes;
-  const text = `${pluralize(adopted, "principal")} adopted by name (heldNames overridden): from now on their names belong to the records that have them; the next run plans what else has changed`;
+  const text = `${pluralize(adopted, "principal")} adopted by name (heldNames overridden): from now on ${adopted === 1 ? "its name belongs to the record that has it" : "their names belong to the records that have them"}; the next run plans what else has changed`;
   // A stored plan has its notes as text alone.
   const held = notes.find((note) => note.text.startsWith(`${pluralize(adopted, "name")} ${reusedHeading}`));
   const details = held?.details?.filter((each) => !each.text.includes("--override heldNames"));
