@@ -40,6 +40,33 @@ describe("somebody else changes the target during a run", () => {
     expect(await runIt(syncOf())).toMatchObject({ outcome: "no change" });
   });
 
+  test("after the apply: the service says that it did something else than was planned", async () => {
+    const { sync: send } = syncOf().target;
+    const other = syncOf({
+      sync: async (request, destination, signal) => {
+        await send(request, destination, signal);
+        if (!request.applyChanges) return;
+        const answer = JSON.parse(await readFile(destination, "utf8")) as object;
+        await writeFile(destination, JSON.stringify({ ...answer, usersAdded: ["ada"] }));
+      },
+    });
+    await expect(runIt(other)).rejects.toMatchObject({
+      problems: ["the plan is to create the user grace; the service did not"],
+    });
+  });
+
+  test("between two runs, and the target says that its list is the same: the second run lists it again", async () => {
+    await runIt(syncOf());
+    await create("newcomer");
+    await people("ada", "grace", "zoe");
+    const mistaken = syncOf({ isStill: async () => true });
+    await expect(runIt(mistaken)).rejects.toMatchObject({
+      problems: ["the service would delete the user newcomer; that is not planned"],
+    });
+    expect(await runIt(mistaken)).toMatchObject({ outcome: "applied" });
+    expect(await users()).toEqual(["ada", "admin", "grace", "newcomer", "zoe"]);
+  });
+
   test("a target that answers an empty list is not believed", async () => {
     await runIt(syncOf());
     await create("local");

@@ -51,6 +51,25 @@ describe("who can approve what", () => {
       }).toThrow(words);
   });
 
+  test("all limits that hold the plan must be named, of a plan that leaves changes out those that concern all of it", () => {
+    const both: RunRecord = { ...held, limits: [trippedLimit(), trippedLimit({ limit: "updates" })] };
+    const words = "the run r is held by limits; approve it despite them: `rollcall approve r --override";
+    for (const overrides of [["deletes"], ["updates"]] as const)
+      expect(() => {
+        checkApprovable(both, { overrides });
+      }).toThrow(`${words} deletes,updates`);
+    checkApprovable(both, { overrides: ["updates", "deletes"] });
+    const rest: RunRecord = {
+      ...held,
+      waiting: ["deletes"],
+      limits: [trippedLimit(), trippedLimit({ limit: "drift" })],
+    };
+    expect(() => {
+      checkApprovable(rest, {});
+    }).toThrow(`${words} drift`);
+    checkApprovable(rest, { overrides: ["drift"] });
+  });
+
   test("a pending run, a held one with its limits named, and a part of a held one, whose limits are found out", () => {
     checkApprovable(pending, { digest });
     checkApprovable({ ...pending, limits: [trippedLimit()] }, {});
