@@ -224,6 +224,13 @@ document.addEventListener("input", filter);
 document.addEventListener("submit", () => clearTimeout(filtering));
 document.addEventListener("change", filter);
 
+/** A table that is wholly in sight is no stop of the tab key. */
+function stopAtScrolling() {
+  for (const region of document.querySelectorAll(".scroll[tabindex]"))
+    region.tabIndex = region.scrollWidth > region.clientWidth ? 0 : -1;
+}
+window.addEventListener("resize", stopAtScrolling);
+
 /** The columns that can be sorted get a button; what a person has sorted stays so when the page is brought up to date. */
 const sorted = new Map();
 const keyOf = (table) => `${location.pathname} ${table.parentElement.getAttribute("aria-label")}`;
@@ -414,6 +421,7 @@ restoreSections();
 tellTimes();
 offerSorting();
 tellPicked();
+stopAtScrolling();
 setInterval(() => tellTimes(), 10_000);
 window.addEventListener("beforeprint", () => tellTimes(true));
 window.addEventListener("afterprint", () => tellTimes());
@@ -421,4 +429,5 @@ document.addEventListener("htmx:after:swap", () => {
   tellTimes();
   offerSorting();
   tellPicked();
+  stopAtScrolling();
 });

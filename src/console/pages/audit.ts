@@ -196,7 +196,8 @@ function entryTable({ entries, isRun }: AuditPage): Html {
 
 function who(entry: Sealed): Html {
   const by = actorOf(entry);
-  return by === undefined ? none : html`${name(by.name)} <small class="quiet">${by.from}</small>`;
+  if (by === undefined) return none;
+  return html`${name(by.name)}${by.from !== by.name && html` <small class="quiet">${by.from}</small>`}`;
 }
 
 function what(entry: Sealed, isRun: (id: string) => boolean): Html {
@@ -204,9 +205,25 @@ function what(entry: Sealed, isRun: (id: string) => boolean): Html {
   const [text = event, ...details] = entryWords(entry);
   const runs = [facts["run"], facts["undoes"]].filter((id) => typeof id === "string").filter(isRun);
   return html`<div class="long">
-    <bdi>${text}</bdi> ${runs.map((id) => html`<a href="${at("/runs", id)}" aria-label="Run ${id}">Run</a> `)}
+    <bdi>${withLinks(text, runs)}</bdi>
     ${lines(details)}
   </div>`;
+}
+
+function runLink(id: string): Html {
+  return html`<a href="${at("/runs", id)}">${id}</a>`;
+}
+
+/** A text with a link at each run that it names; those that it does not name follow it. */
+function withLinks(text: string, runs: readonly string[]): Html {
+  let parts: (string | Html)[] = [text];
+  for (const id of runs)
+    parts = parts.flatMap((part) =>
+      typeof part === "string"
+        ? part.split(id).flatMap((piece, index) => (index === 0 ? [piece] : [runLink(id), piece]))
+        : [part],
+    );
+  return html`${parts}${runs.filter((id) => !text.includes(id)).map((id) => html` ${runLink(id)}`)}`;
 }
 
 function lines(details: readonly string[]): Html | false {

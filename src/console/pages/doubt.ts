@@ -17,7 +17,7 @@ import type { RunRecord } from "#state/record.ts";
 import { empty, name, notice, prose, series, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
 import { at, html, withQuery } from "#console/html.ts";
-import type { Html } from "#console/html.ts";
+import type { Html, Part } from "#console/html.ts";
 import { icon } from "#console/icons.ts";
 
 /** How many causes of quarantined records are shown, and how many records of each. */
@@ -83,16 +83,20 @@ export function doubt({ now, syncs }: DoubtPage): Html {
     </p>
     ${known.length === 0 && empty(html`<p>No sync has read its sources yet. Look again after the first run.</p>`)}
     ${inDoubt.map((each) => section(each, now))}
-    ${
-      sure.length > 0 &&
-      notice(
-        "good",
-        html`<p>
-          Nothing is in doubt in
-          ${series(sure.map(({ sync, run }) => html`${name(sync)}${run !== undefined && html` (read ${when(run.startedAt, now)})`}`))}.
-        </p>`,
-      )
-    }`;
+    ${sure.length > 0 && notice("good", html`<p>Nothing is in doubt in ${surely(sure, now)}.</p>`)}`;
+}
+
+/** How many syncs without a doubt have a time each; of more, the oldest is told. */
+const timesShown = 6;
+
+function surely(sure: readonly SyncInDoubt[], now: number): Html {
+  const read = (run: RunRecord | undefined, rest = ""): Part =>
+    run !== undefined && html` (read ${when(run.startedAt, now)}${rest})`;
+  if (sure.length <= timesShown) return series(sure.map(({ sync, run }) => html`${name(sync)}${read(run)}`));
+  const [oldest] = sure
+    .map(({ run }) => run)
+    .toSorted((a, b) => ((a?.startedAt ?? "") < (b?.startedAt ?? "") ? -1 : 1));
+  return html`${series(sure.map(({ sync }) => name(sync)))}${read(oldest, " or later")}`;
 }
 
 const titles: Readonly<Record<DoubtKind, string>> = {

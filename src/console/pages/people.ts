@@ -163,8 +163,11 @@ function nowhere(): Html {
     )}`;
 }
 
-/** What is there while a target is being listed: it is looked at again by itself; or why it could not be. */
-export function listing({ target, problem }: PeopleFrame, url: string): Html {
+/**
+ * What is there while a target is being listed: it is looked at again by itself; or why it could not be.
+ * @param besides what else of the page then changes
+ */
+export function listing({ target, problem }: PeopleFrame, url: string, besides?: string): Html {
   if (problem !== undefined)
     return html`<div id="found">
       ${notice("bad", html`<p>${problem.message}</p>`, false, html`<a class="button secondary small" href="${exactValue(url)}">Try again</a>`)}
@@ -176,6 +179,7 @@ export function listing({ target, problem }: PeopleFrame, url: string): Html {
     hx-get="${exactValue(url)}"
     hx-trigger="load delay:1s"
     hx-select="#found"
+    ${besides !== undefined && html`hx-select-oob="${besides}"`}
     hx-swap="outerHTML"
   >
     ${icon("running")}

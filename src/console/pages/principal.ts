@@ -156,11 +156,11 @@ export function principal(page: PrincipalPage): Html {
   const { target, kind, name: called, found, url } = page;
   const query = { target, name: called };
   const title = found?.details === undefined ? called : titleOf(found.details);
-  return html`<hgroup>
+  return html`<hgroup id="who">
       <h1>${icon(kind)} ${name(title)}</h1>
       <p class="quiet">${title !== called && html`${name(called)}, `}${kind} of ${name(target)}</p>
     </hgroup>
-    ${found === undefined ? listing(page, url) : inTarget(page, found)}
+    ${found === undefined ? listing(page, url, "#who") : inTarget(page, found)}
     ${later("explanation", "Where it comes from, and what the next run does", withQuery("/people/explain", query), "Read the sources and explain it")}
     ${later("history", "History", withQuery("/people/history", { ...query, kind }), "Show what the runs did with it")}`;
 }
@@ -317,7 +317,7 @@ function happened({ run, changes, notes }: HistoryEntry): Html {
   return html`<div>
     ${changes.map(
       ({ action, attributes, ...groups }) =>
-        html`<p><b class="${action}">${doubt}${usualWords[action]}</b></p>
+        html`<p><b class="${isApplied(run) === false ? "quiet" : action}">${doubt}${usualWords[action]}</b></p>
           ${(isUpdate(action) ? attributes : []).map((each) => html`<p><span class="quiet">${wordsOf(each.attribute)}</span> ${diff(each, true)}</p>`)}
           ${membershipChanges(groups)}`,
     )}

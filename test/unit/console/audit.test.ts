@@ -79,6 +79,8 @@ test("pages and downloads of the audit log keep the filter", () => {
 
 test("a run that the journal no longer has is no link", () => {
   const entries = [entryOf(1, "asked", { by: { name: "kim", from: "::1" }, sync: "staff", run: "r1" })];
-  expect(pageOf({ entries })).toContain('href="/runs/r1"');
+  expect(pageOf({ entries })).toContain('run <a href="/runs/r1">r1</a> of staff');
+  const undone = [entryOf(2, "undone", { by: { name: "kim", from: "::1" }, sync: "staff", run: "r1", undoes: "r2" })];
+  expect(pageOf({ entries: undone }).match(/href="\/runs\/r\d">r\d</g)).toHaveLength(2);
   expect(pageOf({ entries, isRun: () => false })).not.toContain('href="/runs/r1"');
 });

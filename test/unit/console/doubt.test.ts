@@ -83,6 +83,16 @@ test("a sync without doubts is told, and one that has read nothing is none of th
   const run = appliedRun({ startedAt: "2026-11-21T10:00:00.000Z" });
   const sure = textOf(doubt({ now, syncs: [{ sync: "staff", run, doubts: [], hasRecords: false }] }).toString());
   expect(sure).toMatch(/Nothing is in doubt in staff ?\(read 2 hours ago ?\)\./);
+  // Of many, the time of the oldest stands for all.
+  const many = Array.from({ length: 9 }, (_, index) => ({
+    sync: `s${index}`,
+    run: appliedRun({ startedAt: `2026-11-21T1${index === 4 ? 0 : 1}:00:00.000Z` }),
+    doubts: [],
+    hasRecords: false,
+  }));
+  expect(textOf(doubt({ now, syncs: many }).toString())).toMatch(
+    /in s0 ?, s1 ?, .*s8 ?\(read 2 hours ago or later\)\./,
+  );
 });
 
 test("the page says what the list has: each record, or the causes that the notes name", () => {
