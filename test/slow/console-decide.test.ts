@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { expectNoProblems, useBrowser } from "../../support/browser.ts";
-import { careful, forget, hostile, signedIn, startDaemon } from "../../support/console.ts";
-import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
-import { stopRollcall } from "../../support/rollcall/rollcall.ts";
+import { expectNoProblems, useBrowser } from "../support/browser.ts";
+import { careful, forget, hostile, signedIn, startDaemon } from "../support/console.ts";
+import { companyOfEachTest, people } from "../support/rollcall/company.ts";
+import { stopRollcall } from "../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
 const browser = useBrowser();
