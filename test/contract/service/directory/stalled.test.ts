@@ -52,7 +52,10 @@ test("a call of user/sync whose list cannot be read to its end is known as one t
   time = 11 * 60_000;
   expect(progress.stalled()).toMatch(/^a call of user\/sync has not moved for 11 min: /);
   const over = answer.then(
-    (sent) => sent?.destroy() !== undefined,
+    (sent) => {
+      sent?.destroy();
+      return true;
+    },
     () => true,
   );
   const write = async (): Promise<boolean> => {
