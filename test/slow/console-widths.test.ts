@@ -86,3 +86,18 @@ test.each([
   });
   expect((await Promise.all(halves)).flat()).toEqual([]);
 });
+
+test("a check of a shared target leads back to the sync where it was begun, and leaves open what was open", async () => {
+  const window = await browser().window(installations[0]!.url);
+  const { page } = window;
+  await page.goto("/");
+  await signedIn(window);
+  await page.goto("/connections");
+  const [guests, suppliers] = [page.locator("#sync-guests"), page.locator("#sync-suppliers")];
+  for (const each of [guests, suppliers]) await each.locator("summary").first().click();
+  await suppliers.getByRole("button", { name: "Check the target" }).click();
+  await page.waitForURL("**/connections#target-analytics:suppliers");
+  for (const each of [guests, suppliers]) expect(await each.getAttribute("open")).not.toBeNull();
+  expectNoProblems(window);
+  await window.close();
+});
