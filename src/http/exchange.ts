@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
+import type { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { HttpError } from "./answers.ts";
 
@@ -160,4 +161,18 @@ export function disconnectOf({ raw }: FastifyReply): AbortSignal {
   if (raw.closed) abort();
   else raw.once("close", abort);
   return controller.signal;
+}
+
+/**
+ * Destroys a stream when the signal is aborted, until disposed. `addAbortSignal` of Node.js listens until the stream has closed, of
+ * which it is not told when a client goes away early; and a signal that depends on others is kept for as long as anybody listens.
+ */
+export function destroyOnAbort(signal: AbortSignal, stream: Readable): Disposable {
+  const destroy = (): void => {
+    // Whoever reads it is told; nobody may be reading it yet.
+    stream.on("error", () => undefined).destroy(signal.reason as Error);
+  };
+  if (signal.aborted) destroy();
+  signal.addEventListener("abort", destroy);
+  return { [Symbol.dispose]: () => signal.removeEventListener("abort", destroy) };
 }

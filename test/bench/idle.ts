@@ -55,7 +55,7 @@ const kinds: Readonly<Record<string, Kind>> = {
 };
 
 /**
- * `npm run bench -- idle [--rounds 5] [--settle 120] [--watch 60] [--brief]`: a process that has synced the sample company and has
+ * `npm run bench -- idle [--rounds 5] [--settle 180] [--watch 60] [--brief]`: a process that has synced the sample company and has
  * nothing to do, as it is after a start and after a run, beside a bare Node with DuckDB. Starts are timed one after the other; then
  * all of them rest at the same time, each with a data folder of its own. Times of settling and watching are in seconds: V8 gives
  * back what a start has taken after 100 s. A slot of the sample's schedule (every quarter of an hour) that falls into the watched
@@ -66,7 +66,7 @@ export async function idle(args: readonly string[]): Promise<Figure[]> {
     args: [...args],
     options: {
       rounds: { type: "string", default: "5" },
-      settle: { type: "string", default: "120" },
+      settle: { type: "string", default: "180" },
       watch: { type: "string", default: "60" },
       brief: { type: "boolean", default: false },
     },

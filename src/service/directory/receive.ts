@@ -1,6 +1,6 @@
-import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
 import { InputError } from "#errors.ts";
+import { destroyOnAbort } from "#http/exchange.ts";
 import { ListPieces } from "#plan/list-pieces.ts";
 import type { ListPiece } from "#plan/list-pieces.ts";
 import type { ListScan } from "#plan/list-scan.ts";
@@ -111,7 +111,7 @@ export class SyncUpload implements FormFields {
     signal: AbortSignal,
   ): Promise<ReceivedSync | undefined> {
     signal.throwIfAborted();
-    addAbortSignal(signal, body);
+    using _destroying = destroyOnAbort(signal, body);
     try {
       const isForm = await readForm(body, contentType, this);
       const list = this.#lists.at(-1);

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { truncate } from "node:fs/promises";
 import { join } from "node:path";
-import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
 import { removeFile } from "#files/disk.ts";
 import { FileWriter } from "#files/file-writer.ts";
+import { destroyOnAbort } from "#http/exchange.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { Look, LookJob } from "#service/loads/direct/look.ts";
 import { giveBack } from "#files/buffers.ts";
@@ -119,7 +119,7 @@ export class Arriving {
    * @throws {CapacityError}
    */
   async write(body: Readable, signal: AbortSignal): Promise<void> {
-    addAbortSignal(signal, body);
+    using _destroying = destroyOnAbort(signal, body);
     const stop = new AbortController();
     try {
       await using file = await FileWriter.open(this.path, "wx");

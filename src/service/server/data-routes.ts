@@ -1,6 +1,5 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -21,7 +20,7 @@ import { unverified } from "./answers.ts";
 import { openSession } from "./callers.ts";
 import type { LoginSettings } from "./callers.ts";
 import type { NodeAddress, ServerContext } from "./context.ts";
-import { disconnectOf, parametersOf, plainAddress, queryOf, readBody } from "#http/exchange.ts";
+import { destroyOnAbort, disconnectOf, parametersOf, plainAddress, queryOf, readBody } from "#http/exchange.ts";
 
 /** Family A (specification 4.1). */
 export function addDataRoutes(app: FastifyInstance, settings: LoginSettings): void {
@@ -255,7 +254,7 @@ function notReached({ address }: Node): HttpError {
 async function receive(request: FastifyRequest, cycle: Cycle, signal: AbortSignal): Promise<void> {
   const id = chunkIdOf(request);
   signal.throwIfAborted();
-  addAbortSignal(signal, request.raw);
+  using _destroying = destroyOnAbort(signal, request.raw);
   const upload = cycle.beginUpload(id);
   try {
     await withRoom(async () => {
