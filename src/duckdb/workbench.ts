@@ -3,7 +3,7 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { makeFolder } from "#files/disk.ts";
 import { isAlive } from "#files/durable.ts";
-import { openDatabase } from "./database.ts";
+import { identifier, openDatabase } from "./database.ts";
 import type { Connection, Database } from "./database.ts";
 
 /** Enough for a million users, in bytes: with a third less, some of their plans fail. */
@@ -11,6 +11,9 @@ const leastMemory = 512 * 1024 ** 2;
 
 /** How much the tables may take without being moved to disk for something else, in bytes. */
 const muchMemory = 128 * 1024 ** 2;
+
+/** A table of so many rows takes milliseconds to free. */
+const manyRows = 100_000;
 
 /** Where one plan is made: a database in memory that spills to disk, and a folder for lists. `close` removes both. */
 export class Workbench {
@@ -76,9 +79,23 @@ export class Workbench {
   /** Stops what is running and removes everything. */
   async close(): Promise<void> {
     this.connection.interrupt();
+    await this.#dropLargeTables().catch(() => undefined);
     this.connection.close();
     this.#database.close();
     await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Does in a thread what closing would do on the event loop: freeing the tables of a million users takes some 0.3 s. */
+  async #dropLargeTables(): Promise<void> {
+    const { connection } = this;
+    const tables = await connection.rows<{ database: string; name: string }>(`
+      SELECT database_name AS database, table_name AS name FROM duckdb_tables()
+      WHERE database_name IN ('memory', 'temp') AND schema_name = 'main' AND estimated_size >= ${manyRows}`);
+    if (tables.length === 0) return;
+    await connection.run(
+      tables.map(({ database, name }) => `DROP TABLE ${database}.main.${identifier(name)};`).join(" "),
+    );
+    await connection.returnMemory();
   }
 }
 

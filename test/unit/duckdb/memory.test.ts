@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { openDatabase } from "#duckdb/database.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { literal, openDatabase } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 
 const mebibyte = 2 ** 20;
@@ -37,6 +37,38 @@ test("a workbench moves its tables to disk for what needs the memory, and they c
   ).toEqual({
     rows: 8_000_000,
     same: true,
+  });
+});
+
+test("closing a workbench frees its large tables in a thread, and none of an attached file", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-workbench-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, "file.duckdb");
+  const workbench = await Workbench.open({ folder: join(folder, "work"), memory: 512 * mebibyte });
+  const { connection } = workbench;
+  const many = "AS SELECT range AS n FROM range(200_000)";
+  await connection.run(`
+    ATTACH ${literal(file)} AS owned; CREATE TABLE owned.many ${many};
+    CREATE TABLE "two ""words""" ${many}; CREATE TEMP TABLE many ${many}; CREATE TABLE few AS SELECT 1 AS n`);
+  const ran = vi.spyOn(connection, "run");
+  await workbench.close();
+  const statements = ran.mock.calls.map(([sql]) => sql).join(" ");
+  expect(statements.split(/(?<=;) ?/).filter((each) => each !== "")).toEqual(
+    expect.arrayContaining(['DROP TABLE memory.main."two ""words""";', 'DROP TABLE temp.main."many";']),
+  );
+  expect(statements).not.toMatch(/few|owned/);
+
+  const database = await openDatabase({
+    path: file,
+    memory: 256 * mebibyte,
+    spill: join(folder, "spill"),
+    readOnly: true,
+  });
+  onTestFinished(() => {
+    database.close();
+  });
+  await database.use(async (stored) => {
+    expect(await stored.rows("SELECT count(*)::INTEGER AS rows FROM many")).toEqual([{ rows: 200_000 }]);
   });
 });
 
