@@ -59,7 +59,16 @@ const company: fc.Arbitrary<Company> = fc.record({
 
 const step = fc.record({
   company,
-  byHand: fc.constantFrom("nothing", "title", "rename", "remove user", "remove group", "empty group"),
+  byHand: fc.constantFrom(
+    "nothing",
+    "nothing",
+    "nothing",
+    "title",
+    "rename",
+    "remove user",
+    "remove group",
+    "empty group",
+  ),
   decision: fc.oneof(
     { weight: 3, arbitrary: fc.constant<Approval["selection"] | "reject" | "leave">({}) },
     fc.constantFrom("reject" as const, "leave" as const),
@@ -140,9 +149,12 @@ test("what is not approved changes nothing, an undo is exact, and the target end
         const overrides = waiting.limits.flatMap(({ limit, tripped }) => (tripped ? [limit as LimitName] : []));
         return approve(waiting.id, { ...(overrides.length > 0 && { overrides }), ...(selection && { selection }) });
       };
+      /** The first run since somebody changed something by hand, and the state before it. */
+      let first: { readonly id: string; readonly before: object } | undefined;
       for (const { company: next, byHand, decision, undoes } of steps) {
         await writeCompany(next);
         doByHand(store, byHand);
+        if (byHand !== "nothing") first = undefined;
         const before = stateOf(store);
         const waiting = await plan();
         expect(stateOf(store)).toEqual(before);
@@ -156,6 +168,7 @@ test("what is not approved changes nothing, an undo is exact, and the target end
         if (decision !== undefined && Object.keys(decision).length === 0)
           expect(last).toMatchObject({ state: "applied" });
         const after = stateOf(store);
+        if (last?.state === "applied") first ??= { id: last.id, before };
         for (let count = 0; count < undoes && last?.state === "applied"; count++) {
           const undoing = await undo(last.id);
           expect(stateOf(store)).toEqual(count % 2 === 0 ? after : before);
@@ -164,6 +177,10 @@ test("what is not approved changes nothing, an undo is exact, and the target end
           expect(stateOf(store)).toEqual(count % 2 === 0 ? before : after);
         }
       }
+      if (first !== undefined) {
+        expect(await decide(await undo(first.id))).toMatchObject({ state: "applied" });
+        expect(stateOf(store)).toEqual(first.before);
+      }
       for (let waiting = await plan(); waiting !== undefined; waiting = await plan())
         expect(await decide(waiting)).toMatchObject({ state: "applied" });
       expect(store.twice).toEqual([]);
@@ -171,6 +188,30 @@ test("what is not approved changes nothing, an undo is exact, and the target end
     }),
     { numRuns: cases(2) },
   );
+});
+
+test("an undo of several runs follows the names that they gave", async () => {
+  const store = objects.store();
+  const { run, approve, undo } = await coordinated(objects, {}, () => syncOf("inPlace"));
+  const states: object[] = [];
+  const ids: string[] = [];
+  const become = async (login: string, title: string, team: string, teams: readonly string[]): Promise<void> => {
+    const own = [{ key: "t0", name: team, parent: "" }] as const;
+    await writeCompany({ people: [{ key: "p0", login, title, teams }], teams: own });
+    const { id } = await approve((await run()).id);
+    ids.push(id);
+    states.push(stateOf(store));
+  };
+  await become("ada", "", "engines", []);
+  await become("ada", "Countess", "engines", ["t0"]);
+  await become("ada.king", "Countess", "machines", ["t0"]);
+  await become("ada.king", "Baroness", "machines", ["t0"]);
+  await become("ada.lovelace", "Baroness", "machines", []);
+  const undone = await approve((await undo(ids[1] ?? "")).id);
+  expect(undone).toMatchObject({ state: "applied" });
+  expect(stateOf(store)).toEqual(states[0]);
+  expect(await approve((await undo(undone.id)).id)).toMatchObject({ state: "applied" });
+  expect(stateOf(store)).toEqual(states[4]);
 });
 
 async function writeCompany({ people, teams }: Company): Promise<void> {

@@ -1,6 +1,7 @@
 import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { firstLineOf, InputError } from "#errors.ts";
+import { exists } from "#files/disk.ts";
 import { foreignGroups } from "#plan/carried.ts";
 import { depart } from "#plan/departures.ts";
 import type { Departures } from "#plan/departures.ts";
@@ -32,8 +33,12 @@ export function planUndo(plans: Plans, runs: readonly Pick<RunRecord, "id" | "se
       await connection.run(`
         CREATE OR REPLACE TEMP TABLE undone_change AS
         SELECT n, kind, name, before, after, fields FROM (${each(plans, ids, "changes")});
+        CREATE OR REPLACE TEMP TABLE previous_owner AS
+        SELECT n, kind, name, source, source_id FROM (${each(plans, ids, "owned")})`);
+      for (const [n, id] of ids.entries()) await followRenames(connection, plans, id, n);
+      await connection.run(`
         CREATE OR REPLACE TEMP TABLE previously_owned AS
-        SELECT o.kind, o.name, o.source, o.source_id FROM (${each(plans, ids, "owned")}) o
+        SELECT o.kind, o.name, o.source, o.source_id FROM previous_owner o
         JOIN (SELECT kind, name, min(n) AS n FROM undone_change GROUP BY kind, name) c
           ON c.kind = o.kind AND c.name = o.name AND c.n = o.n`);
     } catch (error) {
@@ -46,6 +51,27 @@ export function planUndo(plans: Plans, runs: readonly Pick<RunRecord, "id" | "se
     await readTarget(sync.target, workbench, "actual", { declared: sync.rules.declared, signal, warn });
   };
   return { read, plan: planPreviousState };
+}
+
+/**
+ * Gives the changes of the runs before the `n`th the names that this one gave in place: the target's object is the same, and
+ * what it was called is one of its attributes.
+ */
+async function followRenames(connection: Connection, plans: Plans, id: string, n: number): Promise<void> {
+  const renamed = plans.file(id, "renamed_in_place");
+  if (n === 0 || !(await exists(renamed))) return;
+  const named = (table: string): string => `
+    UPDATE ${table} t SET name = r.becomes FROM given_name r WHERE t.n < ${n} AND r.kind = t.kind AND r.was = t.name;`;
+  const side = (which: "before" | "after"): string => `
+    UPDATE undone_change t SET ${which} = struct_update(t.${which}, name := t.name,
+      group_names := list_transform(t.${which}.group_names, lambda g: coalesce(m.names[g], g)))
+    FROM (SELECT map(list(was), list(becomes)) AS names FROM given_name WHERE kind = 'group') m
+    WHERE t.n < ${n} AND t.${which} IS NOT NULL;`;
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE given_name AS
+    SELECT kind, was, becomes FROM read_parquet(${literal(renamed)}) r
+    WHERE (kind, becomes) IN (SELECT (kind, name) FROM undone_change WHERE n = ${n});
+    ${named("undone_change")} ${named("previous_owner")} ${side("before")} ${side("after")}`);
 }
 
 const planPreviousState: Planner["plan"] = async (sync, { connection }, options) => {
