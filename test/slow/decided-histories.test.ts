@@ -178,7 +178,9 @@ test("what is not approved changes nothing, an undo is exact, and the target end
         }
       }
       if (first !== undefined) {
-        expect(await decide(await undo(first.id))).toMatchObject({ state: "applied" });
+        const undoing = await undo(first.id);
+        // All may be undone already.
+        if (undoing.state !== "no change") expect(await decide(undoing)).toMatchObject({ state: "applied" });
         expect(stateOf(store)).toEqual(first.before);
       }
       for (let waiting = await plan(); waiting !== undefined; waiting = await plan())
