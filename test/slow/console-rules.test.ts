@@ -72,7 +72,7 @@ test("rules are tried for one and for all, refused with their line, stopped; not
   await page.getByLabel("User or group").fill("ada");
   await page.keyboard.press("Enter");
   await result.getByText("the whole explanation").first().waitFor();
-  expect(await result.textContent()).toMatch(/now\s+nothing to do[^]*changed\s+update[^]*Ada Lovelace[^]*ADA LOVELACE/);
+  expect(await result.textContent()).toMatch(/Now\s+nothing to do[^]*Changed\s+update[^]*Ada Lovelace[^]*ADA LOVELACE/);
   expect(await result.textContent()).toMatch(/upper\(entry\.name\)\s*→\s*"ADA LOVELACE"/);
   expect(await window.accessibility()).toEqual([]);
 
