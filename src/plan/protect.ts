@@ -56,9 +56,10 @@ export interface Frozen {
  * ledger does not know to be another one.
  *
  * What came from an unread source, by the ledger, is frozen as well, even where another source has it too: a part of it
- * is missing. Where the sync manages everything, so is every principal that the ledger does not know. A record whose
- * principal is frozen for that under another name is held back, so that no second one is created. So is one whose name the
- * target has as another type.
+ * is missing. Where the sync manages everything, so is every principal that the ledger does not know.
+ *
+ * A record whose principal is in doubt under another name is held back, so that no second one is created. So is one whose name
+ * the target has as another type.
  *
  * A user belongs to one sync: one whom another sync owns, and this one does not, is frozen and held back, unless the other's sources have lost
  * them. Then this sync takes them over, and the other one gives them up: they leave its groups.
@@ -119,7 +120,10 @@ export async function freeze(
     CREATE OR REPLACE TEMP TABLE held_back AS
     SELECT kind, name FROM ${takenNames}
     ${isShared ? `UNION SELECT kind, name FROM ${ofOthers}` : ""}
-    ${hasUnread ? `UNION SELECT s.kind, s.name FROM assembled s SEMI JOIN (FROM ledger SEMI JOIN (FROM frozen WHERE reason = 'unread') USING (kind, name)) o USING (kind, source, source_id)` : ""};
+    UNION SELECT s.kind, s.name FROM assembled s SEMI JOIN (
+      FROM ledger SEMI JOIN (FROM frozen WHERE reason IN ('quarantined', 'unread', 'awaited')) USING (kind, name)) o
+      USING (kind, source, source_id)
+    ANTI JOIN actual a ON a.kind = s.kind AND a.name = s.name;
     CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed});
     CREATE OR REPLACE TEMP TABLE added_by_hand (${tables.added_by_hand})`);
 }

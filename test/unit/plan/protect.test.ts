@@ -481,9 +481,37 @@ describe("a source that could not be read", () => {
     await combine(connection(), serviceAttributes);
     expect(await connection().rows("SELECT name FROM desired")).toEqual([{ name: "old" }]);
   });
+
+  test("takes nobody away whose record was another principal's", async () => {
+    const scene: Scene = { sources: [user("new")], target: [user("old"), user("new")], ownsFromVpn: [["user", "old"]] };
+    await desiredOf(scene);
+    await connection().run("INSERT INTO ledger VALUES ('user', 'old', 'hr', 'new#'), ('user', 'new', 'phones', '7')");
+    await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] }, ["vpn"]);
+    await combine(connection(), serviceAttributes);
+    expect(await connection().rows("SELECT name FROM desired ORDER BY name")).toEqual([
+      { name: "new" },
+      { name: "old" },
+    ]);
+  });
 });
 
 describe("quarantine: unknown is not absent", () => {
+  test("no second principal is made of a record whose principal is in doubt under its earlier name", async () => {
+    const scene: Scene = { sources: [user("new")], target: [user("old")], owns: [["user", "old"]] };
+    const doubts: readonly Partial<Scene>[] = [
+      { quarantined: [{ kind: "user", name: null, id: "old#" }] },
+      { complete: [] },
+    ];
+    for (const doubt of doubts) {
+      await desiredOf({ ...scene, ...doubt });
+      await connection().run("INSERT INTO ledger VALUES ('user', 'old', 'phones', 'new#')");
+      await connection().run("UPDATE assembled SET source = 'phones'");
+      await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] }, [], doubt.complete);
+      await combine(connection(), serviceAttributes);
+      expect(await connection().rows("SELECT name FROM desired")).toEqual([{ name: "old" }]);
+    }
+  });
+
   test("a principal whose record is in doubt stays, found by its name or by what the ledger knows of its record", async () => {
     const { desired, frozen } = await desiredOf({
       sources: [],
