@@ -48,6 +48,9 @@ const tables = {
   quarantined: "SELECT kind, name, source, source_id, origin, reason FROM quarantined",
 } as const;
 
+/** Stored beside them once the plan was applied, and so in no seal: the changes that were not made. */
+const unwritten = "unwritten";
+
 /**
  * Makes `change_source`: the sources whose records make the principal of each change, or made it. DuckDB cannot spill lists that
  * it is gathering, so the sources of a principal are bits, by their place among all sources, until all are known.
@@ -138,6 +141,16 @@ export class Plans {
     await this.#files.save(paths.plans(id));
   }
 
+  /** Stores the rows of `unwritten` with a plan that was applied. */
+  async saveUnwritten(id: string, connection: Connection): Promise<void> {
+    const path = this.file(id, unwritten);
+    await connection.run(`COPY (FROM unwritten) TO ${literal(`${path}.partial`)} (FORMAT parquet, COMPRESSION zstd)`);
+    await syncFile(`${path}.partial`);
+    await rename(`${path}.partial`, path);
+    await syncFolder(this.#folderOf(id));
+    await this.#files.save(paths.plans(id));
+  }
+
   /**
    * Makes the tables of a stored plan in a workbench, without `actual` and `ledger`: `shown` has its changes, for
    * `carryOver`.
@@ -174,7 +187,7 @@ export class Plans {
   }
 
   /** The path of one of its tables, for `read_parquet`. */
-  file(id: string, table: keyof typeof tables): string {
+  file(id: string, table: keyof typeof tables | typeof unwritten): string {
     return join(this.#folderOf(id), `${table}.parquet`);
   }
 

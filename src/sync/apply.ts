@@ -1,9 +1,11 @@
 import { planAgain } from "#state/record.ts";
 import { isDeepStrictEqual } from "node:util";
+import { literal, textList } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { HeldError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { createChanges } from "#plan/diff.ts";
+import { tables } from "#plan/tables.ts";
 import { columnOf } from "#principals/attributes.ts";
 import { readSyncAnswer, writePrincipals } from "#plan/lists.ts";
 import { formatName, formatNumber, pluralize, visible } from "#text.ts";
@@ -89,7 +91,7 @@ function write({ sync, options, connection, ledger, watching }: Run, target: Obj
 async function verifyWritten(
   { sync, options, workbench, watching, warn }: Run,
   target: ObjectTarget,
-  { written, problems, left, untold, stopped }: Written,
+  { written, problems, left, untold, notCreated, stopped }: Written,
 ): Promise<Applied> {
   const { connection } = workbench;
   const { declared } = sync.rules;
@@ -107,6 +109,14 @@ async function verifyWritten(
     "UPDATE remote_known SET is_new = false WHERE is_new AND (kind, name) NOT IN (SELECT (kind, name) FROM missing)",
   );
   if (missing.length === 0 && left === 0 && stopped === undefined) return {};
+  const refused = (["user", "group"] as const).map((kind) => {
+    const names = notCreated.filter((each) => each.kind === kind).map(({ name }) => name);
+    return `SELECT 'create', ${literal(kind)}, unnest(${textList(names)})`;
+  });
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE unwritten (${tables.unwritten});
+    INSERT INTO unwritten ${refused.join(" UNION ")} UNION SELECT action, kind, name FROM missing WHERE action <> 'update'`);
+  await options.storeUnwritten?.(workbench);
   await connection.run(`
     INSERT INTO left_out SELECT kind, name FROM missing;
     DELETE FROM desired WHERE (kind, name) IN (SELECT (kind, name) FROM missing);

@@ -59,6 +59,8 @@ export interface RunOptions {
   readonly store?: ((workbench: Workbench, planned: Planned) => Promise<void>) | undefined;
   /** Stores the quarantined records of a run whose plan is not stored. */
   readonly storeQuarantined?: ((workbench: Workbench) => Promise<void>) | undefined;
+  /** Stores which changes of a plan that was applied were not made: the rows of `unwritten`. */
+  readonly storeUnwritten?: ((workbench: Workbench) => Promise<void>) | undefined;
   /** Called right before the list is sent to be applied: from then on the target may have changed. */
   readonly applying?: (() => Promise<void>) | undefined;
   /** Called before each piece of the list is sent to be applied. Throws when it may be sent no more. */

@@ -134,6 +134,28 @@ const histories = fc.tuple(
   fc.array(step, { minLength: 1, maxLength: 3 }),
 );
 
+test("an undo leaves alone whom a run was refused to create, and what was not in the part of a plan that was applied", async () => {
+  const store = objects.store();
+  const { run, approve, undo } = await coordinated(objects, {}, () => syncOf("apply"));
+  const person = (login: string) => ({ key: login, login, title: "", teams: [] });
+  await writeCompany({
+    people: [person("ada"), person("grace"), person("joan")],
+    teams: [{ key: "t0", name: "t0", parent: "" }],
+  });
+  store.faults = { refuses: ["ada"] };
+  const selection = { except: [{ kind: "user" as const, name: "joan" }] };
+  const first = await approve((await run()).id, { selection });
+  expect(first).toMatchObject({ state: "held", heldBy: "verification" });
+  expect(Object.keys(store.people())).toEqual(["grace"]);
+  // They are somebody else's, and the next run adopts them.
+  store.faults = {};
+  store.add("user", "ada", { displayName: "ada" });
+  store.add("user", "joan", { displayName: "joan" });
+  expect(await run()).toMatchObject({ state: "no change" });
+  await approve((await undo(first.id)).id);
+  expect(Object.keys(store.people())).toEqual(["ada", "joan"]);
+});
+
 test("what is not approved changes nothing, an undo is exact, and the target ends as planned", async () => {
   await fc.assert(
     fc.asyncProperty(histories, async ([renames, steps]) => {

@@ -156,7 +156,8 @@ function withApprovers(run: RunRecord, rules: SyncSettings["approvers"]): RunRec
 /** What a run that was applied leads to: only the part that was approved stays stored, and the export. */
 async function followUp(context: Context, ended: RunRecord, storeAs: string | undefined): Promise<RunRecord> {
   let run = ended;
-  if (run.state === "applied" && storeAs !== undefined && storeAs !== run.id) {
+  const isApplied = run.state === "applied" || (run.heldBy === "verification" && run.sentAt !== undefined);
+  if (isApplied && storeAs !== undefined && storeAs !== run.id) {
     await context.plans.replaceByPart(run.id);
     run = withPart(run);
   }
@@ -218,6 +219,7 @@ class Recording {
       report: (report) => this.#report(report),
       store: storeAs === undefined ? undefined : (workbench, planned) => this.#store(storeAs, workbench, planned),
       storeQuarantined: (workbench) => this.#storeQuarantined(workbench),
+      storeUnwritten: (workbench) => this.#storeUnwritten(storeAs ?? id, workbench),
       applying: () => this.#applying(),
       sending: () => store.lease.check(),
     };
@@ -280,6 +282,12 @@ class Recording {
     // Without them the notes still have the most frequent causes.
     await this.#context.plans.saveQuarantined(this.#run.id, connection).catch((error: unknown) => {
       this.#warnings.push({ text: `the quarantined records cannot be stored: ${messageOf(error)}` });
+    });
+  }
+
+  async #storeUnwritten(name: string, { connection }: Workbench): Promise<void> {
+    await this.#context.plans.saveUnwritten(name, connection).catch((error: unknown) => {
+      this.#warnings.push({ text: `which changes were not made cannot be stored: ${messageOf(error)}` });
     });
   }
 

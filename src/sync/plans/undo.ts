@@ -35,6 +35,7 @@ export function planUndo(plans: Plans, runs: readonly Pick<RunRecord, "id" | "se
         SELECT n, kind, name, before, after, fields FROM (${each(plans, ids, "changes")});
         CREATE OR REPLACE TEMP TABLE previous_owner AS
         SELECT n, kind, name, source, source_id FROM (${each(plans, ids, "owned")})`);
+      for (const [n, id] of ids.entries()) await leaveUnwritten(connection, plans, id, n);
       for (const [n, id] of ids.entries()) await followRenames(connection, plans, id, n);
       await connection.run(`
         CREATE OR REPLACE TEMP TABLE previously_owned AS
@@ -51,6 +52,15 @@ export function planUndo(plans: Plans, runs: readonly Pick<RunRecord, "id" | "se
     await readTarget(sync.target, workbench, "actual", { declared: sync.rules.declared, signal, warn });
   };
   return { read, plan: planPreviousState };
+}
+
+/** Takes back nothing that the `n`th run did not do: whom the target refused to create may have been there, and be somebody's. */
+async function leaveUnwritten(connection: Connection, plans: Plans, id: string, n: number): Promise<void> {
+  const unwritten = plans.file(id, "unwritten");
+  if (!(await exists(unwritten))) return;
+  await connection.run(`
+    DELETE FROM undone_change WHERE n = ${n} AND (kind, name) IN (SELECT (kind, name) FROM read_parquet(${literal(unwritten)}));
+    DELETE FROM previous_owner WHERE n = ${n} AND (kind, name) IN (SELECT (kind, name) FROM read_parquet(${literal(unwritten)}))`);
 }
 
 /**

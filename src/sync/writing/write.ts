@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { ObjectChange, ObjectTarget, RemoteObject } from "#connector.ts";
+import type { Kind, ObjectChange, ObjectTarget, RemoteObject } from "#connector.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { messageOf, ObjectRefusedError, UnavailableError } from "#errors.ts";
@@ -36,6 +36,8 @@ export interface Written {
   readonly left: number;
   /** For how many of these `problems` has no reason. */
   readonly untold: number;
+  /** Whom the target has refused to create. Somebody of that name may be there. */
+  readonly notCreated: readonly { readonly kind: Kind; readonly name: string }[];
   /** Why the rest was not tried. Absent: everything was. */
   readonly stopped?: string | undefined;
 }
@@ -71,6 +73,7 @@ class Writer {
   #written = 0;
   #left = 0;
   #untold = 0;
+  readonly #notCreated: { readonly kind: Kind; readonly name: string }[] = [];
   #unanswered = 0;
   #stopped: string | undefined;
   /** An error that ends the run, such as a lost lease. */
@@ -94,6 +97,7 @@ class Writer {
       left: this.#left,
       untold: this.#untold,
       problems: [...this.#problems],
+      notCreated: this.#notCreated,
       stopped: this.#stopped,
     };
   }
@@ -133,7 +137,7 @@ class Writer {
       progress(this.#written);
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof ObjectRefusedError) this.#leave(write, messageOf(error));
+      if (error instanceof ObjectRefusedError) this.#leaveRefused(write, error);
       else if (error instanceof UnavailableError) this.#leaveUnanswered(write, error);
       else throw error;
     }
@@ -145,6 +149,12 @@ class Writer {
     const problem = `${kind} ${formatName(name)}: not ${words[change.action]}: ${reason}`;
     if (this.#problems.size < told || this.#problems.has(problem)) this.#problems.add(problem);
     else this.#untold++;
+  }
+
+  #leaveRefused(write: PlannedWrite, error: ObjectRefusedError): void {
+    this.#leave(write, messageOf(error));
+    const { change, kind, name } = write;
+    if (change.action === "create") this.#notCreated.push({ kind, name });
   }
 
   #leaveUnanswered(write: PlannedWrite, error: UnavailableError): void {

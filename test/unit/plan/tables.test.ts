@@ -133,7 +133,8 @@ test("every relation of the pipeline has its declared columns", async () => {
     signal: new AbortController().signal,
     warn: () => {},
   });
-  await connection().run("CREATE OR REPLACE TEMP TABLE opinion AS SELECT action, kind, name FROM missing");
+  for (const table of ["opinion", "unwritten"])
+    await connection().run(`CREATE OR REPLACE TEMP TABLE ${table} AS SELECT action, kind, name FROM missing`);
   await expectDeclared(tables);
   const made = await connection().rows<{ name: string }>(
     `SELECT DISTINCT table_name AS name FROM duckdb_columns() WHERE NOT internal AND table_name <> 'declared'`,
