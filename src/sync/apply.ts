@@ -96,6 +96,15 @@ async function verifyWritten(
   const { connection } = workbench;
   const { declared } = sync.rules;
   options.progress?.("verify");
+  const refused = (["user", "group"] as const).map((kind) => {
+    const names = notCreated.filter((each) => each.kind === kind).map(({ name }) => name);
+    return `SELECT 'create', ${literal(kind)}, unnest(${textList(names)})`;
+  });
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE unwritten (${tables.unwritten});
+    INSERT INTO unwritten ${refused.join(" UNION ALL ")}`);
+  // Perhaps the target cannot be read.
+  if (notCreated.length > 0) await options.storeUnwritten?.(workbench);
   await readObjects(target, workbench, { declared, signal: watching.signal(), warn });
   await findHeld(connection, declared, "sent_value");
   await makeFromRemote(connection, declared, "arrived");
@@ -109,13 +118,7 @@ async function verifyWritten(
     "UPDATE remote_known SET is_new = false WHERE is_new AND (kind, name) NOT IN (SELECT (kind, name) FROM missing)",
   );
   if (missing.length === 0 && left === 0 && stopped === undefined) return {};
-  const refused = (["user", "group"] as const).map((kind) => {
-    const names = notCreated.filter((each) => each.kind === kind).map(({ name }) => name);
-    return `SELECT 'create', ${literal(kind)}, unnest(${textList(names)})`;
-  });
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE unwritten (${tables.unwritten});
-    INSERT INTO unwritten ${refused.join(" UNION ")} UNION SELECT action, kind, name FROM missing WHERE action <> 'update'`);
+  await connection.run("INSERT INTO unwritten SELECT action, kind, name FROM missing WHERE action <> 'update'");
   await options.storeUnwritten?.(workbench);
   await connection.run(`
     INSERT INTO left_out SELECT kind, name FROM missing;

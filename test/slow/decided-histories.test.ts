@@ -156,6 +156,22 @@ test("an undo leaves alone whom a run was refused to create, and what was not in
   expect(Object.keys(store.people())).toEqual(["ada", "joan"]);
 });
 
+test("an undo leaves alone whom a run was refused to create, also where the target could not be read after that", async () => {
+  const store = objects.store();
+  const { run, approve, undo } = await coordinated(objects, {}, () => syncOf("apply"));
+  const person = (login: string) => ({ key: login, login, title: "", teams: [] });
+  await writeCompany({ people: [person("ada"), person("grace")], teams: [{ key: "t0", name: "t0", parent: "" }] });
+  const { id } = await run();
+  store.faults = { refuses: ["ada"], taken: () => (store.faults.unreadable = true) };
+  const first = await approve(id);
+  expect(first).toMatchObject({ state: "failed" });
+  store.faults = {};
+  store.add("user", "ada", { displayName: "ada" });
+  expect(await run()).toMatchObject({ state: "no change" });
+  await approve((await undo(first.id)).id);
+  expect(Object.keys(store.people())).toEqual(["ada"]);
+});
+
 test("what is not approved changes nothing, an undo is exact, and the target ends as planned", async () => {
   await fc.assert(
     fc.asyncProperty(histories, async ([renames, steps]) => {
@@ -236,6 +252,34 @@ test("an undo of several runs follows the names that they gave", async () => {
   expect(stateOf(store)).toEqual(states[0]);
   expect(await approve((await undo(undone.id)).id)).toMatchObject({ state: "applied" });
   expect(stateOf(store)).toEqual(states[4]);
+});
+
+test("an undo gives nothing of those who were deleted to whoever has their names since", async () => {
+  const store = objects.store();
+  const { run, approve, undo } = await coordinated(objects, {}, () => syncOf("inPlace"));
+  const become = async (...[people, teams]: [Company["people"], readonly [string, string][]]): Promise<string> => {
+    await writeCompany({ people, teams: teams.map(([key, name]) => ({ key, name, parent: "" })) });
+    const { id, state } = await approve((await run()).id);
+    expect(state).toBe("applied");
+    return id;
+  };
+  const edith = (...teams: readonly string[]) => ({ key: "edith", login: "edith", title: "", teams });
+  const other = (login: string) => ({ key: "other", login, title: "", teams: [] });
+  const bob = { key: "bob", login: "bob", title: "Admiral", teams: ["t1"] };
+  await become(
+    [edith("t0"), other("ada"), bob],
+    [
+      ["t0", "sales"],
+      ["t1", "field"],
+    ],
+  );
+  const id = await become([edith(), other("ada")], [["t1", "field"]]);
+  const state = stateOf(store);
+  await become([edith(), other("bob")], [["t1", "sales"]]);
+  const undone = await approve((await undo(id)).id);
+  expect(undone).toMatchObject({ state: "applied" });
+  expect(stateOf(store)).toEqual(state);
+  expect(undone.notes.map(({ text }) => text).join("\n")).toContain("2 principals not restored");
 });
 
 async function writeCompany({ people, teams }: Company): Promise<void> {

@@ -45,6 +45,8 @@ export interface Faults {
   forbidden?: boolean;
   /** Called once a change was taken: what it throws ends the run. */
   taken?: (change: ObjectChange) => void;
+  /** It cannot be read. */
+  unreadable?: boolean;
   /** Somebody changes something right before it is written. */
   meanwhile?: (change: ObjectChange) => void;
 }
@@ -266,6 +268,7 @@ export function objectTarget(store: ObjectStore, abilities: Partial<TargetAbilit
     abilities: able,
     async *read() {
       store.load();
+      if (store.faults.unreadable === true) throw new UnavailableError("the target does not answer");
       const objects = store.all();
       const records: RemoteRecord[] = objects.map(remoteOf);
       for (const { kind, id: group, members } of objects)

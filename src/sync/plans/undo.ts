@@ -34,7 +34,8 @@ export function planUndo(plans: Plans, runs: readonly Pick<RunRecord, "id" | "se
         CREATE OR REPLACE TEMP TABLE undone_change AS
         SELECT n, kind, name, before, after, fields FROM (${each(plans, ids, "changes")});
         CREATE OR REPLACE TEMP TABLE previous_owner AS
-        SELECT n, kind, name, source, source_id FROM (${each(plans, ids, "owned")})`);
+        SELECT n, kind, name, source, source_id FROM (${each(plans, ids, "owned")});
+        CREATE OR REPLACE TEMP TABLE name_taken (kind VARCHAR, name VARCHAR)`);
       for (const [n, id] of ids.entries()) await leaveUnwritten(connection, plans, id, n);
       for (const [n, id] of ids.entries()) await followRenames(connection, plans, id, n);
       await connection.run(`
@@ -65,22 +66,26 @@ async function leaveUnwritten(connection: Connection, plans: Plans, id: string, 
 
 /**
  * Gives the changes of the runs before the `n`th the names that this one gave in place: the target's object is the same, and
- * what it was called is one of its attributes.
+ * what it was called is one of its attributes. Those who had such a name before were others, who had been deleted: what they
+ * were is nobody's any more (`name_taken`), nor are memberships in such a group.
  */
 async function followRenames(connection: Connection, plans: Plans, id: string, n: number): Promise<void> {
   const renamed = plans.file(id, "renamed_in_place");
   if (n === 0 || !(await exists(renamed))) return;
   const named = (table: string): string => `
+    DELETE FROM ${table} t USING given_name r WHERE t.n < ${n} AND r.kind = t.kind AND r.becomes = t.name;
     UPDATE ${table} t SET name = r.becomes FROM given_name r WHERE t.n < ${n} AND r.kind = t.kind AND r.was = t.name;`;
   const side = (which: "before" | "after"): string => `
-    UPDATE undone_change t SET ${which} = struct_update(t.${which}, name := t.name,
-      group_names := list_transform(t.${which}.group_names, lambda g: coalesce(m.names[g], g)))
-    FROM (SELECT map(list(was), list(becomes)) AS names FROM given_name WHERE kind = 'group') m
+    UPDATE undone_change t SET ${which} = struct_update(t.${which}, name := t.name, group_names := list_transform(
+      list_filter(t.${which}.group_names, lambda g: NOT list_contains(m.given, g)), lambda g: coalesce(m.names[g], g)))
+    FROM (SELECT map(list(was), list(becomes)) AS names, coalesce(list(becomes), []) AS given FROM given_name WHERE kind = 'group') m
     WHERE t.n < ${n} AND t.${which} IS NOT NULL;`;
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE given_name AS
     SELECT kind, was, becomes FROM read_parquet(${literal(renamed)}) r
     WHERE (kind, becomes) IN (SELECT (kind, name) FROM undone_change WHERE n = ${n});
+    INSERT INTO name_taken SELECT DISTINCT t.kind, t.name FROM undone_change t JOIN given_name r
+    ON t.n < ${n} AND r.kind = t.kind AND r.becomes = t.name;
     ${named("undone_change")} ${named("previous_owner")} ${side("before")} ${side("after")}`);
 }
 
@@ -100,6 +105,7 @@ const planPreviousState: Planner["plan"] = async (sync, { connection }, options)
   const none = { count: 0, examples: [] };
   const { create } = limited.plan.counts.users;
   const { staying } = departures;
+  const [taken] = await connection.rows<{ n: number }>("SELECT count(*)::INTEGER AS n FROM name_taken");
   const notes = [
     ...departureNotes(
       { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0, days: [] }, staying: undefined },
@@ -112,6 +118,10 @@ const planPreviousState: Planner["plan"] = async (sync, { connection }, options)
     ...noteIf(
       create,
       `${pluralize(create, "user")} created again, without the passwords and the access that they had before they were deleted`,
+    ),
+    ...noteIf(
+      taken?.n ?? 0,
+      `${pluralize(taken?.n ?? 0, "principal")} not restored: a later run gave the name to another one`,
     ),
     ...noteIf(
       lost,
