@@ -9,7 +9,7 @@ import { openSync, syncOf } from "#daemon/wiring.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { redactAll } from "#redact.ts";
-import { createQueue } from "#queue.ts";
+import { createKeyedQueue, createQueue } from "#queue.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { explain } from "#sync/explain/explain.ts";
@@ -50,11 +50,15 @@ export interface KnownHistory {
 /** How many entries of a history are shown. */
 const most = 50;
 
-/** The users and groups of targets, for the console: what `explain` and `history` read, one explanation at a time. */
+/** How many syncs are explained at the same time: each has a workbench. A target that does not answer leaves room for others. */
+const atOnce = { all: 4, ofTarget: 3 } as const;
+
+/** The users and groups of targets, for the console: what `explain` and `history` read. */
 export class People {
   readonly #options: PeopleOptions;
   readonly #stop = new AbortController();
-  readonly #explaining = createQueue();
+  readonly #explaining = createQueue(atOnce.all);
+  readonly #ofTarget = createKeyedQueue(atOnce.ofTarget);
   #listings: Listings | undefined;
 
   constructor(options: PeopleOptions) {
@@ -114,18 +118,16 @@ export class People {
    */
   explain(target: string, wanted: string, left: AbortSignal): Promise<readonly (Explanation | Unexplained)[]> {
     const signal = AbortSignal.any([this.#stop.signal, left]);
-    return this.#explaining(async () => {
-      const configuration = this.#options.current();
-      const found: (Explanation | Unexplained)[] = [];
-      for (const sync of syncsTo(configuration, target)) {
-        const each = await this.#explainOne(configuration, sync, wanted, signal).catch((error: unknown) => {
-          signal.throwIfAborted();
-          return { sync, error: errorDocument(error) };
-        });
-        found.push(redactAll(each));
-      }
-      return found;
-    }, signal);
+    const configuration = this.#options.current();
+    const explainSync = async (sync: string): Promise<Explanation | Unexplained> => {
+      const explaining = () => this.#explaining(() => this.#explainOne(configuration, sync, wanted, signal), signal);
+      const found = await this.#ofTarget(target, explaining, signal).catch((error: unknown) => {
+        signal.throwIfAborted();
+        return { sync, error: errorDocument(error) };
+      });
+      return redactAll(found);
+    };
+    return Promise.all(syncsTo(configuration, target).map(explainSync));
   }
 
   history(target: string, kind: Kind, name: string): Promise<KnownHistory> {
@@ -169,7 +171,7 @@ export class People {
   async close(): Promise<void> {
     this.#stop.abort(new UnavailableError("the daemon is stopping"));
     await this.#listings?.close();
-    await this.#explaining.idle();
+    await this.#ofTarget.idle();
   }
 
   async #explainOne(
@@ -186,9 +188,10 @@ export class People {
         memory: configuration.memory,
         interruption: { stop: signal, abandon: signal },
         approval: syncOf(configuration, name).approval,
+        inTurn: <Result>(work: () => Promise<Result>) => this.#inTurn(sync.place, work, signal),
         warn: this.#options.warn,
       };
-      return await this.#inTurn(sync.place, () => explain(sync, wanted, options), signal);
+      return await explain(sync, wanted, options);
     } finally {
       await sync.target.close();
     }

@@ -70,6 +70,8 @@ export interface ExplainOptions {
   readonly approval: ApprovalPolicy;
   /** True: waits for a run to the same target that is under way. */
   readonly waits?: boolean | undefined;
+  /** Reads the ledger while nobody in this process writes it. Absent: nobody does. */
+  readonly inTurn?: (<Result>(work: () => Promise<Result>) => Promise<Result>) | undefined;
   readonly progress?: (stage: Stage, records?: number) => void;
   readonly warn: (message: string) => void;
 }
@@ -84,16 +86,19 @@ const limit = 20;
  * @throws what `run` throws before it applies
  */
 export async function explain(sync: Sync, given: string, options: ExplainOptions): Promise<Explanation> {
+  const { inTurn = (work) => work() } = options;
   const { files } = options.state;
   const { kind: only, text: wanted } = calledBy(given);
   return inWorkbench({ ...options, files }, async (workbench, watching) => {
-    const { history } = await Ledger.open(workbench.connection, {
-      files,
-      ...ledgerOf(sync),
-      mode: "read",
-      signal: watching.signal(),
-      waits: options.waits,
-    });
+    const { history } = await inTurn(() =>
+      Ledger.open(workbench.connection, {
+        files,
+        ...ledgerOf(sync),
+        mode: "read",
+        signal: watching.signal(),
+        waits: options.waits,
+      }),
+    );
     // A name may be another than the rule gives.
     const owners = await workbench.connection.rows<{ source: string; id: string }>(
       `SELECT source, source_id AS id FROM ledger WHERE ${anySpelling("name")} = ${anySpelling("$1")}`,

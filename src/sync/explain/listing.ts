@@ -103,13 +103,13 @@ interface Slot {
 }
 
 /**
- * Lists of targets, each stored on disk while somebody looks at it. One target is listed at a time. Nothing is held in memory:
- * a list is a Parquet file in a workbench.
+ * Lists of targets, each stored on disk while somebody looks at it. Four targets are listed at a time: one that does not answer
+ * leaves room for others. Nothing is held in memory: a list is a Parquet file in a workbench.
  */
 export class Listings {
   readonly #options: ListingsOptions;
   readonly #slots = new Map<string, Slot>();
-  readonly #listing = createQueue();
+  readonly #listing = createQueue(4);
   readonly #stop = new AbortController();
 
   constructor(options: ListingsOptions) {

@@ -179,3 +179,31 @@ test("whoever does not want to wait for a target that does not answer is told at
     await listings.close();
   }
 });
+
+test("a target that does not answer does not hold up the list of another", async () => {
+  const unanswered: ObjectTarget = {
+    ...objectTarget(new ObjectStore()),
+    async *read({ signal }) {
+      yield await new Promise<never>((_, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason as Error)),
+      );
+    },
+  };
+  const listings = new Listings({
+    folder,
+    state: async () => openFolderReader(folder, () => false),
+    memory: 2 ** 28,
+    open: async (name) => ({
+      target: name === "silent" ? unanswered : objectTarget(new ObjectStore()),
+      declared: new Attributes(attributesOfObjects),
+      place: name,
+      syncs: [],
+    }),
+    inTurn: async (_place, read) => read(),
+    patience: 60_000,
+  });
+  const count = (listing: Listing) => listing.counts("");
+  expect(await listings.read("silent", { since: 0, patience: 0 }, count)).toBeUndefined();
+  expect(await listings.read("app", { since: 0 }, count)).toEqual({ user: 0, group: 0 });
+  await listings.close();
+});
