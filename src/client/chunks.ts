@@ -171,10 +171,12 @@ async function* streamChunks(
   { streamChunk, signal }: ChunkOptions,
 ): AsyncGenerator<FileData> {
   const stream = typeof source === "function" ? source() : source;
-  const destroy = (): void => {
+  const passedOn = Promise.withResolvers<void>();
+  const stop = (): void => {
     stream.destroy();
+    passedOn.resolve();
   };
-  signal.addEventListener("abort", destroy);
+  signal.addEventListener("abort", stop);
   try {
     signal.throwIfAborted();
     const blocks = blocksOf(name, stream, signal);
@@ -206,20 +208,16 @@ async function* streamChunks(
       held.push(block.subarray(start));
       length += block.length - start;
       if (length > streamChunk * (cuts === undefined ? 1 : patience)) {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        const stop = (): void => resolve();
-        signal.addEventListener("abort", stop);
-        yield passing(held, blocks, resolve);
+        yield passing(held, blocks, passedOn.resolve);
         // The stream must not be destroyed before all of it was passed on.
-        await promise;
-        signal.removeEventListener("abort", stop);
+        await passedOn.promise;
         return;
       }
     }
     yield inMemory(held);
   } finally {
-    signal.removeEventListener("abort", destroy);
-    destroy();
+    signal.removeEventListener("abort", stop);
+    stop();
   }
 }
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { EventStreams } from "#control/events.ts";
 import { findRun, listRuns } from "#control/routes.ts";
-import { read, runsQuery } from "#control/requests.ts";
+import { read, runsPageQuery } from "#control/requests.ts";
 import { standingsOf } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { accountOf, mayDecide } from "./accounts.ts";
@@ -42,9 +42,8 @@ export function addPages(scope: FastifyInstance, options: AppOptions, send: Send
   scope.get("/runs", async (request, reply) => {
     const { coordinator } = control.daemon();
     const filter = given(request.query);
-    const { until: _, ...query } = filter;
-    const before = listedBefore(filter);
-    const found = listRuns(coordinator, read(runsQuery, before === undefined ? query : { ...query, before }, "query"));
+    const query = read(runsPageQuery, filter, "query");
+    const found = listRuns(coordinator, { ...query, before: listedBefore(query) });
     const syncs = coordinator.syncs().map(({ sync }) => sync);
     const visitor = visitorOf(request);
     const runnable = coordinator

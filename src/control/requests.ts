@@ -83,7 +83,12 @@ export const runsQuery = z.strictObject({
 
 export type RunsQuery = z.output<typeof runsQuery>;
 
-const day = z.iso.date({ error: "expected a date like 2026-11-21" }).transform((text) => Date.parse(text));
+const date = z.iso.date({ error: "expected a date like 2026-11-21" });
+
+/** What the page of the runs takes in its query, besides: `until` is the last day, of UTC. */
+export const runsPageQuery = runsQuery.extend({ until: date.exactOptional() });
+
+const day = date.transform((text) => Date.parse(text));
 const entry = z
   .string({ error: one })
   .regex(/^[1-9]\d{0,14}$/, { error: "expected the number of an entry" })

@@ -78,9 +78,14 @@ export class Workbench {
 
   /** Stops what is running and removes everything. */
   async close(): Promise<void> {
-    this.connection.interrupt();
+    const { connection } = this;
+    connection.interrupt();
+    // An interrupt between two statements is lost, and the next statement would run to its end.
+    const again = setInterval(connection.interrupt, 20);
+    await connection.rows("SELECT 1").catch(() => undefined);
+    clearInterval(again);
     await this.#dropLargeTables().catch(() => undefined);
-    this.connection.close();
+    connection.close();
     this.#database.close();
     await rm(this.#folder, { recursive: true, force: true });
   }

@@ -216,6 +216,18 @@ test("a stream whose row does not end is not held in memory, nor by the signal: 
   expect(getEventListeners(signal, "abort")).toEqual([]);
 });
 
+test("nor is it when its one chunk could not be sent", async () => {
+  const { signal } = new AbortController();
+  const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
+  const stream = Readable.from([Buffer.alloc(2 ** 20, "text,")], { objectMode: false });
+  const options = { parameters, fileChunk: 1, streamChunk: 2 ** 16, signal };
+  const chunks = chunksOf([{ name: "endless", stream }], options);
+  expect((await chunks.next()).value).toMatchObject({ single: true });
+  await chunks.return(undefined);
+  expect(getEventListeners(signal, "abort")).toEqual([]);
+  expect(stream.destroyed).toBe(true);
+});
+
 test.each<[string, (path: string) => Promise<unknown>]>([
   ["grows", (path) => appendFile(path, "3,c\n")],
   ["becomes shorter", (path) => truncate(path, 5)],

@@ -6,6 +6,7 @@ import { overview } from "#console/pages/overview.ts";
 import { changesByDay, daysKnown, growthOf } from "#console/pages/trends.ts";
 import { run, timeline } from "#console/pages/run.ts";
 import { listedBefore, runs } from "#console/pages/runs.ts";
+import { read, runsPageQuery } from "#control/requests.ts";
 import type { ListedToken } from "#control/sessions.ts";
 import { accountPage, accountsPage } from "#console/pages/accounts.ts";
 import { noRole, signedOut, signIn } from "#console/pages/sign-in.ts";
@@ -329,6 +330,10 @@ test("runs are listed up to the end of a day, and page by page from there", () =
   const page = runs({ now, runs: [], more: false, syncs: [], runnable: [], filter: { until: "2026-11-21" } });
   expect(page.toString()).toContain('name="until" type="date" value="2026-11-21"');
   expect(textOf(page.toString())).toContain("No run matches. Show all");
+  for (const until of ["yesterday", "2026-11-31", ["2026-11-20", "2026-11-21"]])
+    expect(() => read(runsPageQuery, { until }, "query")).toThrow(
+      expect.objectContaining({ problems: ["until: expected a date like 2026-11-21"] }),
+    );
 });
 
 test("runs can be filtered and paged; an empty list says why it is empty", () => {

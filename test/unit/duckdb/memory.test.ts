@@ -72,6 +72,16 @@ test("closing a workbench frees its large tables in a thread, and none of an att
   });
 });
 
+test("a workbench that is closed does not wait for a statement that only begins", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-workbench-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const workbench = await Workbench.open({ folder, memory: 512 * mebibyte });
+  const running = workbench.connection.rows(
+    "SELECT count(*) FROM range(1_000_000) a, range(1_000_000) b WHERE hash(a, b) = 1",
+  );
+  await Promise.all([expect(running).rejects.toThrow(/interrupt/i), workbench.close()]);
+});
+
 test("a database that is trimmed has next to nothing in memory, and goes on as before", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-trim-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
