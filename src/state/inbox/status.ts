@@ -120,14 +120,16 @@ function pushersOf(by: readonly Pushes[], names: ReadonlyMap<string, string>): s
 /** What was pushed, for a run. Losses count that no run has read, and those of the window, as far as nobody has let them pass. */
 export async function pushedSince(
   inbox: InboxReader,
-  settings: InboxSettings,
+  settings: Pick<InboxSettings, "brakes" | "firstCycle">,
   { read, accepted = 0 }: SeenPushes,
   now: number,
 ): Promise<Pushed> {
   const { brakes } = settings;
   const { last = 0 } = await inbox.activity();
   const window = brakes === false ? 0 : brakes.window;
-  const since = Math.max(accepted, Math.min(read ?? Infinity, now - window));
+  // The last push is earlier only where the clock was set back since: nobody knows what of that was let pass.
+  const passed = accepted <= last ? accepted : 0;
+  const since = Math.max(passed, Math.min(read ?? Infinity, now - window));
   return {
     until: last,
     firstCycleUntil: await firstCycleUntil(inbox, settings, now),

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { describe, expect, test } from "vitest";
 import { TakenError } from "#state/inbox/resources.ts";
 import type { Document } from "#state/inbox/resources.ts";
+import { pushedSince } from "#state/inbox/status.ts";
 import type { InboxWriter } from "#state/inbox/writer.ts";
 import { spawnProgram } from "../../support/process.ts";
 import { kinds, storeOfEachTest } from "./stores.ts";
@@ -123,6 +124,22 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
       expect(await inbox.firstCycleEnd(8_001)).toBe(17_001);
     });
     expect(await inboxes.read("other", (inbox) => inbox.firstCycleEnd(1))).toBeUndefined();
+  });
+
+  test("losses that a person let pass while the clock was ahead are not those after it was set back", async () => {
+    const { inboxes } = await stores.open();
+    const settings = { brakes: { window: 1_000, deletions: { count: 0 } }, firstCycle: 0 };
+    const lost = (accepted: number): Promise<readonly number[]> =>
+      inboxes.read("okta", async (inbox) =>
+        (await pushedSince(inbox, settings, { read: accepted, accepted }, 2_500)).losses.map((each) => each.lost),
+      );
+    await inboxes.change("okta", push, async (inbox) => {
+      for (const id of ["1", "2", "3"]) await inbox.create("user", id, user(id));
+    });
+    await inboxes.change("okta", { ...push, at: 90_000 }, (inbox) => inbox.remove("user", "1"));
+    expect([await lost(1_000), await lost(90_000)]).toEqual([[1], []]);
+    await inboxes.change("okta", { ...push, at: 2_000 }, (inbox) => inbox.remove("user", "2"));
+    expect(await lost(90_000)).toEqual([2]);
   });
 
   test("users are found by each of their addresses", async () => {
