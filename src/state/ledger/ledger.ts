@@ -93,9 +93,11 @@ export class Ledger {
     try {
       if (mode === "write") await ledger.#prepare();
       await ledger.#read();
-      if (mode === "read") await connection.run("DETACH owned");
     } catch (error) {
       throw unusable(file, error);
+    } finally {
+      // After an error, too: closed later, the file would take the lock of a run that this process has begun meanwhile.
+      if (mode === "read") await connection.run("DETACH owned").catch(() => undefined);
     }
     return ledger;
   }

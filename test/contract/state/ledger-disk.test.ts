@@ -1,7 +1,8 @@
-import { mkdtemp, rm, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { createDatabase } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { filesIn } from "#state/folder/store.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
@@ -61,4 +62,13 @@ test("a ledger whose log cannot be moved into its file is used until the end of 
   expect(ledger.kept).toBe("of this run");
   expect(await owned()).toEqual({ n: count });
   await ledger.close();
+});
+
+test("a ledger that cannot be read is closed again: closed later, it would take the lock of a run of the same process", async () => {
+  const file = join(folder, "ledgers", "p.duckdb");
+  await mkdir(dirname(file));
+  await createDatabase(file);
+  await expect(open("read")).rejects.toThrow("cannot be read");
+  const attached = await workbench.connection.rows("FROM duckdb_databases() WHERE database_name = 'owned'");
+  expect(attached).toEqual([]);
 });
