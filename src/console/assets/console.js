@@ -292,7 +292,8 @@ function restoreSections() {
   sessionStorage.removeItem("sections");
   if (path !== location.pathname) return;
   for (const each of sections()) each.open = open[each.id] ?? each.open;
-  if (location.hash !== "") document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  // Names are encoded in ids as in the address.
+  if (location.hash !== "") document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
 let unreached;
