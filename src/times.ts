@@ -53,6 +53,9 @@ export function lasting(milliseconds: number): string {
   return hours === 0 ? `${minutes} min ${seconds % 60} s` : `${hours} h ${minutes % 60} min`;
 }
 
+/** By how much clocks may differ, in milliseconds. What is noted further in the future is from before a clock was set back. */
+export const clockTolerance = 60_000;
+
 /** Epoch milliseconds in ISO 8601. */
 export function isoOf(time: number | undefined): string | undefined {
   return time === undefined ? undefined : new Date(time).toISOString();

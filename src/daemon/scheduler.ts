@@ -4,6 +4,7 @@ import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import { hasSucceeded } from "#state/record.ts";
 import type { Actor, Cause, RunRecord, SyncEvent, SyncState } from "#state/record.ts";
 import { SlotTakenError } from "#state/store.ts";
+import { clockTolerance } from "#times.ts";
 import { lastSlot, nextSlot } from "./cron.ts";
 import type { Slots } from "./cron.ts";
 
@@ -335,7 +336,7 @@ type Watched = Pick<ScheduledSync, "name" | "overdueAfter">;
  */
 export function reportOverdue(sync: Watched, memory: ScheduleState, now: number): void {
   const { name } = sync;
-  const isAhead = (time = ""): boolean => Date.parse(time) > now + tolerance;
+  const isAhead = (time = ""): boolean => Date.parse(time) > now + clockTolerance;
   if (isAhead(memory.state(name).lastSuccessAt)) memory.note(name, { lastSuccessAt: iso(now) });
   const { knownSince, lastSuccessAt, overdueSince } = memory.state(name);
   if (knownSince === undefined || isAhead(knownSince)) memory.note(name, { knownSince: iso(now) });

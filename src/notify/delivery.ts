@@ -8,6 +8,7 @@ import { makeFolder } from "#files/disk.ts";
 import { readJson, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import { formatDuration } from "#text.ts";
+import { clockTolerance } from "#times.ts";
 import type { Channel } from "./options.ts";
 import { mostNotices, noticeDocument, noticeOf, withoutNames } from "./notice.ts";
 import type { Message, Notice, NoticeDocument } from "./notice.ts";
@@ -221,7 +222,7 @@ export class Delivery {
 /** After the clock was set back, nothing waits for a time that it had shown: a message of the future is due, and so is one without a delay. */
 function isDue({ createdAt, dueAt }: Message): boolean {
   const now = Date.now();
-  return dueAt === createdAt || Date.parse(dueAt) <= now || Date.parse(createdAt) > now + 60_000;
+  return dueAt === createdAt || Date.parse(dueAt) <= now || Date.parse(createdAt) > now + clockTolerance;
 }
 
 function wordsOf({ notices, more }: Message): string {

@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { createKeyedQueue, createQueue } from "#queue.ts";
+import { clockTolerance } from "#times.ts";
 import { usualCapacity } from "#throttle.ts";
 import type { Asking, Counts, End, ThrottleOptions } from "#throttle.ts";
 import type { Postgres } from "./database.ts";
@@ -35,9 +36,6 @@ const pruning = { share: 0.05, interval: 60_000 };
 /** After a failover the table is empty: nothing is counted twice. */
 const again = { isRepeatable: true };
 
-/** What is further in the future, in milliseconds, was written before the database's clock was set back, and counts no longer. */
-const tolerance = 60_000;
-
 /** Distinguishes the logins of one millisecond, in the low bits of their numbers. */
 const serialBits = 20n;
 
@@ -72,12 +70,12 @@ export class CountsInPostgres implements Counts {
     this.#options = options;
     this.#capacity = options.capacity ?? usualCapacity;
     this.#postgres = postgres;
-    this.#sql = statementsOf("rollcall.failed_logins", options.lockout + tolerance);
+    this.#sql = statementsOf("rollcall.failed_logins", options.lockout + clockTolerance);
   }
 
   refusedUntil(key: string, now: number): number {
     const until = this.#refusals.get(key) ?? -Infinity;
-    const counts = until > now && until <= now + this.#options.lockout + tolerance;
+    const counts = until > now && until <= now + this.#options.lockout + clockTolerance;
     if (!counts) this.#refusals.delete(key);
     return counts ? until : -Infinity;
   }
@@ -168,8 +166,8 @@ export class CountsInPostgres implements Counts {
 function statementsOf(table: string, longest: number) {
   // Every statement locks its rows in the order of their keys, so that no two wait for each other.
   const inOrder = `SELECT key, most FROM unnest($1::text[], $2::bigint[]) AS asked (key, most) ORDER BY key COLLATE "C"`;
-  const underWay = `ARRAY(SELECT at FROM unnest(c.pending) AS at WHERE at > $5 AND at <= ($4 + ${tolerance}) << ${serialBits})`;
-  const recent = `ARRAY(SELECT at FROM unnest(c.failures) AS at WHERE at > $6 AND at <= $4 + ${tolerance})`;
+  const underWay = `ARRAY(SELECT at FROM unnest(c.pending) AS at WHERE at > $5 AND at <= ($4 + ${clockTolerance}) << ${serialBits})`;
+  const recent = `ARRAY(SELECT at FROM unnest(c.failures) AS at WHERE at > $6 AND at <= $4 + ${clockTolerance})`;
   const refusedUntil = `CASE WHEN c.refused_until <= $4 + ${longest} THEN c.refused_until ELSE 0 END`;
   const hasRoom = `${refusedUntil} <= $4 AND cardinality(${underWay}) + cardinality(${recent}) < excluded.most`;
   const begin = `

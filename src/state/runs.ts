@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { clockTolerance } from "#times.ts";
 import { lastReads } from "./record.ts";
 import type { RunRecord } from "./record.ts";
 
@@ -63,9 +64,6 @@ export function idAfter(newest: string | undefined, now: number): string {
   return newest === undefined || id > newest ? id : idOf(Math.max(now, timeOf(newest)) + 1);
 }
 
-/** By how much the clocks of several processes may differ, in milliseconds. */
-const tolerance = 60_000;
-
 /** The longest time between two runs that is no jump of the clock for certain, in milliseconds. */
 const longestStep = 3_600_000;
 
@@ -82,7 +80,7 @@ export function laterTimes(runs: readonly RunRecord[], now: number): readonly nu
     return step < 0 || step > longestStep;
   });
   // Runs may have been forgotten; their ids go on from the latest.
-  return [...new Set([...last, timeOf(runs.at(-1)?.id ?? "")])].filter((time) => time > now + tolerance);
+  return [...new Set([...last, timeOf(runs.at(-1)?.id ?? "")])].filter((time) => time > now + clockTolerance);
 }
 
 /** The last six digits are the milliseconds and three random ones: ids of two folders do not collide. */

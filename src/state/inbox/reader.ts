@@ -1,3 +1,4 @@
+import { clockTolerance } from "#times.ts";
 import { columns, keyOf, storedOf } from "./resources.ts";
 import type { Database, Document, InboxKind, Integer, Key, Member, Row, StoredResource } from "./resources.ts";
 import { sumOf } from "./events.ts";
@@ -8,9 +9,6 @@ const columnOf = { userName: "name", displayName: "display", externalId: "extern
 
 /** How far back the beginning of restless times is looked for, in milliseconds. */
 const longestStretch = 30 * 86_400_000;
-
-/** By how much clocks may differ, in milliseconds. */
-const tolerance = 60_000;
 
 /** Reads what was pushed to a source. */
 export class InboxReader {
@@ -175,7 +173,7 @@ export class InboxReader {
    */
   async restlessSince(pause: number, now: number): Promise<number | undefined> {
     const { last } = await this.activity();
-    if (last === undefined || last <= now - pause || last > now + tolerance) return undefined;
+    if (last === undefined || last <= now - pause || last > now + clockTolerance) return undefined;
     const [row] = await this.#rows<{ since: Integer | null }>(
       `SELECT max(at) AS since FROM (
          SELECT at, lag(at) OVER (ORDER BY at) AS before FROM rollcall.inbox_events WHERE source = $1 AND at > $2 AND at <= $4) times

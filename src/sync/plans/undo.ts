@@ -60,8 +60,7 @@ async function leaveUnwritten(connection: Connection, plans: Plans, id: string, 
   const unwritten = plans.file(id, "unwritten");
   if (!(await exists(unwritten))) return;
   await connection.run(`
-    DELETE FROM undone_change WHERE n = ${n} AND (kind, name) IN (SELECT (kind, name) FROM read_parquet(${literal(unwritten)}));
-    DELETE FROM previous_owner WHERE n = ${n} AND (kind, name) IN (SELECT (kind, name) FROM read_parquet(${literal(unwritten)}))`);
+    DELETE FROM undone_change WHERE n = ${n} AND (kind, name) IN (SELECT (kind, name) FROM read_parquet(${literal(unwritten)}))`);
 }
 
 /**
