@@ -177,18 +177,12 @@ export async function holdBeyondLimits(
   const names = new Set(checks.filter((check) => check.tripped).map(({ limit }) => limit));
   const holding = [...new Set(tripped.map(({ limit }) => limit))];
   // A plan that is made anew needs the overrides that it was made with. One that is stored has them.
+  const needed = run === undefined ? new Set([...overrides, ...names]) : names;
+  const override = ["--override", [...needed].join(",")];
   const next =
     run === undefined
-      ? command(
-          "apply",
-          sync.name,
-          ...forOptions(people),
-          "--override",
-          [...new Set([...overrides, ...names])].join(","),
-          "--digest",
-          shortDigest(plan.digest),
-        )
-      : command("approve", run, ...selectionOptions(selection), "--override", [...names].join(","));
+      ? command("apply", sync.name, ...forOptions(people), ...override, "--digest", shortDigest(plan.digest))
+      : command("approve", run, ...selectionOptions(selection), ...override);
   const { advice, changes } = await heldNamesAdvice(connection, holding);
   throw new HeldError(
     `target ${sync.target.name}: held by ${nameLimits(holding)}; nothing was applied`,
