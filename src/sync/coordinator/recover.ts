@@ -12,6 +12,7 @@ import { forgetBaseline } from "#sync/planning/baseline.ts";
 import { readTarget } from "#sync/planning/target.ts";
 import { partOf } from "#state/plans.ts";
 import { carryOver } from "#sync/plans/stored.ts";
+import { laterTimes } from "#state/runs.ts";
 import { isOpen, isUnfinished, unsent, withError, without, withPart } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
@@ -126,7 +127,7 @@ const explanations: Record<Outcome, string> = {
  * @throws when the target or the stored plan cannot be read; then nothing is known
  */
 async function outcomeOf(
-  { memory, store: { files }, plans, now }: Context,
+  { memory, store: { files, journal }, plans, now }: Context,
   sync: Sync,
   run: RunRecord,
   storedAs: string,
@@ -163,7 +164,12 @@ async function outcomeOf(
       // Those of the stored plan do not know what was overridden when it was approved.
       const { declared } = sync.rules;
       if (sync.target.takes === "changes") await ledger.settleRemote();
-      await ledger.settle({ run: run.id, now: sentAt, declared, amounts, checks: run.limits, scope });
+      // Not by the runs since then: the grace periods began with this one.
+      const later = laterTimes(
+        journal.runs.filter(({ id }) => id <= run.id),
+        sentAt,
+      );
+      await ledger.settle({ run: run.id, now: sentAt, later, declared, amounts, checks: run.limits, scope });
       return "arrived";
     } finally {
       await ledger.close().catch(() => undefined);

@@ -2,9 +2,11 @@ import { expect, test } from "vitest";
 import type { Departures } from "#plan/departures.ts";
 import type { RunOptions } from "#sync/context.ts";
 import type { Sync } from "#sync/sync.ts";
+import { coordinated } from "./coordinated.ts";
 import { useObjects } from "./objects.ts";
 
-const { people, runIt, store, syncOf } = useObjects();
+const objects = useObjects();
+const { people, runIt, store, syncOf } = objects;
 const day = 86_400_000;
 
 /** Runs the sync on a day, and says who is within their grace period then, and when they leave. */
@@ -36,6 +38,31 @@ test("a grace period begins with the first run that misses somebody, also where 
   expect(await leaving(sync, 6, { ...waiting, apply: false })).toEqual({ ada: 12 });
   expect(await leaving(sync, 7, {})).toEqual({ ada: 12 });
   expect(store().people()).toHaveProperty("ada");
+});
+
+test("a grace period that began with an interrupted run, while the clock was behind, is whole once the clock is right", async () => {
+  const departures = { after: 7 * day, renames: "apply", reusedNames: "hold", administrators: [] } as const;
+  const settings = { approval: "automatic" } as const;
+  const { ahead, run, find } = await coordinated(objects, settings, () => ({ departures }));
+  await people("ada,,,", "grace,,,");
+  expect(await run()).toMatchObject({ state: "applied" });
+  ahead(-365 * day);
+  await people("grace,Admiral,,");
+  store().faults = {
+    meanwhile: () => {
+      store().faults = { unreadable: true };
+    },
+  };
+  const interrupted = await run();
+  expect(interrupted).toMatchObject({ state: "failed", endUnknown: true });
+  store().faults = {};
+  ahead(day);
+  expect(await run()).toMatchObject({ state: "no change" });
+  expect(find(interrupted.id)).toMatchObject({ state: "applied", recovery: expect.stringContaining("has arrived") });
+  expect(store().people()).toHaveProperty("ada");
+  ahead(8 * day);
+  expect(await run()).toMatchObject({ state: "applied" });
+  expect(store().people()).not.toHaveProperty("ada");
 });
 
 test("drift that is left is so only until the sources change, also to what the target has already", async () => {
