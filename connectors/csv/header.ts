@@ -73,10 +73,11 @@ export class Header {
     return this.#comparable(one) === this.#comparable(other);
   }
 
-  /** Whether a row is the header again. */
+  /** Whether a row is the header again; in another spelling, too, unless it is a single word. */
   isRepeatedBy({ fields }: Row): boolean {
     const own = this.#row.fields;
-    return fields.length === own.length && fields.every((field, index) => plain(field) === plain(own[index] ?? ""));
+    const read = own.length === 1 ? plain : seen;
+    return fields.length === own.length && fields.every((field, index) => read(field) === read(own[index] ?? ""));
   }
 
   #comparable(name: string): string {

@@ -204,7 +204,7 @@ async function* recordsOf(
       }
       if (trailer.take(row)) continue;
       if (layout.header.isRepeatedBy(row) || row.fields[0]?.startsWith(byteOrderMark))
-        throw joinedFiles(row, file.name);
+        throw joinedFiles(row, file.name, layout.header);
       sheet?.take(row);
       const whole = shaped(row, layout.header.width, file.name, dialect);
       if (whole !== undefined) records.push(layout.record(whole));
@@ -348,8 +348,11 @@ function withPreamble(error: unknown, following: readonly Row[], part: Part): un
 const byteOrderMark = "\u{FEFF}";
 
 /** The error for the first row of another file. */
-function joinedFiles({ line, fields }: Row, file: string): InputError {
-  const what = fields[0]?.startsWith(byteOrderMark) ? "starts with a byte order mark" : "is the header again";
+function joinedFiles({ line, fields }: Row, file: string, header: Header): InputError {
+  const isMarked = fields[0]?.startsWith(byteOrderMark) === true;
+  const what = isMarked ? "starts with a byte order mark" : "is the header again";
+  if (!isMarked && line === header.line + 1)
+    return new InputError(`${at({ file, line })}: ${what}; if the header has two lines, set skipLines: ${header.line}`);
   return new InputError(
     `${at({ file, line })}: ${what}; if several exports were joined, name each as a file of its own: file: [one.csv, two.csv]`,
   );

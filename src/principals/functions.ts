@@ -77,12 +77,11 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
   "date(dyn): dyn": (value: unknown) => asDate("date", value),
   /** The moment that a text tells in a format of strptime, `%d.%m.%Y`. */
   "date(dyn, string): dyn": (value: unknown, format: string) => dateIn(format, value),
-  /** Whether one moment is before another; false where either is null. */
+  /** Whether one moment is before another; false where either is null. See `asEnd` of never. */
   "isBefore(dyn, dyn): bool": (one: unknown, other: unknown) =>
-    ordered(asDate("isBefore", one), asDate("isBefore", other)),
-  /** Whether one moment is after another; false where either is null. */
-  "isAfter(dyn, dyn): bool": (one: unknown, other: unknown) =>
-    ordered(asDate("isAfter", other), asDate("isAfter", one)),
+    ordered(asDate("isBefore", one), asEnd("isBefore", other)),
+  /** Whether one moment is after another; false where either is null. See `asEnd` of never. */
+  "isAfter(dyn, dyn): bool": (one: unknown, other: unknown) => ordered(asDate("isAfter", other), asEnd("isAfter", one)),
 };
 
 /**
@@ -239,6 +238,24 @@ function asDate(name: string, value: unknown): Date | null {
   throw new EvaluationError(
     `${name}() needs a date like 2024-01-31, 2024-01-31T12:00:00Z or 20240131120000Z, or a FILETIME, not ${describeValue(text)}; ${hint}`,
   );
+}
+
+const endOfTime = new Date(8.64e15);
+
+/**
+ * The later of two moments, as a text or a date. Active Directory's 9223372036854775807 is after all others. Its 0 is the
+ * same of `accountExpires`, and the opposite of `lastLogon`.
+ * @throws {EvaluationError} it is that 0, or no date
+ */
+function asEnd(name: string, value: unknown): Date | null {
+  const text = value instanceof Date ? null : asText(name, value);
+  if (text === "9223372036854775807") return endOfTime;
+  if (text === "0")
+    throw new EvaluationError(
+      `${name}() cannot tell whether "0" is the latest (accountExpires) or the earliest (lastLogon) date: ` +
+        "write `date(x) == null || …` where never is later, `date(x) != null && …` where it is not",
+    );
+  return asDate(name, value);
 }
 
 function dateIn(format: string, value: unknown): Date | null {

@@ -187,7 +187,8 @@ function whatOf({ action, attributes }: Change, paint: Paint): string {
     const { from, to = from } = textsOf(each);
     return to ?? "";
   });
-  const address = others.find((value) => /^\S+@\S+$/.test(value));
+  // What is no address shows as well, as long as it was meant to be one.
+  const address = others.find((value) => /^\S+@\S+$/.test(value)) ?? others.find((value) => value.includes("@"));
   return `${shortValue(title)}${address === undefined ? "" : ` <${shortValue(address)}>`}`;
 }
 

@@ -191,6 +191,14 @@ test("a header that comes again is an error", async () => {
   );
 });
 
+test("a second line of the header is no person, in whichever case it is", async () => {
+  await write("users.csv", "ID,Display Name\nid,display  name\n1,Ada\n");
+  expect(await failure({ users: { ...users, id: "ID" } })).toBe(
+    "input: users.csv:2: is the header again; if the header has two lines, set skipLines: 1",
+  );
+  expect(await read({ users, skipLines: 1 })).toMatchObject([{ id: "1", origin: "users.csv:3" }]);
+});
+
 test.each([
   ["the header behind a byte order mark", "id,name\n1,Ada\n\u{FEFF}id,name\n2,Bob\n", 3],
   ["the header, quoted, behind a byte order mark", '"id","name"\n"1","Ada"\n\u{FEFF}"id","name"\n"2","Bob"\n', 3],

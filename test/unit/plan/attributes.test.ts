@@ -332,7 +332,7 @@ test("causes name the source's attribute that an attribute of any type is made o
 test("values of every type are written as text", async () => {
   const [, created, updated] = changed;
   const paint = painter(false);
-  expect(changeLine(created!, paint, 80)).toBe("+ bob  bob");
+  expect(changeLine(created!, paint, 80)).toBe("+ bob  bob <a@example.com, b@example.com>");
   expect(changeLine(updated!, paint, 80)).toBe("‖ ada  active: true → false; name.givenName: Augusta → Ada");
   const plan = await planOf(entries, [ada]);
   const csv = (await Array.fromAsync(renderCsv(plan))).join("");

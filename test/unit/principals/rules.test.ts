@@ -186,16 +186,28 @@ describe("dates", () => {
     expect(isTrue("date(entry.one) == date(entry.other)", { one, other })).toBe(true);
   });
 
-  test("now is the moment that the rules were compiled for; what is missing or never is neither before nor after", () => {
+  test("now is the moment that the rules were compiled for; what is missing is neither before nor after", () => {
     expect(isTrue('now() == date("2024-06-15T12:00:00Z")')).toBe(true);
     expect(isTrue("isBefore(entry.leaves, now())", { leaves: "2024-06-15" })).toBe(true);
     expect(isTrue("isAfter(entry.leaves, now())", { leaves: "2024-06-16" })).toBe(true);
     expect(isTrue('isBefore(entry.leaves, now() - duration("24h"))', { leaves: "2024-06-15" })).toBe(false);
-    for (const leaves of ["0", "9223372036854775807", ""]) {
-      expect(isTrue("isBefore(entry.leaves, now()) || isAfter(entry.leaves, now())", { leaves })).toBe(false);
-      expect(isTrue("date(entry.leaves) == null", { leaves })).toBe(true);
-    }
     expect(isTrue("isBefore(entry.leaves, now()) || isAfter(entry.leaves, now())")).toBe(false);
+    expect(isTrue("isBefore(entry.leaves, now()) || isAfter(entry.leaves, now())", { leaves: "" })).toBe(false);
+  });
+
+  test("an account that never expires does so after now; a 0 could also be a login that never was", () => {
+    for (const leaves of ["0", "9223372036854775807", ""]) {
+      expect(isTrue("date(entry.leaves) == null", { leaves })).toBe(true);
+      expect(isTrue("isBefore(entry.leaves, now())", { leaves })).toBe(false);
+      expect(isTrue("date(entry.leaves) == null || isAfter(entry.leaves, now())", { leaves })).toBe(true);
+      expect(isTrue("isAfter(entry.leaves, now()) && date(entry.leaves) != null", { leaves })).toBe(false);
+    }
+    expect(isTrue("isAfter(entry.leaves, now())", { leaves: "9223372036854775807" })).toBe(true);
+    expect(isTrue("isBefore(now(), entry.leaves)", { leaves: "9223372036854775807" })).toBe(true);
+    for (const rule of ["isAfter(entry.leaves, now())", "isBefore(now(), entry.leaves)"])
+      expect(() => isTrue(rule, { leaves: "0" })).toThrow(
+        /cannot tell whether "0" is .* write `date\(x\) == null \|\| …`/,
+      );
   });
 
   test.each([
