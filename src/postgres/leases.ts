@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { clockMilliseconds } from "./clock.ts";
 import type { Parameter, Postgres, RowsOptions, Transaction } from "./database.ts";
 
 /** A table of processes, each with a lease. */
@@ -39,7 +40,7 @@ export class Leases {
     const [row] = await this.#postgres.rows<{ id: bigint; now: number }>(
       `INSERT INTO ${table} (${[...names, ends, steadySince].filter((name) => name !== undefined).join(", ")})
        VALUES (${[...names.map((_, i) => `$${i + 1}`), this.#until].join(", ")}${steadySince === undefined ? "" : ", clock_timestamp()"})
-       RETURNING id, ${now}`,
+       RETURNING id, ${clockMilliseconds} AS now`,
       Object.values(about),
       again,
     );
@@ -66,7 +67,7 @@ export class Leases {
     const [row] = await through.rows<{ now: number; had_ended: boolean }>(
       // The subquery sees the row as it was.
       `UPDATE ${table} SET ${ends} = ${this.#until}${steady} WHERE id = $1
-       RETURNING ${now}, (SELECT b.${ends} <= clock_timestamp() FROM ${table} b WHERE b.id = $1) AS had_ended`,
+       RETURNING ${clockMilliseconds} AS now, (SELECT b.${ends} <= clock_timestamp() FROM ${table} b WHERE b.id = $1) AS had_ended`,
       [id],
       options,
     );
@@ -131,8 +132,6 @@ export class Leases {
         SELECT id FROM ${table} WHERE ${ends} > ${latest} ORDER BY id FOR UPDATE SKIP LOCKED))`;
   }
 }
-
-const now = "(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now";
 
 /**
  * Renews again and again, until the signal is aborted. One that fails is tried again at the next time.

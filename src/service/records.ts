@@ -1,5 +1,6 @@
 import { listValue } from "@duckdb/node-api";
 import type { Database, Parameter } from "#duckdb/database.ts";
+import { readClock } from "#postgres/clock.ts";
 import type { Postgres, RowsOptions } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 
@@ -88,18 +89,16 @@ const quick = 1_000;
 /** The records in PostgreSQL. Its clock counts: that of one of several machines may be wrong. */
 export async function openPostgresRecords(postgres: Postgres): Promise<Records> {
   let base = 0;
-  const readClock = async (): Promise<void> => {
+  const adjust = async (): Promise<void> => {
     const asked = performance.now();
-    const [row] = await postgres.rows<{ now: bigint }>(
-      "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
-    );
+    const now = await readClock(postgres);
     const answered = performance.now();
     // An answer that took long says less than the last one.
-    if (row !== undefined && (base === 0 || answered - asked < quick)) base = Number(row.now) - (asked + answered) / 2;
+    if (base === 0 || answered - asked < quick) base = now - (asked + answered) / 2;
   };
-  await readClock();
+  await adjust();
   // Until it answers again, this process's own clock goes on from there.
-  const timer = setInterval(() => void readClock().catch(() => undefined), clockInterval);
+  const timer = setInterval(() => void adjust().catch(() => undefined), clockInterval);
   timer.unref();
   return {
     rows: (sql, values = [], options = {}) => postgres.rows(sql, values, options),

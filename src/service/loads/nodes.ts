@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
+import { readClock } from "#postgres/clock.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { keepRenewing, Leases } from "#postgres/leases.ts";
 import type { Schema } from "#postgres/migrations.ts";
@@ -326,10 +327,7 @@ async function endAll(
   otherwise: (now: number) => Outcome,
 ): Promise<readonly CycleRecord[]> {
   if (cycles.length === 0) return [];
-  const [clock] = await transaction.rows<{ now: bigint }>(
-    "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
-  );
-  const now = Number(clock?.now);
+  const now = await readClock(transaction);
   const ended = cycles.map(({ record, written }): CycleRecord => {
     const { chunks: _, ...rest } = JSON.parse(record) as CycleRecord;
     const outcome = written === null ? otherwise(now) : writtenOutcome(written, now);

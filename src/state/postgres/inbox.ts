@@ -1,3 +1,4 @@
+import { readClock } from "#postgres/clock.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { createKeyedQueue } from "#queue.ts";
@@ -129,11 +130,6 @@ export function databaseOf(transaction: Transaction): Database {
   return {
     rows: (sql, parameters) => transaction.rows(sql, parameters),
     each: (parameter) => `json_array_elements(${parameter}::json) AS item(value)`,
-    now: async () => {
-      const [row] = await transaction.rows<{ now: number }>(
-        "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now",
-      );
-      return row?.now ?? Date.now();
-    },
+    now: () => readClock(transaction),
   };
 }
