@@ -31,7 +31,7 @@ export const daemon = values
       .describe(
         "Where journal, ledgers, stored plans, audit log and unsent notifications are. folder: in the data folder. postgres: in the database of service.engine, or in the given one; any number of daemons then share them.",
       ),
-    lease: values.duration
+    lease: values.patience
       .prefault("15s")
       .describe("How long a daemon that shares its state may be silent before another takes over its work."),
   })

@@ -228,7 +228,8 @@ export class Scheduler {
       // Where several processes take slots, those from now on are free again.
       memory.note(name, { lastSlotAt: iso(now) });
     }
-    if (entry.retryAt !== undefined) entry.retryAt = Math.min(entry.retryAt, now + longestDelay(entry.sync.retries));
+    if (entry.retryAt !== undefined)
+      entry.retryAt = Math.min(entry.retryAt, now + retryDelay(entry.sync.retries, Infinity, 1));
     if (slots !== undefined && entry.next !== undefined && entry.next.due <= now) {
       if (waits?.(name) === true) {
         log.debug(`sync ${name}: providers are pushing; its run begins once they pause`);
@@ -393,11 +394,6 @@ export interface Retries {
  */
 export function retryDelay({ first, most }: Retries, made: number, random: number): number {
   return Math.round(Math.min(first * 2 ** made, most) * (1 + random / 4));
-}
-
-/** The longest time that `retryDelay` waits, in milliseconds. */
-function longestDelay({ most }: Retries): number {
-  return most * 1.25;
 }
 
 /**

@@ -104,7 +104,7 @@ export const service = z.strictObject({
     .describe("The address that clients are told to send a load's data to. Absent: the one they called."),
   loads: values
     .section({
-      statusHold: values.duration.prefault("2s").describe("How long a status call may wait while a commit runs."),
+      statusHold: values.patience.prefault("2s").describe("How long a status call may wait while a commit runs."),
       expireAfter: values.duration
         .prefault("24h")
         .describe("How long an uncommitted cycle lasts, and how long an ended one is remembered."),

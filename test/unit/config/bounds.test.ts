@@ -102,3 +102,13 @@ test("a regular expression may not repeat so much that it takes long to compile"
   for (const pattern of ["a{1000}", "[a-z0-9._%+-]{1,64}@([a-z0-9-]{1,63}[.]){1,8}[a-z]{2,63}"])
     await load(rule(`string("x".matches("${pattern}"))`));
 });
+
+test.each([
+  ["daemon: { lease: 25d }", "daemon.lease"],
+  ["service: { loads: { statusHold: 25d } }", "service.loads.statusHold"],
+])("a wait that no timer can hold is refused: %s", async (lines, key) => {
+  const problems = await problemsOf(`${lines}\n`);
+  expect(problems.filter((each) => each.includes(key))).toEqual([
+    expect.stringContaining('expected a duration of at most 24d, not "25d"'),
+  ]);
+});
