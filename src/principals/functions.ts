@@ -233,7 +233,12 @@ function asDate(name: string, value: unknown): Date | null {
   if (text === null || text === "") return null;
   const moment = momentOf(text);
   if (moment !== undefined) return moment;
-  const formats = formatsOfDate(text).map((format) => `\`date(x, "${format}")\``);
+  const count = text.trim();
+  const formats = /^\d{9,10}$/.test(count)
+    ? ["`timestamp(int(x))` if it counts seconds since 1970"]
+    : /^\d{12,13}$/.test(count)
+      ? ["`timestamp(int(x) / 1000)` if it counts milliseconds since 1970"]
+      : formatsOfDate(text).map((format) => `\`date(x, "${format}")\``);
   const hint = formats.length === 0 ? 'write its format as in `date(x, "%d.%m.%Y")`' : `write ${formats.join(" or ")}`;
   throw new EvaluationError(
     `${name}() needs a date like 2024-01-31, 2024-01-31T12:00:00Z or 20240131120000Z, or a FILETIME, not ${describeValue(text)}; ${hint}`,

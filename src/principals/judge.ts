@@ -185,9 +185,17 @@ function asBoolean(value: unknown): boolean {
 function asName(value: unknown): string {
   const text = asText(value);
   if (text === undefined) throw unexpected(value, accepted.name);
-  const objection = objectionToName(text);
+  const objection = objectionToName(text) ?? objectionToSight(text);
   if (objection !== undefined) throw new Error(`${quote(text)} ${objection}`);
   return text;
+}
+
+/** What nobody can read, although the target would take it; undefined: it can be read. */
+function objectionToSight(text: string): string | undefined {
+  if (text.trim() === "") return "is only white space";
+  if (text.includes("\u{FFFD}"))
+    return "has U+FFFD where a conversion of character sets has lost a character; export the source in its own encoding or UTF-8";
+  return undefined;
 }
 
 function asOptionalName(value: unknown): string | null {

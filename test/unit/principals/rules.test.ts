@@ -265,6 +265,13 @@ describe("dates", () => {
     expect(found).toEqual(message);
   });
 
+  test("seconds and milliseconds since 1970 are no date, but a function reads them, which the message names", () => {
+    expect(() => isTrue("isAfter(entry.x, now())", { x: "1718452800" })).toThrow("write `timestamp(int(x))` if");
+    expect(() => isTrue("isAfter(entry.x, now())", { x: "1718452800000" })).toThrow("write `timestamp(int(x) / 1000)`");
+    expect(isTrue("timestamp(int(entry.x)) == now()", { x: "1718452800" })).toBe(true);
+    expect(isTrue("timestamp(int(entry.x) / 1000) == now()", { x: "1718452800000" })).toBe(true);
+  });
+
   test("what is missing is null in any format; a date is one already", () => {
     expect(isTrue('date(entry.one, "%d.%m.%Y") == null')).toBe(true);
     expect(isTrue('date(entry.one, "%d.%m.%Y") == null', { one: " " })).toBe(true);
@@ -472,6 +479,17 @@ describe("a rule that fails quarantines the entry", () => {
     expect(judge({ include: "entry.active" })).toMatchObject({ verdict: "quarantined", name: "ann" });
     expect(judge({ include: "entry.active" }, { active: "false" })).toMatchObject({ verdict: "quarantined" });
   });
+});
+
+test.each([
+  ["M\u{FFFD}ller", "has U+FFFD where a conversion of character sets has lost a character"],
+  [" \u00a0", "white space"],
+])("a name or display name that nobody can read is quarantined: %j", (text, reason) => {
+  for (const rule of ["name", "displayName"] as const)
+    expect(judge({ [rule]: "entry.text" }, { text })).toMatchObject({
+      verdict: "quarantined",
+      reason: expect.stringContaining(reason),
+    });
 });
 
 describe("B.5 what the service would refuse the whole list for is quarantined here", () => {
