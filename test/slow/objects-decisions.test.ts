@@ -80,3 +80,25 @@ test("an account that lost its rights on the way fails the run, which says how f
   expect(await approve((await run()).id)).toMatchObject({ state: "applied" });
   expect(store().twice).toEqual([]);
 });
+
+test("an undo takes back nothing that an interrupted run did not come to write", async () => {
+  const { run, approve, undo } = await coordinated(objects);
+  store().faults = {
+    meanwhile: () => {
+      store().faults = { forbidden: true };
+    },
+  };
+  await people("ada,,,", "grace,Admiral,,");
+  const { id } = await run();
+  expect(await approve(id)).toMatchObject({ state: "failed" });
+  expect(Object.keys(store().people())).toEqual(["ada"]);
+  store().faults = {};
+  // Somebody else creates her, and the next run takes her over.
+  store().add("user", "grace");
+  expect(await approve((await run()).id)).toMatchObject({ state: "applied" });
+  expect(store().people()["grace"]).toMatchObject({ title: "Admiral" });
+  const undone = await undo(id);
+  expect(undone).toMatchObject({ state: "pending", counts: { users: { delete: 1, update: 1 } } });
+  expect(await approve(undone.id)).toMatchObject({ state: "applied" });
+  expect(Object.keys(store().people())).toEqual(["grace"]);
+});

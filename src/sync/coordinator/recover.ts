@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import type { Connection } from "#duckdb/database.ts";
 import { Workbench } from "#duckdb/workbench.ts";
 import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { naming } from "#files/disk.ts";
@@ -6,6 +7,8 @@ import { changes } from "#plan/change.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { createPlan } from "#plan/diff.ts";
 import { adoptNames } from "#plan/renames.ts";
+import { unfinished } from "#plan/remote.ts";
+import { tablesOf } from "#plan/tables.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import { forgetBaseline } from "#sync/planning/baseline.ts";
@@ -151,6 +154,7 @@ async function outcomeOf(
       await plans.verify(storedAs, seal);
       const { digest, scope, amounts } = await plans.load(storedAs, connection, sync.rules.declared);
       if (run.decisions.at(-1)?.overrides?.includes("heldNames") === true) await adoptNames(connection);
+      await findNotCreated(connection, sync);
       const list = async (): Promise<void> => {
         await readTarget(sync.target, workbench, "actual", { declared: sync.rules.declared, signal, warn: () => {} });
         await carryOver(connection, sync.target);
@@ -159,6 +163,8 @@ async function outcomeOf(
       await waitForQueue(sync, workbench, signal);
       await list();
       const left = await createPlan(connection, sync.rules.declared);
+      await connection.run("INSERT INTO unwritten SELECT action, kind, name FROM changes WHERE action <> 'update'");
+      await plans.saveUnwritten(storedAs, connection);
       if (left.digest === digest) return "nothing";
       if (changes(left.counts) > 0) return "neither";
       // Those of the stored plan do not know what was overridden when it was approved.
@@ -177,6 +183,17 @@ async function outcomeOf(
   } catch (error) {
     throw naming(`the folder ${files.folder}`, error);
   }
+}
+
+/**
+ * Begins `unwritten`: of a target that is written change by change, those of the plan that the ledger does not know as created.
+ * Whoever has such a name may be somebody else.
+ */
+async function findNotCreated(connection: Connection, { target, rules }: Sync): Promise<void> {
+  await connection.run(`CREATE OR REPLACE TEMP TABLE unwritten (${tablesOf(rules.declared).unwritten})`);
+  if (target.takes !== "changes") return;
+  await connection.run(`
+    INSERT INTO unwritten SELECT action, kind, name FROM shown WHERE action = 'create' AND (kind, name) NOT IN (${unfinished})`);
 }
 
 /**
