@@ -296,11 +296,22 @@ export function decoded(part: string): string | undefined {
   }
 }
 
-/** Whether a spreadsheet has written a number of more than eleven digits: unless its column is text, the last ones are lost. */
-export function isShortened(id: string): boolean {
-  return id.includes("E+") && /^-?\d(?:[.,]\d+)?E\+\d\d$/.test(id);
+/** Excel's errors in its languages: `#N/A`, `#NV`, `#REF!`, `#NAME?`, `#¡VALOR!`. */
+const excelError = /^#(?:N\/[AD]|NV|[¡¿]?[\p{Lu}/0]+[!?])$/u;
+
+/**
+ * What a spreadsheet has put in the place of an id, and what to do; undefined: nothing. It writes numbers of more than eleven
+ * digits shorter unless their column is text, and what a formula could not find as an error.
+ */
+export function spoilt(id: string): string | undefined {
+  if (id.includes("E+") && /^-?\d(?:[.,]\d+)?E\+\d\d$/.test(id))
+    return "a number that Excel has shortened (1.23457E+11), so its last digits are lost; format the column as text, and export it again";
+  if (id.startsWith("#") && excelError.test(id))
+    return "an error of Excel, such as #N/A; correct the formula, or have it give an empty text, and export it again";
+  return undefined;
 }
 
-/** What such an id is, and what to do. */
-export const shortened =
-  "a number that Excel has shortened (1.23457E+11), so its last digits are lost; format the column as text, and export it again";
+/** Whether `spoilt` may say something of a part of a text. */
+export function maySpoil(text: string): boolean {
+  return (text.includes("E+") && /\dE\+\d\d/.test(text)) || (text.includes("#") && /#[\p{Lu}¡¿]/u.test(text));
+}

@@ -1,7 +1,7 @@
 import type { Entry, MemberReference, Membership, MembershipLines } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { isShortened, nfc, shortened } from "#text.ts";
+import { maySpoil, nfc, spoilt } from "#text.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
 import type { NamedAttributes } from "./attributes.ts";
 import type { Column, Header } from "./header.ts";
@@ -10,7 +10,7 @@ import { at } from "./rows.ts";
 
 /**
  * Returns a function that makes an entry of a row.
- * @throws {InputError} at once when the header lacks a column; for a row whose id is empty, or lost digits in Excel
+ * @throws {InputError} at once when the header lacks a column; for a row whose id is empty, or spoilt by Excel, as a reference may be
  */
 export function entryOf(
   kind: Kind,
@@ -36,15 +36,19 @@ export function entryOf(
     if (id === "")
       throw new InputError(`${origin}: column ${JSON.stringify(options.id)} is empty; every row needs an id`);
     const keys = layout.keysOf?.(row) ?? [id];
-    if (isShortened(id) || keys.some(isShortened)) throw new InputError(`${origin}: an id or key is ${shortened}`);
+    assertUnspoilt([id, ...keys], origin, "an id or key");
+    const memberOf = layout.memberOf(row);
+    const members = layout.members(row);
+    assertUnspoilt(memberOf, origin, "a reference");
+    for (const each of members) assertUnspoilt([each.key], origin, "a reference");
     const entry = {
       kind,
       id,
       origin,
       attributes: layout.attributesOf(row),
       keys,
-      memberOf: layout.memberOf(row),
-      members: layout.members(row),
+      memberOf,
+      members,
     };
     named?.count(entry);
     return entry;
@@ -68,8 +72,17 @@ export function membershipOf(options: MembershipsOptions, header: Header, file: 
       const empty = group === "" ? options.group : options.member;
       throw new InputError(`${origin}: column ${JSON.stringify(empty)} is empty; every row names a group and a member`);
     }
+    assertUnspoilt([group, member], origin, "a reference");
     return { kind: "membership", group, member: reference(member, kindOf(row, origin)), origin };
   };
+}
+
+/** @throws {InputError} a spreadsheet has spoilt one of them: it refers to nobody, although it did */
+function assertUnspoilt(values: readonly string[], origin: string, what: string): void {
+  for (const value of values) {
+    const reason = spoilt(value);
+    if (reason !== undefined) throw new InputError(`${origin}: ${what} is ${reason}`);
+  }
 }
 
 /** How much text is handed over at a time, in UTF-16 units: a statement for less takes longer than its rows. */
@@ -147,7 +160,7 @@ export class LineTaker {
     let found = 0;
     for (pattern.lastIndex = 0; pattern.lastIndex < lines.length; found++) if (!pattern.test(lines)) return undefined;
     const isJoined = lines.includes("\u{FEFF}") || `\n${lines}`.includes(`\n${this.#headerLine}\n`);
-    return nfc(lines) === lines && !isJoined ? found : undefined;
+    return nfc(lines) === lines && !isJoined && !maySpoil(lines) ? found : undefined;
   }
 }
 

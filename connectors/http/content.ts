@@ -5,7 +5,7 @@ import { arriving } from "#http/directory/api.ts";
 import type { DirectoryApi } from "#http/directory/api.ts";
 import { itemsOf } from "#http/directory/json.ts";
 import type { Answer } from "#http/client.ts";
-import { isShortened, shortened } from "#text.ts";
+import { spoilt } from "#text.ts";
 import { isObject } from "#values.ts";
 import type { ListOptions } from "./options.ts";
 import { namesOf, valueAt } from "./path.ts";
@@ -81,8 +81,10 @@ async function* rowsIn(body: AsyncIterable<Buffer>, { delimiter, ids }: Content,
   let items: Item[] = [];
   try {
     for await (const row of rows as AsyncIterable<Item>) {
-      const wrong = ids.find((id) => isShortened(String(valueAt(row, id))));
-      if (wrong !== undefined) throw new InputError(`${title}: a value of ${wrong.text} is ${shortened}`);
+      for (const id of ids) {
+        const reason = spoilt(String(valueAt(row, id)));
+        if (reason !== undefined) throw new InputError(`${title}: a value of ${id.text} is ${reason}`);
+      }
       items.push(row);
       if (items.length < rowsAtATime) continue;
       yield { items };

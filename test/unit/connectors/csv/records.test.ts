@@ -83,6 +83,11 @@ test("makes a membership of a pair, of either kind, one, or what a column says",
   expect(membership(byColumn, ["m", "g", "k"], ["7", "1", "group"]).member).toEqual({ kind: "group", key: "7" });
 });
 
+test("what only resembles an error of Excel is a group", () => {
+  const groups = user({ memberOf: { column: "g" } }, ["id", "g"], ["7", "#general;C#;#1;#NA;#Ops!;N/A"]).memberOf;
+  expect(groups).toEqual(["#general", "C#", "#1", "#NA", "#Ops!", "N/A"]);
+});
+
 test.each<[string, () => unknown, string]>([
   ["an empty id", () => user({}, ["id"], ["  "]), 'f.csv:17: column "id" is empty; every row needs an id'],
   [
@@ -94,6 +99,27 @@ test.each<[string, () => unknown, string]>([
     "a key that a German Excel has shortened",
     () => user({ keys: ["no"] }, ["id", "no"], ["a", "1,23457E+11"]),
     "format the column as text, and export it again",
+  ],
+  ["an id that Excel could not find", () => user({}, ["id"], ["#N/A"]), "f.csv:17: an id or key is an error of Excel"],
+  [
+    "a pair whose member Excel has shortened",
+    () => membership({}, ["m", "g"], ["1.23457E+11", "1"]),
+    "f.csv:17: a refer",
+  ],
+  [
+    "a pair whose group is an error",
+    () => membership({}, ["m", "g"], ["7", "#BEZUG!"]),
+    "f.csv:17: a reference is an err",
+  ],
+  [
+    "a group that Excel could not find",
+    () => user({ memberOf: { column: "g" } }, ["id", "g"], ["7", "Ops; #NV"]),
+    "f.csv:17: a reference is an error of Excel, such as #N/A; correct the formula, or have it give an empty text",
+  ],
+  [
+    "a member that Excel has shortened",
+    () => group({ members: { column: "who" } }, ["id", "who"], ["7", "1,23457E+11;2"]),
+    "f.csv:17: a reference is a number that Excel has shortened",
   ],
   ["a pair without member", () => membership({}, ["m", "g"], ["", "1"]), 'f.csv:17: column "m" is empty'],
   [

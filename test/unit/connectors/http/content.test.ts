@@ -21,6 +21,7 @@ test.each([
 
 test.each([
   ["an id that a spreadsheet has shortened", "who\n1.23457E+11\n", "who is a number that Excel has shortened"],
+  ["an id that a spreadsheet could not find", "who\n#N/A\n", "who is an error of Excel"],
   ["the end of a file that is not written yet", `who\n1\n${"\0".repeat(8)}`, "zero bytes"],
   ["UTF-16", Buffer.from("who\n1\n", "utf16le"), "zero bytes"],
   ["another encoding", Buffer.from("who\nJ\xf6rg\n", "latin1"), "the answer is not UTF-8"],
