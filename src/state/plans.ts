@@ -186,6 +186,12 @@ export class Plans {
     return this.#files.fetch(paths.plans(...ids));
   }
 
+  /** Whether anything of a plan is stored. */
+  async isStored(id: string): Promise<boolean> {
+    await this.fetch([id]);
+    return exists(this.#folderOf(id));
+  }
+
   /** The path of one of its tables, for `read_parquet`. */
   file(id: string, table: keyof typeof tables | typeof unwritten): string {
     return join(this.#folderOf(id), `${table}.parquet`);

@@ -102,3 +102,26 @@ test("an undo takes back nothing that an interrupted run did not come to write",
   expect(await approve(undone.id)).toMatchObject({ state: "applied" });
   expect(Object.keys(store().people())).toEqual(["grace"]);
 });
+
+test("an undo of a part that was interrupted takes back nothing of the rest", async () => {
+  const { run, approve, undo } = await coordinated(objects);
+  await people("ada,,,", "grace,,,");
+  await approve((await run()).id);
+  await people("ada,Countess,,", "joan,,,", "zoe,,,");
+  const { id } = await run();
+  store().faults = {
+    meanwhile: () => {
+      store().faults = { forbidden: true };
+    },
+  };
+  const part = await approve(id, { selection: { only: ["create"] } });
+  expect(part).toMatchObject({ state: "failed", counts: { users: { create: 2, update: 0, delete: 0 } } });
+  store().faults = {};
+  expect(Object.keys(store().people())).toEqual(["ada", "grace", "joan"]);
+  // Somebody else does what was not selected.
+  store().remove("user", "grace");
+  const undone = await undo(id);
+  expect(undone).toMatchObject({ state: "pending", counts: { users: { create: 0, update: 0, delete: 1 } } });
+  expect(await approve(undone.id)).toMatchObject({ state: "applied" });
+  expect(Object.keys(store().people())).toEqual(["ada"]);
+});

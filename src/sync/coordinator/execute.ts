@@ -18,6 +18,7 @@ import type { Context, SyncSettings } from "./context.ts";
 import type { Begun, Watcher } from "./coordinator.ts";
 import { endedByError, endedWith, endNotWritten, finish } from "./finish.ts";
 import { findOutcome, recoverSync } from "./recover.ts";
+import { hasApplied } from "./refusals.ts";
 
 /** How many warnings of sources go into a record. */
 const mostWarnings = 50;
@@ -153,11 +154,10 @@ function withApprovers(run: RunRecord, rules: SyncSettings["approvers"]): RunRec
   return hasSucceeded(run) ? { ...rest, decisions: [...decisions, ...approvals] } : rest;
 }
 
-/** What a run that was applied leads to: only the part that was approved stays stored, and the export. */
+/** What a run that was applied, or begun to be, leads to: only the part that was approved stays stored, and the export. */
 async function followUp(context: Context, ended: RunRecord, storeAs: string | undefined): Promise<RunRecord> {
   let run = ended;
-  const isApplied = run.state === "applied" || (run.heldBy === "verification" && run.sentAt !== undefined);
-  if (isApplied && storeAs !== undefined && storeAs !== run.id) {
+  if (hasApplied(run) && run.endUnknown !== true && storeAs !== undefined && storeAs !== run.id) {
     await context.plans.replaceByPart(run.id);
     run = withPart(run);
   }

@@ -80,17 +80,22 @@ export async function findOutcome(
 }
 
 async function recover(context: Context, run: RunRecord): Promise<void> {
-  const { journal, audit, files } = context.store;
-  const isPart = run.decisions.at(-1)?.selection !== undefined;
+  const { plans, store } = context;
+  const isSelected = run.decisions.at(-1)?.selection !== undefined;
+  // It may have replaced the plan already, and only the end of the run could not be written down.
+  const isPart = isSelected && (await plans.isStored(partOf(run.id)));
+  const begun = isSelected && !isPart ? withPart(run) : run;
   const signal = AbortSignal.any([interruptionOf(context).stop, AbortSignal.timeout(patience)]);
-  const ended = await findOutcome(context, run, isPart ? partOf(run.id) : run.id, signal);
-  const isReplaced = ended.state === "applied" && isPart;
-  if (isReplaced) await context.plans.replaceByPart(run.id);
-  if (ended.state === "applied") await forgetBaseline(files, run.sync);
-  if (ended.endUnknown !== true) await audit.append(recovered(ended));
+  let ended = await findOutcome(context, begun, isPart ? partOf(run.id) : run.id, signal);
+  if (isPart && ended.endUnknown !== true) {
+    await plans.replaceByPart(run.id);
+    ended = withPart(ended);
+  }
+  if (ended.state === "applied") await forgetBaseline(store.files, run.sync);
+  if (ended.endUnknown !== true) await store.audit.append(recovered(ended));
   // Its failure is known already.
-  if (run.state === "failed" && ended.state === "failed") await journal.put(ended);
-  else await finish(context, withError(await withExport(context, isReplaced ? withPart(ended) : ended)));
+  if (run.state === "failed" && ended.state === "failed") await store.journal.put(ended);
+  else await finish(context, withError(await withExport(context, ended)));
 }
 
 /** The export may have run already, without the journal saying so. */
