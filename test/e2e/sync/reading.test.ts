@@ -5,7 +5,7 @@ import { UnavailableError } from "#errors.ts";
 import { useStaff } from "./staff.ts";
 
 // The target is listed while the sources are read.
-const { people, syncOf, runIt, users, folder } = useStaff();
+const { people, syncOf, runIt, users, folder, create } = useStaff();
 
 test("a read that fails ends the list, however long that would take, and says why", async () => {
   let ended: unknown;
@@ -36,6 +36,17 @@ test("what was listed meanwhile is compared with what was read", async () => {
   expect(await runIt(syncOf())).toMatchObject({ outcome: "applied", counts: { users: { create: 2 } } });
   expect(await runIt(syncOf())).toMatchObject({ outcome: "no change" });
   expect(await users()).toEqual(expect.arrayContaining(["ada", "grace"]));
+});
+
+test("whoever is created since the target was listed is not deleted by a plan that deletes nobody", async () => {
+  await people("ada");
+  const { target } = syncOf();
+  const sync: typeof target.sync = async (request, ...rest) => {
+    if (request.applyChanges) await create("meanwhile");
+    await target.sync(request, ...rest);
+  };
+  await expect(runIt(syncOf({ sync }))).rejects.toThrow("the target does not match the plan");
+  expect(await users()).toEqual(expect.arrayContaining(["ada", "meanwhile"]));
 });
 
 test("a run that needs more memory than it may take says which setting to raise, and changes nothing", async () => {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import pino from "pino";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import { load } from "#service/loads/commit.ts";
@@ -84,6 +84,7 @@ test("a draft is gone after an hour that nobody looks at it, and at the start; o
   expect((await stat(chunk!)).mode & 0o777).toBe(0o600);
   expect((await loads.newest("me", 10)).map(({ file = "" }) => file).toSorted()).toEqual(["", "left.csv", "seen.csv"]);
   expect(await loads.newest(undefined, 2)).toHaveLength(2);
+  onTestFinished(() => void vi.useRealTimers());
   vi.useFakeTimers({ now: Date.now() + 3_500_000, toFake: ["Date"] });
   seen.use();
   vi.setSystemTime(Date.now() + 200_000);
