@@ -1,6 +1,6 @@
 import { CsvError, Parser } from "csv-parse";
 import { IncompleteReadError, InputError } from "#errors.ts";
-import { formatNumber } from "#text.ts";
+import { formatNumber, pluralize } from "#text.ts";
 import type { Dialect } from "./options.ts";
 
 /** A longer row probably has a quote that is never closed; memory must not grow with the file. */
@@ -304,7 +304,7 @@ export function shaped(row: Row, width: number, file: string, dialect: Dialect):
         ? "empty fields at the end are dropped with trailingDelimiters: true"
         : "a field that holds a delimiter is quoted";
   throw new InputError(
-    `${at({ file, line: row.line })}: has ${fields.length} fields, the header has ${width}; ${advice}`,
+    `${at({ file, line: row.line })}: has ${pluralize(fields.length, "field")}, the header has ${width}; ${advice}`,
   );
 }
 

@@ -2,7 +2,7 @@ import { interruptible, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { shrinkHeap } from "#heap.ts";
-import { nfc, quote } from "#text.ts";
+import { nfc, quote, visible } from "#text.ts";
 import { columnOf, sqlOf } from "./attributes.ts";
 import type { CompiledRules } from "./compile.ts";
 import { giveNames } from "./names.ts";
@@ -179,8 +179,16 @@ async function refuseRepeated(connection: Connection, sources: readonly string[]
     GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1`);
   if (repeated === undefined) return;
   const { source, kind, id, times, others } = repeated;
+  const origins = await connection.rows<{ origin: string }>(`
+    SELECT DISTINCT left(origin, 200) AS origin FROM (
+      SELECT source, kind, source_id, origin FROM staged_entry
+      UNION ALL SELECT source, kind, source_id, origin FROM staged_raw) e JOIN staged_source s USING (source)
+    WHERE s.name = ${literal(source)} AND kind = ${literal(kind)} AND left(source_id, 80) = ${literal(id)}
+    ORDER BY origin LIMIT 3`);
+  // Of two copies of one record the place says nothing that the id does not.
+  const places = origins.length < 2 ? "" : ` (${origins.map(({ origin }) => visible(origin)).join("; ")})`;
   throw new IncompleteReadError(
-    `source ${source}: the ${kind} with the id ${quote(id)} came ${times === 2n ? "twice" : `${times} times`}` +
+    `source ${source}: the ${kind} with the id ${quote(id)} came ${times === 2n ? "twice" : `${times} times`}${places}` +
       `${others === 0n ? "" : `, and ${others} more ${others === 1n ? "record" : "records"} likewise`}, so others may not have come at all`,
     { torn: true },
   );

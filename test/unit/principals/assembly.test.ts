@@ -409,6 +409,22 @@ describe("memberships", () => {
   });
 });
 
+test.each([
+  ["two entries", ["uid=ada", "uid=bob"], 'the user with the id "7" came twice (uid=ada; uid=bob), so others'],
+  ["one entry, read twice", ["uid=ada", "uid=ada"], 'the user with the id "7" came twice, so others'],
+])("an id that comes twice where it cannot names the places of %s", async (_, origins, message) => {
+  const records = async function* (): AsyncGenerator<SourceRecord[]> {
+    yield await Promise.resolve(origins.map((origin) => user("7", { origin, attributes: { name: origin } })));
+  };
+  const assembled = assemble(
+    connection(),
+    [{ name: "s", uniqueIds: true, records: records() }],
+    compileRules(plainRules),
+    { signal: new AbortController().signal },
+  );
+  await expect(assembled).rejects.toThrow(`source s: ${message} may not have come at all`);
+});
+
 describe("quarantine", () => {
   test("takes an entry whose rule fails, with what is known of it", async () => {
     const { assembly, rows, quarantined } = await assembleAll(connection(), {
