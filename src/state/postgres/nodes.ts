@@ -140,6 +140,8 @@ export class Node {
     this.#id = id;
     this.#lost = new AbortController();
     this.#extend(asked, now);
+    // Whether these processes are gone or the clock has only just jumped, their renewals tell.
+    if ((await this.#leases.ended()).length > 0) this.#waitForOthers();
     clearInterval(this.#watching);
     const every = this.#lease / 5;
     void keepRenewing(() => this.#tryToRenew(), { every, atMost: every, signal: this.#lost.signal });

@@ -81,6 +81,10 @@ test("where the clock jumps and all leases have ended, nobody is removed before 
   expect((await thrown(other.claim("target"))).message).toContain("has lost its lease");
   await other.join();
   expect(await other.claim("target")).toBe(false);
+  // Or it has only just begun.
+  await jump();
+  const late = await shared.node(10_000);
+  expect(await late.claim("target")).toBe(false);
 });
 
 test("a node whose lease has ended by the database's clock loses its claims, and may write nothing", async () => {
