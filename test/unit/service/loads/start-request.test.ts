@@ -59,6 +59,10 @@ test.each(["\t", "\u0001", "€", "😀", " "])("A.3 one Unicode character separ
   expect(valid({ target, format: { field_separator: separator } }).format.field_separator).toBe(separator);
 });
 
+test("A.3 the separator of delimited text may be what encloses fields of csv: nothing encloses its own", () => {
+  expect(valid({ target, format: { type: "delimited", field_separator: '"' } }).format.field_separator).toBe('"');
+});
+
 test("A.3 no enclosing and no escape character", () => {
   const { format } = valid({ target, format: { enclosing_character: "", escape_character: "" } });
   expect(format).toMatchObject({ enclosing_character: "", escape_character: "" });
