@@ -6,8 +6,9 @@ import { text } from "node:stream/consumers";
 import { connect as connectTls } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeCertificate } from "../../support/certificates.ts";
-import { call, failToStart, post, sessionOf, startService } from "../../support/rollcall/service.ts";
+import { call, failToStart, login, post, sessionOf, startService } from "../../support/rollcall/service.ts";
 import type { TestService } from "../../support/rollcall/service.ts";
+import type { LoadStarted } from "#wire/loads.ts";
 import { testGolden } from "./golden.ts";
 import { serviceOfFile } from "./service-of-file.ts";
 
@@ -73,6 +74,18 @@ describe("0.1", () => {
       expect(answer.headers["set-cookie"]).toMatch(/^JSESSIONID=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
       const list = await call(`${secure.url}/tspublic/v1/user/list`, { session: sessionOf(answer) ?? "" });
       expect(list.status).toBe(200);
+    });
+
+    test("A.5 a client that named no port dialled 443", async () => {
+      const session = await login(secure.url, secure.administrator);
+      const start = async (host: string): Promise<unknown> => {
+        const body = JSON.stringify({ target_database: "d", target_table: "t" });
+        const url = `${secure.url}/ts_dataservice/v1/public/loads`;
+        const { text: started } = await call(url, { method: "POST", session, headers: { host }, body });
+        return (JSON.parse(started) as LoadStarted).node_address;
+      };
+      expect(await start("loads.example.com")).toEqual({ host: "loads.example.com", port: 443 });
+      expect(await start("loads.example.com:80")).toEqual({ host: "loads.example.com", port: 80 });
     });
 
     test("TLS 1.2 is served with forward secrecy alone", async () => {
