@@ -107,8 +107,12 @@ describe.each(kinds)("the state in: %s", (kind) => {
     // The next process finds it as it was left, and can say more.
     const store = await stores.open();
     expect(store.journal.find(idOf(1))).toMatchObject({ state: "running" });
-    await store.lease.whileClaimed("target", () => store.journal.refresh());
-    expect(store.journal.isElsewhere(idOf(1))).toBe(false);
+    await expect
+      .poll(async () => {
+        await store.lease.whileClaimed("target", () => store.journal.refresh());
+        return store.journal.isElsewhere(idOf(1));
+      })
+      .toBe(false);
   });
 
   test.each([
