@@ -25,7 +25,7 @@ readsMoreThanMemoryHolds(
     options: { groups: { members: "each", memberPages: {} }, paging: { attempts: 2 } },
     faults: none,
   }),
-  { users: 20_000, heap: 30 },
+  { users: 30_000, heap: 40 },
 );
 
 readsMoreThanMemoryHolds(oktaMedium("Okta", { faults: none }), { users: 60_000, heap: 48 });
