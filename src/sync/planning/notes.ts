@@ -6,13 +6,14 @@ import type { Releases } from "#plan/renames.ts";
 import type { DriftLeft } from "#plan/drift.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import type { Subject } from "#plan/selection.ts";
+import type { Suspicious, SuspiciousValue } from "#plan/suspicious.ts";
 import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Numbered } from "#principals/names.ts";
 import type { CutLists, Unresolved } from "#principals/references.ts";
 import type { Unlisted } from "#principals/scope.ts";
 import { detailAbout, doubtHeadings, noteIf, noteOn } from "#plan/note.ts";
 import type { Note, NoteDetail } from "#plan/note.ts";
-import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
+import { pluralize, formatNumber, formatName, formatPrincipals, quote, shortName, visible } from "#text.ts";
 import type { Target } from "#connector.ts";
 import { changes } from "#plan/change.ts";
 import { waitingWords } from "#plan/render/shared.ts";
@@ -30,6 +31,8 @@ interface Limited {
   readonly overrides: readonly Overridable[];
   /** What stays as somebody made it in the target. */
   readonly drift?: DriftLeft | undefined;
+  /** What it would write that is probably a mistake. Absent: it changes nothing. */
+  readonly suspicious?: Suspicious | undefined;
   /** Whom the run is for; absent: everybody. */
   readonly for?: readonly string[] | undefined;
 }
@@ -52,6 +55,7 @@ export function notesOf({
   waiting = [],
   overrides = [],
   drift,
+  suspicious,
   pushed,
   remote,
 }: Desired & Partial<Limited>): Note[] {
@@ -69,6 +73,7 @@ export function notesOf({
     ...(assembly.unlisted === undefined ? [] : unlistedNotes(assembly.unlisted)),
     ...quarantineNotes(assembly.quarantined),
     ...numberedNotes(assembly.numbered),
+    ...(suspicious === undefined ? [] : suspiciousNotes(suspicious)),
     ...assembly.neverSet.map((each) => ({
       text: `rule ${each} is set in no record: is that the attribute's name?`,
     })),
@@ -226,6 +231,31 @@ function numberedNotes(numbered: Numbered = { count: 0, examples: [] }): Note[] 
     `${pluralize(numbered.count, "new principal")} with another name, since theirs is taken (unique):`,
     ({ kind, name, base }) => detailAbout(kind, [name], `${kind} ${shortName(base)} becomes ${shortName(name)}`),
   );
+}
+
+/** What is written as it is, and is probably a mistake in the sources. */
+function suspiciousNotes({ unseen, addresses, alike }: Suspicious): Note[] {
+  return [
+    ...noteOn(
+      unseen,
+      `${pluralize(unseen.count, "value")} with outer white space or invisible characters, to be written as ${unseen.count === 1 ? "it is" : "they are"}; trim(…) or replace(…) in the rule takes them out:`,
+      suspiciousDetail,
+    ),
+    ...noteOn(
+      addresses,
+      `${pluralize(addresses.count, "mail value")} that ${addresses.count === 1 ? "isn't" : "aren't"} one address:`,
+      suspiciousDetail,
+    ),
+    ...noteOn(
+      alike,
+      `${pluralize(alike.count, "new principal")} whose name differs from another's only in case; the target keeps them apart. If they are the same, use lower(…) in the rule, or \`join\` for several sources:`,
+      ({ kind, name, other }) => detailAbout(kind, [name], `${kind} ${shortName(name)} beside ${shortName(other)}`),
+    ),
+  ];
+}
+
+function suspiciousDetail({ kind, name, attribute, value }: SuspiciousValue): NoteDetail {
+  return detailAbout(kind, [name], `${kind} ${shortName(name)}: ${attribute} ${visible(quote(value))}`);
 }
 
 /** Why records are quarantined, the most frequent reasons first. */

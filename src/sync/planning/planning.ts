@@ -9,6 +9,7 @@ import type { DriftLeft } from "#plan/drift.ts";
 import { changes } from "#plan/change.ts";
 import { scopeOf } from "#plan/limits.ts";
 import type { History, Scope } from "#plan/limits.ts";
+import { findSuspicious } from "#plan/suspicious.ts";
 import type { SourceRead } from "#state/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { differingKeys } from "#values.ts";
@@ -129,6 +130,7 @@ const planOnce: Planner<SourcesRead>["plan"] = async (sync, workbench, options, 
     overrides,
     drift,
     for: options.for,
+    suspicious: isChange ? await findSuspicious(connection, sync.rules.declared, sync.protection) : undefined,
   };
   const found = limited.waiting.length === 0 ? known : undefined;
   const causes = sync.causes ? (isChange ? (found ?? (await explain())) : []) : undefined;
