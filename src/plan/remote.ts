@@ -36,6 +36,13 @@ export const knownTables = {
 /** SQL of those that a run which did not finish has created. Their updates are the rest of that, and no limit's business. */
 export const unfinished = "SELECT (kind, name) FROM remote_known WHERE is_new";
 
+/** Writes down that those are finished. @param rest a relation with `kind` and `name`: who is not as planned yet */
+export async function finishCreated(connection: Connection, rest: "changes" | "left_out" | "missing"): Promise<void> {
+  await connection.run(
+    `UPDATE remote_known SET is_new = false WHERE is_new AND (kind, name) NOT IN (SELECT (kind, name) FROM ${rest})`,
+  );
+}
+
 /** SQL: makes the tables that no ledger has filled. */
 export const missingRemote = Object.entries(knownTables)
   .map(([table, ddl]) => `CREATE TABLE IF NOT EXISTS ${table} (${ddl})`)

@@ -13,7 +13,7 @@ import type { Run, Verdict } from "./context.ts";
 import { forgetBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
 import type { Baseline } from "#sync/planning/baseline.ts";
 import { readObjects, readTarget } from "#sync/planning/target.ts";
-import { findHeld, makeFromRemote, matchCase } from "#plan/remote.ts";
+import { findHeld, finishCreated, makeFromRemote, matchCase } from "#plan/remote.ts";
 import { writeChanges } from "#sync/writing/write.ts";
 import type { Written } from "#sync/writing/write.ts";
 import type { ListTarget, ObjectTarget } from "#connector.ts";
@@ -114,9 +114,7 @@ async function verifyWritten(
     `SELECT action, kind, name, count(*) OVER () AS total FROM missing ORDER BY kind, name LIMIT ${mostMissing}`,
   );
   const more = Number(missing[0]?.total ?? 0) - missing.length;
-  await connection.run(
-    "UPDATE remote_known SET is_new = false WHERE is_new AND (kind, name) NOT IN (SELECT (kind, name) FROM missing)",
-  );
+  await finishCreated(connection, "missing");
   if (missing.length === 0 && left === 0 && stopped === undefined) return {};
   await connection.run("INSERT INTO unwritten SELECT action, kind, name FROM missing WHERE action <> 'update'");
   await options.storeUnwritten?.(workbench);
@@ -231,7 +229,11 @@ export async function settle(
   const isNew = !changed && sync.causes && options.for === undefined && (await hasMovedOn(connection, sync));
   const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
   const keep = !changed && !isNew && isKnown ? unchanged.fingerprint(planned, warnings) : undefined;
-  if (sync.target.takes === "changes") await ledger.settleRemote();
+  if (sync.target.takes === "changes") {
+    // An interrupted run may have finished them, or somebody else.
+    if (!changed) await finishCreated(connection, "left_out");
+    await ledger.settleRemote();
+  }
   const { declared } = sync.rules;
   await ledger.settle({
     now,

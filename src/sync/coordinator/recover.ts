@@ -7,8 +7,8 @@ import { changes } from "#plan/change.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { createPlan } from "#plan/diff.ts";
 import { adoptNames } from "#plan/renames.ts";
-import { unfinished } from "#plan/remote.ts";
-import { tablesOf } from "#plan/tables.ts";
+import { finishCreated, unfinished } from "#plan/remote.ts";
+import { tables } from "#plan/tables.ts";
 import type { AuditEntry } from "#state/audit/entry.ts";
 import { Ledger } from "#state/ledger/ledger.ts";
 import { forgetBaseline } from "#sync/planning/baseline.ts";
@@ -174,7 +174,10 @@ async function outcomeOf(
       if (changes(left.counts) > 0) return "neither";
       // Those of the stored plan do not know what was overridden when it was approved.
       const { declared } = sync.rules;
-      if (sync.target.takes === "changes") await ledger.settleRemote();
+      if (sync.target.takes === "changes") {
+        await finishCreated(connection, "changes");
+        await ledger.settleRemote();
+      }
       // Not by the runs since then: the grace periods began with this one.
       const later = laterTimes(
         journal.runs.filter(({ id }) => id <= run.id),
@@ -194,8 +197,8 @@ async function outcomeOf(
  * Begins `unwritten`: of a target that is written change by change, those of the plan that the ledger does not know as created.
  * Whoever has such a name may be somebody else.
  */
-async function findNotCreated(connection: Connection, { target, rules }: Sync): Promise<void> {
-  await connection.run(`CREATE OR REPLACE TEMP TABLE unwritten (${tablesOf(rules.declared).unwritten})`);
+async function findNotCreated(connection: Connection, { target }: Sync): Promise<void> {
+  await connection.run(`CREATE OR REPLACE TEMP TABLE unwritten (${tables.unwritten})`);
   if (target.takes !== "changes") return;
   await connection.run(`
     INSERT INTO unwritten SELECT action, kind, name FROM shown WHERE action = 'create' AND (kind, name) NOT IN (${unfinished})`);

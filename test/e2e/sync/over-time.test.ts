@@ -65,6 +65,38 @@ test("a grace period that began with an interrupted run, while the clock was beh
   expect(store().people()).not.toHaveProperty("ada");
 });
 
+const limits = { sources: {}, floor: 0, action: "hold", updates: { count: 1, per: "run" } } as const;
+
+test("people whom an interrupted run has created count against limits once all of it has arrived", async () => {
+  const { run, find } = await coordinated(objects, { approval: "automatic" }, () => ({ limits }));
+  store().faults = {
+    meanwhile: () => {
+      store().faults = { unreadable: true };
+    },
+  };
+  await people("ada,,,", "grace,,,");
+  const interrupted = await run();
+  expect(interrupted).toMatchObject({ state: "failed", endUnknown: true });
+  store().faults = {};
+  expect(await run()).toMatchObject({ state: "no change" });
+  expect(find(interrupted.id)).toMatchObject({ state: "applied" });
+  await people("ada,Countess,,", "grace,Admiral,,");
+  expect(await run()).toMatchObject({ state: "held", heldBy: "limits" });
+});
+
+test("so do they where the next run finds nothing to do", async () => {
+  const sync = syncOf({}, { limits });
+  await people("ada,,,", "grace,,,");
+  const progress = (stage: string): void => {
+    if (stage === "verify") store().faults = { unreadable: true };
+  };
+  await expect(runIt(sync, { progress })).rejects.toThrow("does not answer");
+  store().faults = {};
+  expect(await runIt(sync)).toMatchObject({ outcome: "no change" });
+  await people("ada,Countess,,", "grace,Admiral,,");
+  await expect(runIt(sync)).rejects.toThrow("held by the limit on updates");
+});
+
 test("drift that is left is so only until the sources change, also to what the target has already", async () => {
   const sync = syncOf({}, { drift: { policy: "leave", ignore: [] } });
   await people("ada,,,", "grace,Admiral,,");
