@@ -296,22 +296,34 @@ export function decoded(part: string): string | undefined {
   }
 }
 
-/** Excel's errors in its languages: `#N/A`, `#NV`, `#REF!`, `#NAME?`, `#¡VALOR!`. */
-const excelError = /^#(?:N\/[AD]|NV|[¡¿]?[\p{Lu}/0]+[!?])$/u;
+/** Numbers as Excel writes them shorter, and its errors in its languages: `#N/A`, `#NV`, `#REF!`, `#NAME?`, `#¡VALOR!`. */
+const spoilings = {
+  number: String.raw`-?\d(?:[.,]\d+)?E\+\d\d`,
+  error: String.raw`#(?:N/[AD]|NV|[¡¿]?[\p{Lu}/0]+[!?])`,
+};
+const spoiltNumber = new RegExp(`^${spoilings.number}$`, "u");
+const spoiltError = new RegExp(`^${spoilings.error}$`, "u");
+const spoiltSomewhere = new RegExp(`${spoilings.number}|${spoilings.error}`, "u");
 
 /**
  * What a spreadsheet has put in the place of an id, and what to do; undefined: nothing. It writes numbers of more than eleven
  * digits shorter unless their column is text, and what a formula could not find as an error.
  */
 export function spoilt(id: string): string | undefined {
-  if (id.includes("E+") && /^-?\d(?:[.,]\d+)?E\+\d\d$/.test(id))
+  if (!mayBeSpoilt(id)) return undefined;
+  if (spoiltNumber.test(id))
     return "a number that Excel has shortened (1.23457E+11), so its last digits are lost; format the column as text, and export it again";
-  if (id.startsWith("#") && excelError.test(id))
+  if (spoiltError.test(id))
     return "an error of Excel, such as #N/A; correct the formula, or have it give an empty text, and export it again";
   return undefined;
 }
 
-/** Whether `spoilt` may say something of a part of a text. */
-export function maySpoil(text: string): boolean {
-  return (text.includes("E+") && /\dE\+\d\d/.test(text)) || (text.includes("#") && /#[\p{Lu}¡¿]/u.test(text));
+/** Whether a part of a text may be spoilt. */
+export function holdsSpoilt(text: string): boolean {
+  return mayBeSpoilt(text) && spoiltSomewhere.test(text);
+}
+
+/** In almost no text: to look for this takes a fraction of the time. */
+function mayBeSpoilt(text: string): boolean {
+  return text.includes("E+") || text.includes("#");
 }

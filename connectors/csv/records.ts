@@ -1,7 +1,7 @@
 import type { Entry, MemberReference, Membership, MembershipLines } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { maySpoil, nfc, spoilt } from "#text.ts";
+import { holdsSpoilt, nfc, spoilt } from "#text.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
 import type { NamedAttributes } from "./attributes.ts";
 import type { Column, Header } from "./header.ts";
@@ -35,21 +35,14 @@ export function entryOf(
     const id = key(row, layout.id);
     if (id === "")
       throw new InputError(`${origin}: column ${JSON.stringify(options.id)} is empty; every row needs an id`);
-    const keys = layout.keysOf?.(row) ?? [id];
+    const keys = layout.keysOf?.(row) ?? none;
     assertUnspoilt([id, ...keys], origin, "an id or key");
     const memberOf = layout.memberOf(row);
     const members = layout.members(row);
     assertUnspoilt(memberOf, origin, "a reference");
     for (const each of members) assertUnspoilt([each.key], origin, "a reference");
-    const entry = {
-      kind,
-      id,
-      origin,
-      attributes: layout.attributesOf(row),
-      keys,
-      memberOf,
-      members,
-    };
+    const attributes = layout.attributesOf(row);
+    const entry = { kind, id, origin, attributes, keys: layout.keysOf === undefined ? [id] : keys, memberOf, members };
     named?.count(entry);
     return entry;
   };
@@ -105,6 +98,7 @@ export class LineTaker {
   readonly #takeLines: (lines: MembershipLines) => Promise<void>;
   readonly #columns: Pick<MembershipLines, "delimiter" | "file" | "group" | "kind" | "member">;
   readonly #plainLine: RegExp;
+  /** In lower case, as below. */
   readonly #headerLine: string;
   #text = "";
   #line = 0;
@@ -129,7 +123,7 @@ export class LineTaker {
     this.#takeLines = takeLines;
     this.#columns = { delimiter, group, member, kind, file };
     this.#plainLine = linePattern(header.width, [group, member], delimiter);
-    this.#headerLine = row.fields.join(delimiter);
+    this.#headerLine = row.fields.join(delimiter).toLowerCase();
   }
 
   /** @returns how many rows a group has, or undefined when they have to be looked at one by one */
@@ -159,8 +153,8 @@ export class LineTaker {
     const pattern = this.#plainLine;
     let found = 0;
     for (pattern.lastIndex = 0; pattern.lastIndex < lines.length; found++) if (!pattern.test(lines)) return undefined;
-    const isJoined = lines.includes("\u{FEFF}") || `\n${lines}`.includes(`\n${this.#headerLine}\n`);
-    return nfc(lines) === lines && !isJoined && !maySpoil(lines) ? found : undefined;
+    const isJoined = lines.includes("\u{FEFF}") || `\n${lines.toLowerCase()}`.includes(`\n${this.#headerLine}\n`);
+    return nfc(lines) === lines && !isJoined && !holdsSpoilt(lines) ? found : undefined;
   }
 }
 

@@ -2,8 +2,9 @@
 const filetime = /^\d{18,19}$/;
 /** Between 1601, where FILETIME begins, and 1970, in milliseconds. */
 const filetimeEpoch = 11_644_473_600_000;
-/** What Active Directory writes for "never". */
-const never = new Set(["0", "9223372036854775807"]);
+/** What Active Directory writes for "never": this, or 0. */
+export const lastFiletime = "9223372036854775807";
+const never = new Set(["0", lastFiletime]);
 
 const forms = {
   iso: /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i,

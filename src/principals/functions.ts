@@ -8,7 +8,7 @@ import { describeValue, trimmed } from "#text.ts";
 import type { Macro } from "./ast.ts";
 import { spend, spendValue, stepsLeft, stepsOf } from "./budget.ts";
 import { isNull } from "./comparison.ts";
-import { exampleOf, formatsOfDate, momentIn, momentOf } from "./dates.ts";
+import { exampleOf, formatsOfDate, lastFiletime, momentIn, momentOf } from "./dates.ts";
 import { parentOf, parseDn } from "./dn.ts";
 import type { Rdn } from "./dn.ts";
 
@@ -254,7 +254,7 @@ const endOfTime = new Date(8.64e15);
  */
 function asEnd(name: string, value: unknown): Date | null {
   const text = value instanceof Date ? null : asText(name, value);
-  if (text === "9223372036854775807") return endOfTime;
+  if (text === lastFiletime) return endOfTime;
   if (text === "0")
     throw new EvaluationError(
       `${name}() cannot tell whether "0" is the latest (accountExpires) or the earliest (lastLogon) date: ` +

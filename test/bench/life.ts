@@ -358,13 +358,16 @@ function objects({ heap, code, external }: Sample): number {
 }
 
 /** The data folder without logs: that of decisions is never shortened, that of DuckDB is emptied at 16 MiB. */
-function bounded({ folder, parts }: Sample): number {
-  const logs = Object.entries(parts).filter(([part]) => part.startsWith("daemon/audit") || part.endsWith(".wal"));
-  return folder - logs.reduce((sum, [, size]) => sum + size, 0);
+function bounded(sample: Sample): number {
+  return sample.folder - auditLog(sample) - sizeOf(sample, (part) => part.endsWith(".wal"));
 }
 
-function auditLog({ parts }: Sample): number {
-  return Object.entries(parts).reduce((sum, [part, size]) => sum + (part.startsWith("daemon/audit") ? size : 0), 0);
+function auditLog(sample: Sample): number {
+  return sizeOf(sample, (part) => part.startsWith("daemon/audit"));
+}
+
+function sizeOf({ parts }: Sample, isCounted: (part: string) => boolean): number {
+  return Object.entries(parts).reduce((sum, [part, size]) => sum + (isCounted(part) ? size : 0), 0);
 }
 
 /** The samples of each process once it has settled; of a short piece, those of its second half. */

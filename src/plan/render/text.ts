@@ -187,7 +187,7 @@ function whatOf({ action, attributes }: Change, paint: Paint): string {
     const { from, to = from } = textsOf(each);
     return to ?? "";
   });
-  // What is no address shows as well, as long as it was meant to be one.
+  // A mistyped address is shown, too.
   const address = others.find((value) => /^\S+@\S+$/.test(value)) ?? others.find((value) => value.includes("@"));
   return `${shortValue(title)}${address === undefined ? "" : ` <${shortValue(address)}>`}`;
 }

@@ -209,16 +209,6 @@ test.each([
   expect(await failure({ users })).toContain(`input: users.csv:${line}: `);
 });
 
-test.each(["1.23457E+11", "#N/A"])(
-  "members that a spreadsheet has made %s end the read of a file of pairs",
-  async (member) => {
-    await write("users.csv", "id\n1\n2\n");
-    await write("pairs.csv", `group,member\n${"g,1\n".repeat(20)}g,${member}\n`);
-    const options = { users, memberships: { file: "pairs.csv", group: "group", member: "member" } };
-    expect(await failure(options)).toContain("input: pairs.csv:22: a reference is ");
-  },
-);
-
 test("joined files of memberships end the read", async () => {
   await write("users.csv", "id\n1\n2\n");
   await write("pairs.csv", "group,member\ng,1\n\u{FEFF}group,member\ng,2\n");

@@ -33,7 +33,7 @@ const rules = compileRules({
 });
 
 /** What becomes of a file of memberships, read as lines or as records; or the message of the error. */
-async function assembled(options: object, asLines: boolean): Promise<object> {
+async function assembled(options: object, asLines: boolean): Promise<{ found: unknown; lines: number }> {
   const source = csv.open(csv.options.parse(options), { name: "corp", folder });
   const { signal } = new AbortController();
   const context: ReadContext = { signal, warn: () => {} };
@@ -56,12 +56,30 @@ async function assembled(options: object, asLines: boolean): Promise<object> {
 }
 
 const cell = fc.constantFrom("g1", "g2", "u1", "u2", "both", "nobody", "ü", "u\u{308}", "a b", "unit", "person");
-const odd = fc.constantFrom("", " ", " g1", "u1 ", "\u{A0}u1", '"u1"', '"g\n1"', 'g"1', "1,2;3", "\r");
+const odd = fc.constantFrom(
+  "",
+  " ",
+  " g1",
+  "u1 ",
+  "\u{A0}u1",
+  '"u1"',
+  '"g\n1"',
+  'g"1',
+  "1,2;3",
+  "\r",
+  "#N/A",
+  "1.23457E+11",
+);
+
+const header = ["unit", "person", "note"];
+/** What was read before, with the header, is read as records. */
+const earlier = Array.from({ length: 70 }, () => ["g1", "u1", "x".repeat(1000)]);
 
 test("memberships are the same whether they come as lines or as records", async () => {
   await writeFile(join(folder, "users.csv"), "id\nu1\nu2\nboth\nü\na b\n");
   await writeFile(join(folder, "groups.csv"), "id\ng1\ng2\nboth\n");
   const value = fc.oneof({ weight: 60, arbitrary: cell }, { weight: 1, arbitrary: odd });
+  let lines = 0;
   await fc.assert(
     fc.asyncProperty(
       fc.record({
@@ -77,7 +95,7 @@ test("memberships are the same whether they come as lines or as records", async 
         skipBlankRows: fc.boolean(),
       }),
       async ({ rows, delimiter, newline, ends, quote, kind, shortRows, skipBlankRows }) => {
-        const text = [["unit", "person", "note"], ...rows].map((row) => row.join(delimiter)).join(newline);
+        const text = [header, ...earlier, ...rows].map((row) => row.join(delimiter)).join(newline);
         await writeFile(join(folder, "memberships.csv"), text + (ends ? newline : ""));
         const options = {
           users: { file: "users.csv", id: "id" },
@@ -95,11 +113,25 @@ test("memberships are the same whether they come as lines or as records", async 
           },
         };
         const [asLines, asRecords] = [await assembled(options, true), await assembled(options, false)];
-        expect(asLines).toMatchObject({ found: (asRecords as { found: unknown }).found });
+        expect(asLines.found).toEqual(asRecords.found);
+        lines += asLines.lines;
       },
     ),
     { numRuns: cases(12) },
   );
+  expect(lines).toBeGreaterThan(0);
+});
+
+test.each([
+  ["a member that a spreadsheet has shortened", "g1,1.23457E+11,", "a reference is a number that Excel has shortened"],
+  ["a group that a spreadsheet could not find", "#N/A,u1,", "a reference is an error of Excel"],
+  ["the header again, in another case", "Unit,Person,Note", "is the header again"],
+])("%s ends the read, also far down", async (_, row, message) => {
+  await writeFile(join(folder, "users.csv"), "id\nu1\n");
+  await writeFile(join(folder, "pairs.csv"), `${[header, ...earlier].join("\n")}\n${row}\ng1,u1,\n`);
+  const memberships = { file: "pairs.csv", group: "unit", member: "person" };
+  const { found } = await assembled({ users: { file: "users.csv", id: "id" }, memberships }, true);
+  expect(found).toContain(`pairs.csv:72: ${message}`);
 });
 
 test("every line of a large file is known, and where it changes from lines to records and back", async () => {
@@ -118,9 +150,9 @@ test("every line of a large file is known, and where it changes from lines to re
     memberships: { file: "memberships.csv", group: "unit", member: "person" },
   };
   const [asLines, asRecords] = [await assembled(options, true), await assembled(options, false)];
-  expect(asLines).toMatchObject({ found: (asRecords as { found: unknown }).found, lines: expect.any(Number) });
-  expect((asLines as { lines: number }).lines).toBeGreaterThan(50_000);
-  expect(asRecords).toMatchObject({ lines: 0 });
+  expect(asLines.found).toEqual(asRecords.found);
+  expect(asLines.lines).toBeGreaterThan(50_000);
+  expect(asRecords.lines).toBe(0);
   expect(asLines).toMatchObject({
     found: {
       assembly: {
