@@ -75,6 +75,9 @@ export async function makeFromRemote(
 ): Promise<void> {
   const foreign = table === "principals" ? "principals_foreign" : `${table}_foreign`;
   const extra = table === "principals" ? "principals_extra" : `${table}_extra`;
+  // Who is alone with a name since the run has deleted the other one is still not whom the sync means.
+  const wasMeant =
+    table === "arrived" ? "(kind, id) NOT IN (SELECT (kind, id) FROM remote_name WHERE NOT is_meant)" : "true";
   await connection.run(`
     CREATE OR REPLACE TABLE remote_name AS
     WITH named AS (
@@ -82,7 +85,7 @@ export async function makeFromRemote(
         CASE WHEN k.name IS NOT NULL AND (${keepsName(declared)} OR ${anySpelling("k.name")} = ${anySpelling("o.name")}) THEN k.name ELSE o.name END AS name
       FROM remote_object o LEFT JOIN remote_known k ON k.kind = o.kind AND k.id = o.id)
     SELECT kind, id, name,
-      count(*) OVER same = 1 OR (is_known AND count(*) FILTER (is_known) OVER same = 1) AS is_meant
+      (count(*) OVER same = 1 OR (is_known AND count(*) FILTER (is_known) OVER same = 1)) AND ${wasMeant} AS is_meant
     FROM named WINDOW same AS (PARTITION BY kind, name);
     CREATE OR REPLACE TABLE ${foreign} AS
     SELECT kind, name, ${literal(sameName)} AS type, []::VARCHAR[] AS group_names, '{}' AS json

@@ -8,11 +8,10 @@ import type { Kind } from "#principals/principal.ts";
 
 /** What is written down as soon as a target has taken a change. */
 export interface Remembered {
-  /** Which of its objects a principal is. */
-  readonly known?:
-    | { readonly kind: Kind; readonly id: string; readonly name: string; readonly isNew: boolean }
-    | undefined;
-  readonly gone?: { readonly kind: Kind; readonly id: string } | undefined;
+  /** Which of its objects a principal is that it was asked to create. What else it is to get may be missing yet. */
+  readonly created?: { readonly kind: Kind; readonly id: string; readonly name: string } | undefined;
+  /** It was deleted. Where the target has others of its name, that is nobody of the sync any more. */
+  readonly gone?: { readonly kind: Kind; readonly id: string; readonly name: string } | undefined;
   /** Who was added to a group, and removed from it, by ids. `isPending`: is about to be. */
   readonly members?:
     | {
@@ -61,17 +60,23 @@ export function replaceRemote(sync: string): string {
       grp NOT IN (SELECT id FROM remote_name WHERE kind = 'group') OR (kind, member) NOT IN (SELECT (kind, id) FROM remote_name))`;
 }
 
-export function sqlOf(sync: string, { known, gone, members }: Remembered): string {
+export function sqlOf(sync: string, { created, gone, members }: Remembered): string {
   const ofSync = `sync = ${sync}`;
   const statements = ["SELECT 1"];
-  const object = known ?? gone;
+  const object = created ?? gone;
   if (object !== undefined)
     statements.push(
       `DELETE FROM owned.remote WHERE ${ofSync} AND kind = ${literal(object.kind)} AND id = ${literal(object.id)}`,
     );
-  if (known !== undefined) {
-    const values = [known.kind, known.id, known.name].map(literal).join(", ");
-    statements.push(`INSERT INTO owned.remote VALUES (${sync}, ${values}, NULL, NULL, ${known.isNew})`);
+  if (gone !== undefined) {
+    const called = `kind = ${literal(gone.kind)} AND name = ${literal(gone.name)}`;
+    statements.push(
+      `DELETE FROM owned.principal WHERE ${ofSync} AND ${called} AND EXISTS (FROM remote_name WHERE ${called} AND NOT is_meant)`,
+    );
+  }
+  if (created !== undefined) {
+    const values = [created.kind, created.id, created.name].map(literal).join(", ");
+    statements.push(`INSERT INTO owned.remote VALUES (${sync}, ${values}, NULL, NULL, true)`);
   }
   if (members === undefined) return statements.join("; ");
   const { group, add, isPending } = members;

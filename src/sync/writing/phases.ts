@@ -11,18 +11,8 @@ export interface PlannedWrite {
   /** For messages: who it is about. */
   readonly kind: Kind;
   readonly name: string;
-  /**
-   * Of `update` and `delete`: its name and, as `attributesText` gives them, its attributes when it was read; and whether a run
-   * that did not finish has created it, and whether the ledger has it under this name.
-   */
-  readonly was?:
-    | {
-        readonly name: string;
-        readonly attributes: string;
-        readonly isNew: boolean;
-        readonly isKnown: boolean;
-      }
-    | undefined;
+  /** Of `update` and `delete`: its name and, as `attributesText` gives them, its attributes when it was read. */
+  readonly was?: { readonly name: string; readonly attributes: string } | undefined;
 }
 
 interface PhaseOptions {
@@ -36,8 +26,6 @@ interface Row {
   readonly id: string | null;
   readonly remote_name: string | null;
   readonly attributes: string | null;
-  readonly is_new: boolean | null;
-  readonly known_name: string | null;
   readonly before: PrincipalRow | null;
   readonly after: PrincipalRow | null;
 }
@@ -63,11 +51,10 @@ export interface Phase {
 export function phasesOf({ declared, membersPerChange }: PhaseOptions): readonly Phase[] {
   const objects = (which: string): Phase => ({
     rows: `
-      SELECT c.kind, c.name, n.id, o.name AS remote_name, o.attributes, k.is_new, k.name AS known_name, c.before, c.after
+      SELECT c.kind, c.name, n.id, o.name AS remote_name, o.attributes, c.before, c.after
       FROM change_sides c
       LEFT JOIN remote_name n ON n.kind = c.kind AND n.name = c.name AND n.is_meant
       LEFT JOIN remote_object o ON o.kind = n.kind AND o.id = n.id
-      LEFT JOIN remote_known k ON k.kind = n.kind AND k.id = n.id
       WHERE ${which} ORDER BY c.kind DESC, c.name`,
     writeOf: (row: Row) => objectWrite(row, declared),
   });
@@ -115,7 +102,7 @@ function objectWrite(row: Row, declared: Attributes): PlannedWrite {
     return { ...about, change: { action: "create", ...about, attributes: own(after, kind, declared) } };
   if (id === null || remoteName === null || read === null)
     throw new Error(`the ${kind} ${name} of the plan is not among the objects of the target`);
-  const was = { name: remoteName, attributes: read, isNew: row.is_new === true, isKnown: row.known_name === name };
+  const was = { name: remoteName, attributes: read };
   if (row.after === null) return { ...about, was, change: { action: "delete", kind, id, name: remoteName } };
   const whole = own(after, kind, declared);
   const changed = declared

@@ -208,11 +208,11 @@ class Writer {
     return this.#text({ kind, attributes: whole });
   }
 
-  /** Writes down what the target has now: what comes later finds it by its id. */
+  /** Writes down what the target has now: what comes later finds who was created by the id. */
   #remember(write: PlannedWrite, stored: RemoteObject | undefined): Promise<void> {
     const { change, name } = write;
     if (change.action === "members") return this.#rememberMembers(change, false);
-    if (change.action === "delete") return this.#record({ gone: { kind: change.kind, id: change.id } });
+    if (change.action === "delete") return this.#record({ gone: { kind: change.kind, id: change.id, name } });
     const id = change.action === "create" ? stored?.id : change.id;
     if (id === undefined || id === "")
       throw new UnavailableError("the target says that it was created, and gives no id for it");
@@ -221,9 +221,8 @@ class Writer {
     const changed = JSON.stringify(Object.keys(change.attributes));
     const answered = stored === undefined ? null : this.#text(stored);
     const before = write.was?.attributes ?? null;
-    const isNew = change.action === "create" || write.was?.isNew === true;
-    const isKnown = write.was?.isKnown === true;
-    return this.#record({ known: { kind, id, name, isNew } }, { sent, changed, answered, before, isKnown });
+    const created = change.action === "create" ? { kind, id, name } : undefined;
+    return this.#record({ created }, { kind, id, sent, changed, answered, before });
   }
 
   /** Where the target does not say who is in a group. */
@@ -244,7 +243,9 @@ class Writer {
     if (all.length === 0) return;
     this.#unrecorded = [];
     await this.#options.connection.run(all.flatMap(workbenchSql).join("; "));
-    const news = all.filter(({ sent }) => sent?.isKnown !== true).map(({ remembered }) => remembered);
+    const news = all
+      .map(({ remembered }) => remembered)
+      .filter(({ created, gone, members }) => created ?? gone ?? members);
     if (news.length > 0) await this.#options.ledger.remember(news);
   }
 
@@ -268,26 +269,26 @@ interface Unrecorded {
 
 /** The attributes of an object, as `attributesText` gives them: as they are to be, answered, and from before. */
 interface Sent {
+  readonly kind: Kind;
+  readonly id: string;
   readonly sent: string;
   /** JSON of the names of those that the change has. */
   readonly changed: string;
   readonly answered: string | null;
   /** NULL: it is created. */
   readonly before: string | null;
-  /** The ledger has it, under this name. */
-  readonly isKnown: boolean;
 }
 
 /** SQL of what later phases and the verification read of it. */
-function workbenchSql({ remembered: { known, members }, sent }: Unrecorded): string[] {
+function workbenchSql({ remembered: { created, members }, sent }: Unrecorded): string[] {
   const statements = ["SELECT 1"];
-  if (known !== undefined && sent !== undefined) {
-    const { kind, id, name } = known;
-    if (sent.before === null)
-      statements.push(`INSERT INTO remote_name SELECT *, true FROM (VALUES ${row(kind, id, name)})`);
-    statements.push(
-      `INSERT INTO sent_value VALUES ${row(kind, id, sent.sent, sent.changed, sent.answered, sent.before)}`,
-    );
+  if (created !== undefined) {
+    const { kind, id, name } = created;
+    statements.push(`INSERT INTO remote_name SELECT *, true FROM (VALUES ${row(kind, id, name)})`);
+  }
+  if (sent !== undefined) {
+    const { kind, id, changed, answered, before } = sent;
+    statements.push(`INSERT INTO sent_value VALUES ${row(kind, id, sent.sent, changed, answered, before)}`);
   }
   if (members === undefined) return statements;
   const { group, add, remove, isPending } = members;

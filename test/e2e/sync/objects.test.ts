@@ -143,6 +143,29 @@ describe("objects are known by their ids", () => {
     expect(await runIt()).toMatchObject({ outcome: "applied" });
     expect(store().get(strange)?.members).toEqual([]);
   });
+
+  test("of several objects of one name only the one that the sync made is written", async () => {
+    await people("ada,,,maths", "grace,,,");
+    await runIt();
+    const [user, group] = [store().add("user", "twin", { title: "Twin" }), store().add("group", "twin")];
+    store().change("user", "twin", { userName: "ada" });
+    store().change("group", "twin", { displayName: "maths" });
+    const twins = (): unknown => structuredClone([store().get(user), store().get(group)]);
+    const before = twins();
+    await people("ada,Countess,,navy", "grace,,,maths");
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+    expect(store().groups()["navy"]).toEqual(["ada"]);
+    expect(twins()).toEqual(before);
+    // Alone with their names, they are still not the sync's.
+    await people("grace,,,");
+    expect(await runIt()).toMatchObject({
+      outcome: "applied",
+      counts: { users: { delete: 1 }, groups: { delete: 2 } },
+    });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+    expect(twins()).toEqual(before);
+    expect(store().all()).toHaveLength(3);
+  });
 });
 
 describe("a target that stores something else than it is sent", () => {
@@ -245,6 +268,15 @@ describe("what cannot be written", () => {
     written();
     expect(await runIt()).toMatchObject({ outcome: after ? "no change" : "applied" });
     expect(Object.keys(store().people())).toEqual(["ada", "grace"]);
+    expect(store().twice).toEqual([]);
+  });
+
+  test("since the target answers now and then: the others are written", async () => {
+    store().faults = { unavailable: { of: ({ name }) => /[02468]$/.test(name), after: false } };
+    await people(...Array.from({ length: 20 }, (_, index) => `user${index},,,`));
+    const [first] = await refused(runIt(syncOf({ concurrency: 1 })));
+    expect(first).toMatch(/^user user0: not created: /);
+    expect(Object.keys(store().people())).toHaveLength(10);
   });
 
   test("because the target is away: the rest is left to the next run", async () => {

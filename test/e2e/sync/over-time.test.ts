@@ -84,6 +84,24 @@ test("people whom an interrupted run has created count against limits once all o
   expect(await run()).toMatchObject({ state: "held", heldBy: "limits" });
 });
 
+test("an interrupted run that deleted one of two objects of a name leaves the other one to whoever made it", async () => {
+  const { run } = await coordinated(objects, { approval: "automatic" });
+  await people("ada,,,maths", "grace,,,");
+  expect(await run()).toMatchObject({ state: "applied" });
+  const twin = store().add("group", "twin");
+  store().change("group", "twin", { displayName: "maths" });
+  store().faults = {
+    taken: ({ action }) => {
+      if (action === "delete") store().faults = { unreadable: true };
+    },
+  };
+  await people("ada,,,", "grace,,,");
+  expect(await run()).toMatchObject({ state: "failed", endUnknown: true });
+  store().faults = {};
+  expect(await run()).toMatchObject({ state: "no change" });
+  expect(store().get(twin)).toBeDefined();
+});
+
 test("so do they where the next run finds nothing to do", async () => {
   const sync = syncOf({}, { limits });
   await people("ada,,,", "grace,,,");
