@@ -227,6 +227,13 @@ function dnValues(rdns: readonly Rdn[], type: string): string[] {
   return rdns.flat().flatMap((part) => (part.type.toLowerCase() === wanted ? [part.value] : []));
 }
 
+/** What numbers may count, and how to read them then. */
+const counts: readonly (readonly [form: RegExp, instead: string])[] = [
+  [/^\d{5}$/, "`timestamp((int(x) - 25569) * 86400)` if it is Excel's count of days"],
+  [/^\d{9,10}$/, "`timestamp(int(x))` if it counts seconds since 1970"],
+  [/^\d{12,13}$/, "`timestamp(int(x) / 1000)` if it counts milliseconds since 1970"],
+];
+
 function asDate(name: string, value: unknown): Date | null {
   if (value instanceof Date) return value;
   const text = asText(name, value);
@@ -234,11 +241,8 @@ function asDate(name: string, value: unknown): Date | null {
   const moment = momentOf(text);
   if (moment !== undefined) return moment;
   const count = text.trim();
-  const formats = /^\d{9,10}$/.test(count)
-    ? ["`timestamp(int(x))` if it counts seconds since 1970"]
-    : /^\d{12,13}$/.test(count)
-      ? ["`timestamp(int(x) / 1000)` if it counts milliseconds since 1970"]
-      : formatsOfDate(text).map((format) => `\`date(x, "${format}")\``);
+  const counted = counts.find(([form]) => form.test(count))?.[1];
+  const formats = counted === undefined ? formatsOfDate(text).map((format) => `\`date(x, "${format}")\``) : [counted];
   const hint = formats.length === 0 ? 'write its format as in `date(x, "%d.%m.%Y")`' : `write ${formats.join(" or ")}`;
   throw new EvaluationError(
     `${name}() needs a date like 2024-01-31, 2024-01-31T12:00:00Z or 20240131120000Z, or a FILETIME, not ${describeValue(text)}; ${hint}`,

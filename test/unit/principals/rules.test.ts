@@ -265,9 +265,11 @@ describe("dates", () => {
     expect(found).toEqual(message);
   });
 
-  test("seconds and milliseconds since 1970 are no date, but a function reads them, which the message names", () => {
+  test("seconds and milliseconds since 1970 and Excel's days are no date, but a function reads them, which the message names", () => {
     expect(() => isTrue("isAfter(entry.x, now())", { x: "1718452800" })).toThrow("write `timestamp(int(x))` if");
     expect(() => isTrue("isAfter(entry.x, now())", { x: "1718452800000" })).toThrow("write `timestamp(int(x) / 1000)`");
+    expect(() => isTrue("isAfter(entry.x, now())", { x: "45322" })).toThrow("`timestamp((int(x) - 25569) * 86400)` if");
+    expect(isTrue("timestamp((int(entry.x) - 25569) * 86400) == date('2024-01-31')", { x: "45322" })).toBe(true);
     expect(isTrue("timestamp(int(entry.x)) == now()", { x: "1718452800" })).toBe(true);
     expect(isTrue("timestamp(int(entry.x) / 1000) == now()", { x: "1718452800000" })).toBe(true);
   });
