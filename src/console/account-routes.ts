@@ -3,6 +3,7 @@ import { generatePassword } from "#control/accounts.ts";
 import type { Accounts } from "#control/accounts.ts";
 import { Refusal } from "#control/answers.ts";
 import { digestOf } from "#control/proof.ts";
+import type { ListedToken } from "#control/sessions.ts";
 import { InputError } from "#errors.ts";
 import type { Account } from "#state/access.ts";
 import type { Actor } from "#state/record.ts";
@@ -12,7 +13,7 @@ import { checkMayManage } from "./accounts.ts";
 import { actorOf, formOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { tokenField } from "./layout.ts";
-import { accountPage, accountsPage, removalPage } from "#console/pages/accounts.ts";
+import { accountPage, accountsPage, newPasswordPage, removalPage, revocationPage } from "#console/pages/accounts.ts";
 import type { AccountPage, AccountsPage } from "#console/pages/accounts.ts";
 
 /** What a page of accounts says of what was just done. */
@@ -67,6 +68,12 @@ function addOwnPage(scope: FastifyInstance, { accounts: all }: AppOptions, send:
       return { secret: await sessions.createToken(owner, formOf(request).get("name") ?? "", actorOf(request)) };
     }),
   );
+  scope.get("/account/tokens/:id/revoke", async (request, reply) => {
+    const visitor = visitorOf(request);
+    const of = tokenIn(request, visitor.account === undefined ? [] : await sessions.tokens(visitor.account));
+    const page = revocationPage({ of, token: tokenField(visitor), back: "/account" });
+    return send(request, reply, { title: "Revoke a token" }, page);
+  });
   scope.post(
     "/account/tokens/revoke",
     own(async (account, request) => {
@@ -116,13 +123,21 @@ function addAllPage(scope: FastifyInstance, { accounts: all, connections }: AppO
       return typed === "" ? { password: { of: name, is: password } } : {};
     }),
   );
-  scope.get("/accounts/:id/remove", async (request, reply) => {
+  const questions = { remove: ["Remove", removalPage], password: ["New password for", newPasswordPage] } as const;
+  for (const [what, [title, page]] of Object.entries(questions))
+    scope.get(`/accounts/:id/${what}`, async (request, reply) => {
+      permit(request);
+      const { id = "" } = request.params as { id?: string };
+      const account = (await accounts.list()).find((each) => each.id === id);
+      if (account === undefined) throw new Refusal(404, "there is no such account; it was removed meanwhile");
+      const frame = { title: `${title} ${account.name}`, section: "accounts" } as const;
+      return send(request, reply, frame, page({ account, token: tokenField(visitorOf(request)) }));
+    });
+  scope.get("/accounts/tokens/:id/revoke", async (request, reply) => {
     permit(request);
-    const { id = "" } = request.params as { id?: string };
-    const account = (await accounts.list()).find((each) => each.id === id);
-    if (account === undefined) throw new Refusal(404, "there is no such account; it was removed meanwhile");
-    const frame = { title: `Remove ${account.name}`, section: "accounts" } as const;
-    return send(request, reply, frame, removalPage({ account, token: tokenField(visitorOf(request)) }));
+    const of = tokenIn(request, await sessions.tokens());
+    const page = revocationPage({ of, token: tokenField(visitorOf(request)), back: "/accounts" });
+    return send(request, reply, { title: "Revoke a token", section: "accounts" }, page);
   });
   scope.post(
     "/accounts/:id",
@@ -144,6 +159,14 @@ function addAllPage(scope: FastifyInstance, { accounts: all, connections }: AppO
       return {};
     }),
   );
+}
+
+/** @throws {Refusal} 404: it is not among these */
+function tokenIn(request: FastifyRequest, tokens: readonly ListedToken[]): ListedToken {
+  const { id } = request.params as { id?: string };
+  const found = tokens.find((each) => each.id === id);
+  if (found === undefined) throw new Refusal(404, "there is no such token; it was revoked meanwhile, or has expired");
+  return found;
 }
 
 /** @throws {InputError} the form asks for something else */

@@ -144,9 +144,18 @@ test("an administrator adds and disables people, who change their own passwords 
   await admin.page.getByRole("button", { name: "Enable ada" }).click();
   await admin.page.getByRole("button", { name: "Disable ada" }).waitFor();
   expect(await ask()).toBe(200);
-  await admin.page.getByRole("button", { name: "Revoke the token laptop" }).click();
+  // What cannot be taken back is asked for first.
+  await admin.page.getByRole("link", { name: "Revoke the token laptop <b>…" }).click();
+  expect(await admin.page.getByRole("main").textContent()).toContain("are refused from now on");
+  expect(await admin.accessibility()).toEqual([]);
+  expect(await ask()).toBe(200);
+  await admin.page.getByRole("button", { name: "Revoke the token" }).click();
   await expect.poll(ask).toBe(401);
-  // Removing asks first: it cannot be taken back.
+  await admin.page.goto("/accounts");
+  await admin.page.getByRole("link", { name: "New password for ada…" }).click();
+  expect(await admin.page.getByRole("main").textContent()).toContain("The present one no longer works");
+  await admin.page.getByRole("button", { name: "Make a new password" }).click();
+  expect(await admin.page.getByRole("main").textContent()).toContain("The password of ada, shown only this once");
   await admin.page.goto("/accounts");
   await admin.page.getByRole("link", { name: "Remove ada…" }).click();
   expect(await admin.page.getByRole("main").textContent()).toContain("it can no longer sign");

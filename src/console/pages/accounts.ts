@@ -83,15 +83,18 @@ function ownTokens(
       ${field("Name of the token", html`<input name="name" required maxlength="80" placeholder="laptop" autocomplete="off" />`)}
       <button type="submit" class="secondary">Create a token</button>
     </form>
-    ${tokens.length > 0 && tokenTable(now, tokens, token, "/account/tokens/revoke", false)}`;
+    ${tokens.length > 0 && tokenTable(now, tokens, "/account")}`;
 }
 
-function tokenTable(now: number, tokens: readonly ListedToken[], token: Html, action: string, isOfAll: boolean): Html {
+/** @param page where they are listed: `/account` or `/accounts` */
+function tokenTable(now: number, tokens: readonly ListedToken[], page: "/account" | "/accounts"): Html {
   return table<ListedToken>(
     "Tokens",
     [
       { label: "Token", kind: "head", cell: ({ name }) => html`<bdi>${name}</bdi>` },
-      ...(isOfAll ? [{ label: "Account", cell: ({ owner }: ListedToken) => html`<bdi>${owner}</bdi>` }] : []),
+      ...(page === "/accounts"
+        ? [{ label: "Account", cell: ({ owner }: ListedToken) => html`<bdi>${owner}</bdi>` }]
+        : []),
       { label: "Created", cell: ({ created }) => when(created, now) },
       { label: "Last used", cell: ({ used }) => (used === undefined ? "never" : when(used, now)) },
       { label: "Expires", cell: ({ expires }) => when(expires, now) },
@@ -99,10 +102,12 @@ function tokenTable(now: number, tokens: readonly ListedToken[], token: Html, ac
         label: "Actions",
         kind: "tight",
         cell: ({ id, name }) =>
-          html`<form method="post" action="${action}">
-            ${token} ${hidden("id", id)}
-            <button type="submit" class="danger secondary small" aria-label="Revoke the token ${name}">Revoke</button>
-          </form>`,
+          html`<a
+            class="button danger secondary small"
+            href="${at(page, "tokens", id, "revoke")}"
+            aria-label="Revoke the token ${name}…"
+            >Revoke…</a
+          >`,
       },
     ],
     tokens,
@@ -161,7 +166,7 @@ export function accountsPage(page: AccountsPage): Html {
           "Access tokens",
           tokens.length === 0
             ? html`<p class="quiet">None: people make theirs under <a href="/account">Your account</a>.</p>`
-            : tokenTable(now, tokens, token, "/accounts/tokens/revoke", true),
+            : tokenTable(now, tokens, "/accounts"),
         )}
       </div>
       <div>${section("add", "Add an account", addForm(token))}</div>
@@ -209,7 +214,7 @@ function actionsOf({ id, name, via, disabled }: ListedAccount, visitor: Visitor,
   return html`<form method="post" action="${at("/accounts", id)}" class="inline">
     ${token}
     ${!isOwn && (disabled ? button("enable", "Enable", `Enable ${name}`) : button("disable", "Disable", `Disable ${name}`))}
-    ${via === "account" && button("password", "New password", `New password for ${name}`)}
+    ${via === "account" && html`<a class="button secondary small" href="${at("/accounts", id, "password")}" aria-label="New password for ${name}…">New password…</a>`}
     ${!isOwn && html`<a class="button danger secondary small" href="${at("/accounts", id, "remove")}" aria-label="Remove ${name}…">Remove…</a>`}
   </form>`;
 }
@@ -217,20 +222,67 @@ function actionsOf({ id, name, via, disabled }: ListedAccount, visitor: Visitor,
 /** Asks before an account is removed: nothing brings it, or its tokens, back. */
 export function removalPage({ account, token }: Protected & { readonly account: ListedAccount }): Html {
   const { id, name, tokens } = account;
-  return html`<h1>Remove <bdi>${name}</bdi>?</h1>
+  return question({
+    title: html`Remove <bdi>${name}</bdi>?`,
+    content: html`Its sessions end, and it can no longer sign
+    in${tokens > 0 && html`; ${pluralize(tokens, "access token")} of it no longer ${tokens === 1 ? "works" : "work"}`}.
+    What it decided stays in the journal and the audit log.`,
+    action: at("/accounts", id),
+    fields: html`${token} ${hidden("what", "remove")}`,
+    button: html`Remove <bdi>${name}</bdi>`,
+    back: "/accounts",
+  });
+}
+
+/** Asks before an account gets another password: the one it has is gone then. */
+export function newPasswordPage({ account, token }: Protected & { readonly account: ListedAccount }): Html {
+  const { id, name } = account;
+  return question({
+    title: html`A new password for <bdi>${name}</bdi>?`,
+    content: html`The present one no longer works, and the account's sessions end. The new one is made now and shown
+    once.`,
+    action: at("/accounts", id),
+    fields: html`${token} ${hidden("what", "password")}`,
+    button: html`Make a new password`,
+    back: "/accounts",
+  });
+}
+
+/** Asks before a token is revoked. @param back the page with the token: `/account` or `/accounts` */
+export function revocationPage({
+  token,
+  of,
+  back,
+}: Protected & { readonly of: ListedToken; readonly back: string }): Html {
+  return question({
+    title: html`Revoke <bdi>${of.name}</bdi>?`,
+    content: html`Commands that use this token of <bdi>${of.owner}</bdi> are refused from now on.`,
+    action: `${back}/tokens/revoke`,
+    fields: html`${token} ${hidden("id", of.id)}`,
+    button: html`Revoke the token`,
+    back,
+  });
+}
+
+interface Question {
+  readonly title: Html;
+  readonly content: Html;
+  readonly action: string;
+  readonly fields: Html;
+  readonly button: Html;
+  readonly back: string;
+}
+
+/** Asks before something that nothing takes back. */
+function question({ title, content, action, fields, button, back }: Question): Html {
+  return html`<h1>${title}</h1>
     ${confirmation({
       isDanger: true,
-      content: html`<p>
-        Its sessions end, and it can no longer sign
-        in${tokens > 0 && html`; ${pluralize(tokens, "access token")} of it no longer ${tokens === 1 ? "works" : "work"}`}.
-        What it decided stays in the journal and the audit log.
-      </p>`,
-      action: at("/accounts", id),
-      fields: html`${token} ${hidden("what", "remove")}`,
-      button: html`<button type="submit" class="danger">
-        <span>Remove <bdi>${name}</bdi></span>
-      </button>`,
-      back: { href: "/accounts", label: "Back" },
+      content: html`<p>${content}</p>`,
+      action,
+      fields,
+      button: html`<button type="submit" class="danger"><span>${button}</span></button>`,
+      back: { href: back, label: "Back" },
     })}`;
 }
 
