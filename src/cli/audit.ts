@@ -23,7 +23,11 @@ import type { ExitCode, Output } from "#daemon/output.ts";
 export function declare(command: Command, runner: Runner): void {
   common(command)
     .enablePositionalOptions()
-    .option("--since <time>", "only entries since then: a date, a time, or 7d for a week ago", parseMoment)
+    .option(
+      "--since <time>",
+      "only entries since then: a date or a time, in UTC unless it has an offset, or 7d for a week ago",
+      parseMoment,
+    )
     .option("--run <run>", "only entries about this run")
     .option("--from <number>", "start at this entry", atLeastOne);
   help(command, {

@@ -20,7 +20,11 @@ export function declare(command: Command, runner: Runner): void {
   common(command)
     .argument("[sync]", allSyncs)
     .option("--state <states>", "only runs in these states, like pending,held,failed", parseStates)
-    .option("--since <moment>", "only runs since then: 24h, 7d, 2026-11-21 or 2026-11-21T08:00Z", parseMoment)
+    .option(
+      "--since <moment>",
+      "only runs since then: 24h, 7d, 2026-11-21 (of UTC) or 2026-11-21T08:00+01:00",
+      parseMoment,
+    )
     .option("--all", "show every run on a line of its own")
     .option("--limit <number>", "how many lines (default: 20)", wholeNumber);
   help(command, {

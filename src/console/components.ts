@@ -61,6 +61,12 @@ export function moment(iso: string): Html {
   return html`<time datetime="${iso}" title="${exactly(iso)}" data-exact>${exactly(iso)}</time>`;
 }
 
+/** A moment to the second in UTC, as days are chosen and downloads say it; the script adds local time on hover. */
+export function momentInUtc(iso: string): Html {
+  const text = `${iso.slice(0, 19).replace("T", " ")} UTC`;
+  return html`<time datetime="${iso}" title="${text}" data-exact="utc">${text}</time>`;
+}
+
 /** What an error or a note says: what it has between backticks is code, and its moments are shown like all others. */
 export function prose(text: string): Html {
   const parts = text.split(/`([^`]+)`/);

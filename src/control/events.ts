@@ -121,10 +121,15 @@ export class EventStreams {
     const listener = new Listener(listening);
     const { stream } = listener;
     this.#listeners.add(listener);
-    stream.once("close", () => this.#listeners.delete(listener));
-    client?.once("end", () => {
+    const ask = (): void => {
       listener.send(comment);
       setTimeout(() => listener.send(comment), askAgain).unref();
+    };
+    client?.once("end", ask);
+    stream.once("close", () => {
+      this.#listeners.delete(listener);
+      // The connection outlives the stream: it may be used for the next one.
+      client?.off("end", ask);
     });
     const missed = lastId === undefined ? [] : this.#since(lastId);
     // The first event gives the client an id to reconnect with, before anything has happened.

@@ -25,14 +25,15 @@ function tellTimes(onPaper = false) {
     const at = new Date(element.dateTime);
     const utc = `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
     const local = exact.format(at);
-    let text = onPaper ? utc : local;
-    if (!onPaper && !("exact" in element.dataset)) {
+    const inUtc = onPaper || element.dataset.exact === "utc";
+    let text = inUtc ? utc : local;
+    if (!inUtc && !("exact" in element.dataset)) {
       const distance = at.getTime() - now;
       const [unit, size] = units.find(([, size]) => Math.abs(distance) >= size) ?? units.at(-1);
       text = Math.abs(distance) < 1000 ? "just now" : relative.format(Math.trunc(distance / size), unit);
     }
     if (element.textContent !== text) element.textContent = text;
-    element.title = "exact" in element.dataset ? utc : `${local} (${utc})`;
+    element.title = text === utc ? `${local} in your time zone` : text === local ? utc : `${local} (${utc})`;
   }
 }
 

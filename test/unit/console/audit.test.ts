@@ -67,6 +67,13 @@ test("the audit log says first whether it is as it was written", () => {
   expect(damaged).toContain('href="/audit?from=10"');
 });
 
+test("moments of the audit log are those of the zone in which days are chosen", () => {
+  const page = pageOf({ entries: [entryOf(7, "started", { by: { name: "root", from: "command line" }, process: 1 })] });
+  expect(textOf(page)).toMatch(/From \(UTC\).*To \(UTC\).*2026-11-21 10:00:07 UTC/s);
+  // The script leaves it so.
+  expect(page).toContain('data-exact="utc"');
+});
+
 test("pages and downloads of the audit log keep the filter", () => {
   const entries = [entryOf(7, "started", { by: { name: "root", from: "command line" }, process: 1 })];
   const page = pageOf({ entries, more: true, fields: { by: "ro&ot", before: "90" } });

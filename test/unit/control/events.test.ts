@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { connect } from "node:net";
+import { connect, Socket } from "node:net";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import type { Readable } from "node:stream";
@@ -50,6 +50,16 @@ test("a stream ends with its session where nothing happens, and where it cannot 
   vi.advanceTimersByTime(2_000);
   expect(await ends).toContain("listening");
   expect(await fails).toContain("listening");
+});
+
+test("a stream that has ended leaves nothing at its connection, which may be used again", async () => {
+  const client = new Socket();
+  const before = client.listenerCount("end");
+  const stream = streams.open(undefined, undefined, client);
+  expect(client.listenerCount("end")).toBe(before + 1);
+  stream.destroy();
+  await once(stream, "close");
+  expect(client.listenerCount("end")).toBe(before);
 });
 
 test("an account has a share of the streams", async () => {
