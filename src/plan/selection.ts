@@ -191,6 +191,7 @@ export async function withhold(
   waiting: ReadonlySet<Measure>,
 ): Promise<void> {
   const blankable = attributes.all.filter(mayBeBlank).map(columnOf);
+  // In this order: later ones build on earlier ones.
   const steps: Record<Measure, string> = {
     creates: uncreate("true"),
     deletes: restore("true"),
@@ -220,19 +221,8 @@ export async function withhold(
       UPDATE desired SET ${blankable.map((column) => `${column} = coalesce(desired.${column}, a.${column})`).join(", ")}
       FROM actual a WHERE a.kind = desired.kind AND a.name = desired.name`,
   };
-  for (const measure of order) if (waiting.has(measure)) await connection.run(steps[measure]);
+  for (const [measure, sql] of Object.entries(steps)) if (waiting.has(measure as Measure)) await connection.run(sql);
 }
-
-const order = [
-  "creates",
-  "deletes",
-  "suspends",
-  "updates",
-  "membershipsLost",
-  "membershipsLost.perGroup",
-  "emptied",
-  "blanked",
-] as const satisfies Measure[];
 
 /** SQL, empty where no such state is declared: nobody is suspended who is active in the target. */
 function leaveActive({ state }: Attributes): string {

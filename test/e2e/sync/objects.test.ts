@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { HeldError } from "#errors.ts";
+import { HeldError, UnavailableError } from "#errors.ts";
 import { useObjects } from "./objects.ts";
 
 const { people, runIt, store, syncOf } = useObjects();
@@ -286,6 +286,15 @@ describe("what cannot be written", () => {
     expect(first).toMatch(/^the rest was not written: the target did not answer \d+ changes in a row/);
   });
 
+  test("since the lease was lost: nothing more is sent, and the run fails", async () => {
+    await people(...Array.from({ length: 6 }, (_, index) => `user${index},,,`));
+    const sending = (): void => {
+      if (store().written.length === 2) throw new UnavailableError("the lease is lost");
+    };
+    await expect(runIt(syncOf({ concurrency: 1 }), { sending })).rejects.toThrow("the lease is lost");
+    expect(written()).toEqual(["create user0", "create user1"]);
+  });
+
   test("since the run was stopped is left to the next one", async () => {
     const stop = new AbortController();
     const abandon = new AbortController().signal;
@@ -330,4 +339,16 @@ test("a target that does not say who is in a group gets what it was not given ye
   expect(await runIt(blind)).toMatchObject({ outcome: "applied", counts: { membershipsRemoved: 1 } });
   expect(written()).toEqual(["members maths"]);
   expect(store().groups()).toEqual({ maths: ["ada"], navy: ["grace"] });
+});
+
+test("a member whose addition may have arrived is removed from a group that does not say who is in it", async () => {
+  const blind = syncOf({ readsMembers: false });
+  await people("ada,,,maths", "grace,,,maths");
+  store().faults = { unavailable: { of: ({ action }) => action === "members", after: true } };
+  await refused(runIt(blind));
+  store().faults = {};
+  expect(store().groups()).toEqual({ maths: ["ada", "grace"] });
+  await people("ada,,,", "grace,,,maths");
+  expect(await runIt(blind)).toMatchObject({ outcome: "applied" });
+  expect(store().groups()).toEqual({ maths: ["grace"] });
 });
