@@ -37,6 +37,8 @@ export interface Faults {
   forgets?: string;
   /** Whenever it writes an object, it makes these attributes of it. */
   derives?: (attributes: Readonly<Record<string, PrincipalValue>>) => Readonly<Record<string, PrincipalValue>>;
+  /** It takes updates without saying what it has stored. */
+  silent?: boolean;
   /** It refuses to create or change objects of these names. */
   refuses?: readonly string[];
   /** It does not answer writes: what was sent has arrived (`after`), or has not. */
@@ -187,6 +189,7 @@ export class ObjectStore {
   #write(change: ObjectChange): RemoteObject | undefined {
     if (change.action === "create") {
       const attributes = this.#stored(change.attributes);
+      Object.assign(attributes, this.faults.derives?.(attributes));
       const name = nameIn({ kind: change.kind, name: change.name, attributes });
       if (this.all().some((each) => each.kind === change.kind && each.name.toLowerCase() === name.toLowerCase())) {
         this.twice.push(name);
@@ -223,7 +226,7 @@ export class ObjectStore {
       found.name = nameIn(found);
       found.version++;
     }
-    return remoteOf(found);
+    return this.faults.silent === true ? undefined : remoteOf(found);
   }
 
   #stored(attributes: Readonly<Record<string, PrincipalValue>>): Record<string, PrincipalValue> {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { HeldError, UnavailableError } from "#errors.ts";
+import type { Faults } from "../../support/object-target.ts";
 import { useObjects } from "./objects.ts";
 
 const { people, runIt, store, syncOf } = useObjects();
@@ -218,6 +219,34 @@ describe("a target that stores something else than it is sent", () => {
     expect(await runIt()).toMatchObject({ outcome: "applied" });
     expect(await runIt()).toMatchObject({ outcome: "no change" });
   });
+});
+
+test.each<[string, Faults, string, string]>([
+  [
+    "while another attribute changes",
+    { derives: () => ({ phone: "none" }) },
+    "ada,Countess,+1 555,",
+    "ada,Baroness,+1 555,",
+  ],
+  [
+    "while two values are cut to the same",
+    { derives: ({ title }) => ({ title: String(title).slice(0, 5) }) },
+    "ada,Countess,,",
+    "ada,Countdown,,",
+  ],
+  [
+    "where it does not say what that is",
+    { normalises: true, silent: true },
+    "ada,Countess,+1 555-17,",
+    "ada,Countess,+1 555-18,",
+  ],
+])("what a target makes of a value is no difference %s", async (_, faults, ...lines) => {
+  store().faults = faults;
+  for (const line of lines) {
+    await people(line);
+    expect(await runIt()).toMatchObject({ outcome: "applied" });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+  }
 });
 
 describe("what cannot be written", () => {
