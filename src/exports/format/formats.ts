@@ -21,7 +21,9 @@ const dates = [
 ] as const;
 const times = ["%H:%M:%S", "%H:%M", "%H%M%S", "%I:%M:%S %p", "%I:%M %p"] as const;
 const datetimes = dates.flatMap((date) =>
-  [" ", "T"].flatMap((between) => times.flatMap((time) => ["", "Z"].map((end) => `${date}${between}${time}${end}`))),
+  [" ", "T"].flatMap((between) =>
+    times.flatMap((time) => ["", "Z", "%z"].map((end) => `${date}${between}${time}${end}`)),
+  ),
 );
 
 const formats: Readonly<Record<DateKind, readonly string[]>> = { DATE: dates, TIMESTAMP: datetimes, TIME: times };
@@ -60,6 +62,7 @@ const fields: Readonly<Record<string, string>> = {
   p: "[AaPp][Mm]",
   M: String.raw`[0-5]\d`,
   S: String.raw`[0-5]\d(?:\.\d{1,9})?`,
+  z: String.raw`[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?`,
 };
 
 /** The same with less digits. */

@@ -23,7 +23,7 @@ export interface Found {
 }
 
 /**
- * Guesses how nulls, dates and booleans are written.
+ * Guesses how nulls, dates and booleans are written, and finds numbers that are written as no load takes them.
  * @param all every value; `present`: without those that are null
  * @param nothing the text for null, if it was guessed
  */
@@ -35,6 +35,7 @@ export function guessValues(
   found: Found,
 ): Partial<FormatOptions> {
   if (nothing !== undefined) nullAsText(all, nothing, found);
+  for (const column of present) otherNumbers(column, found);
   return { ...dateOptions(present, given, found), ...booleanOptions(present, given, found) };
 }
 
@@ -69,6 +70,20 @@ function nullAsText(columns: readonly ColumnValues[], nothing: string, { doubts,
   doubts.push(
     `${quote(nothing)} stands for null in ${number}, but ${names} ${texts.length === 1 ? "is" : "are"} text and may mean it ` +
       `(${pluralize(times, "row")} of ${one.name}): give ${called("null_value")} if it is null there, too, or write nulls differently`,
+  );
+}
+
+const isNumber = /^(?:\w*INT|DOUBLE|FLOAT|REAL|DECIMAL.*|NUMERIC.*)$/;
+/** `12,5`, `1.234,50`, `1,234.50`, `1'234`, `12 345`: beside these, 1.234 may be more than a thousand. */
+const otherwiseWritten =
+  /^[-+]?(?:\d+,\d+|\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:[.,'’\u0020\u00A0\u2009\u202F]\d{3})+(?:[.,]\d+)?)$/;
+
+function otherNumbers({ name, type, values }: ColumnValues, { doubts }: Found): void {
+  if (!isNumber.test(type)) return;
+  const found = values.find((value) => otherwiseWritten.test(value) && !/^[-+]?\d+\.\d+$/.test(value));
+  if (found === undefined) return;
+  doubts.push(
+    `${name}: ${quote(found)} is no number in a load; write all numbers of the file with a decimal point and nothing between thousands, as in 1234.50`,
   );
 }
 

@@ -102,6 +102,24 @@ describe("numbers that are hardly seconds since 1970", () => {
   });
 });
 
+describe("a number that no load takes", () => {
+  test.each(["12,5", "1.234,50", "1,234.50", "1,234", "1.234.567", "1'234", "12 345", "-1\u202F234,5"])(
+    "%s",
+    async (number) => {
+      for (const type of ["BIGINT", "DOUBLE", "DECIMAL(12,2)"]) {
+        const { doubts } = await guess(`id BIGINT, amount ${type}`, `id;amount\n1;1.23\n2;${number}\n`);
+        expect(doubts).toEqual([
+          expect.stringContaining(`amount: "${number}" is no number in a load; write all numbers`),
+        ]);
+      }
+      expect((await guess("id BIGINT, amount VARCHAR", `id;amount\n1;x\n2;${number}\n`)).doubts).toEqual([]);
+    },
+  );
+  test.each(["1.234", "-12.5", "1e3", "NaN", "12,", "x"])("%s is one, or something else", async (text) => {
+    expect((await guess("id BIGINT, amount DOUBLE", `id;amount\n1;2\n2;${text}\n`)).doubts).toEqual([]);
+  });
+});
+
 describe("a null that is a text, too", () => {
   test.each(["NA", "NULL", "-", "None", "N/A"])("%s", async (nothing) => {
     const text = `code,sales,country\na,1,${nothing}\nb,${nothing},DE\nc,3,${nothing}\n`;
