@@ -26,7 +26,12 @@ const datetimes = dates.flatMap((date) =>
   ),
 );
 
-const formats: Readonly<Record<DateKind, readonly string[]>> = { DATE: dates, TIMESTAMP: datetimes, TIME: times };
+const formats: Readonly<Record<DateKind, readonly string[]>> = {
+  DATE: dates,
+  // A datetime of eight digits may count seconds.
+  TIMESTAMP: [...datetimes, ...dates.filter((date) => date !== "%Y%m%d")],
+  TIME: times,
+};
 
 /** The formats that all of the values have, the likeliest first. A fraction of a second is no part of the format. */
 export function formatsOf(kind: DateKind, values: readonly string[]): readonly string[] {

@@ -51,7 +51,8 @@ export async function guessFormat(
 ): Promise<Guess> {
   const end = sample.lastIndexOf("\n") + 1;
   const whole = isWhole || end === 0 ? sample : sample.subarray(0, end);
-  if (whole.length === 0) throw new InputError(`${name} is empty`);
+  if (whole.length === 0)
+    throw new InputError(`${name} is empty: there is nothing to guess from. Without a guess, it loads no rows`);
   if (!isUtf8(whole)) {
     const encoding = whole[0] === 0xff || whole[0] === 0xfe ? "utf-16" : "latin1";
     throw new InputError(`${name} is not UTF-8; convert it, for instance: iconv -f ${encoding} -t utf-8`);
