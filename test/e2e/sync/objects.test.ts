@@ -145,6 +145,17 @@ describe("objects are known by their ids", () => {
     expect(store().get(strange)?.members).toEqual([]);
   });
 
+  test("whoever was in doubt meanwhile is still the same object", async () => {
+    await people("ada,,,", "grace,,,");
+    await runIt();
+    await people("ada,,,", "ada,Countess,,", "grace,,,");
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+    store().change("user", "ada", { userName: "countess" });
+    await people("ada,,,", "grace,,,");
+    expect(await runIt()).toMatchObject({ outcome: "applied", counts: { users: { create: 0, update: 1, delete: 0 } } });
+    expect(Object.keys(store().people())).toEqual(["ada", "grace"]);
+  });
+
   test("of several objects of one name only the one that the sync made is written", async () => {
     await people("ada,,,maths", "grace,,,");
     await runIt();
