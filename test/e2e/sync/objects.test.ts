@@ -395,3 +395,15 @@ test.each([true, false])(
     expect(store().groups()).toEqual({ maths: ["grace"] });
   },
 );
+
+test("a member whose removal had not arrived is removed by the next run", async () => {
+  const blind = syncOf({ readsMembers: false });
+  await people("ada,,,maths", "grace,,,maths");
+  await runIt(blind);
+  store().faults = { unavailable: { of: ({ action }) => action === "members", after: false } };
+  await people("ada,,,", "grace,,,maths");
+  await refused(runIt(blind));
+  store().faults = {};
+  expect(await runIt(blind)).toMatchObject({ outcome: "applied" });
+  expect(store().groups()).toEqual({ maths: ["grace"] });
+});
