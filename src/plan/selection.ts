@@ -61,7 +61,7 @@ function calledOf({ kind, name }: Subject): string {
 export async function narrow(connection: Connection, selection: Selection): Promise<void> {
   if (!isPart(selection)) return;
   const { except = [], these = [] } = selection;
-  for (const named of [except, these]) if (named.length > 0) await refuseUnplanned(connection, named);
+  for (const some of [except, these]) if (some.length > 0) await refuseUnplanned(connection, some);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE excluded AS
     WITH RECURSIVE deleted AS (SELECT name FROM changes WHERE kind = 'group' AND action = 'delete'),
@@ -76,8 +76,13 @@ export async function narrow(connection: Connection, selection: Selection): Prom
   await connection.run(`
     ${uncreate(isExcluded)};
     ${restore(isExcluded)};
-    DELETE FROM adoptable WHERE ${isExcluded} ${except.length === 0 ? "" : `OR (kind, name) IN (${pairs(except)})`};
+    DELETE FROM adoptable WHERE ${[isExcluded, ...named("IN", except), ...named("NOT IN", these)].join(" OR ")};
     ${leaveUnchanged(isExcluded)}`);
+}
+
+/** SQL conditions, of nobody none. */
+function named(how: "IN" | "NOT IN", some: readonly Subject[]): string[] {
+  return some.length === 0 ? [] : [`(kind, name) ${how} (${pairs(some)})`];
 }
 
 /** Memberships that a part of a plan leaves out, since it does not create their groups. */
@@ -141,8 +146,8 @@ function pairs(some: readonly Subject[]): string {
 export function selectedBy({ only, except = [], these, onlyCauses, exceptCauses = [] }: Selection): string[] {
   return [
     ...(only === undefined ? [] : [`list_contains(${textList(only)}, action)`]),
-    ...(except.length === 0 ? [] : [`(kind, name) NOT IN (${pairs(except)})`]),
-    ...(these === undefined ? [] : [these.length === 0 ? "false" : `(kind, name) IN (${pairs(these)})`]),
+    ...named("NOT IN", except),
+    ...(these?.length === 0 ? ["false"] : named("IN", these ?? [])),
     ...(onlyCauses === undefined ? [] : [`list_has_all(${textList(onlyCauses)}, coalesce(causes, []))`]),
     ...(exceptCauses.length === 0 ? [] : [`NOT list_has_any(${textList(exceptCauses)}, coalesce(causes, []))`]),
   ];

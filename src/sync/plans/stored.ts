@@ -62,7 +62,7 @@ export function planFromStore(plans: Plans, run: RunRecord, selection: Selection
     await connection.run("CREATE OR REPLACE TEMP TABLE never_planned AS FROM left_out");
     const stored = await checksOfSources(connection, checks, selection);
     const limited = await planWithinLimits(connection, sync, { scope, history, overrides, stored });
-    if (changes(limited.plan.counts) === 0 && changes(whole.counts) > 0)
+    if (changes(limited.plan.counts) === 0 && !limited.adopted && changes(whole.counts) > 0)
       throw new InputError(`the selection leaves nothing of the plan of run ${run.id}`);
     await findLeftOut(connection, "shown");
     await connection.run("INSERT INTO left_out FROM never_planned");

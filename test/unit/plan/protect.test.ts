@@ -31,6 +31,8 @@ interface Scene {
   readonly ownedByOthers?: readonly (readonly [Kind, string])[];
   /** Whom its sources have lost before. */
   readonly leaving?: readonly string[];
+  /** Memberships that somebody added by hand: user and group. */
+  readonly byHand?: readonly (readonly [string, string])[];
   /** What it owns from a source `vpn`, beside what it owns anyway. */
   readonly ownsFromVpn?: readonly (readonly [Kind, string])[];
   /** Names of sources that could not be read. */
@@ -60,6 +62,7 @@ async function desiredOf({
   ownsFromVpn = [],
   ownedByOthers,
   leaving = [],
+  byHand = [],
   unread = [],
   complete,
   leftOut = {},
@@ -94,6 +97,7 @@ async function desiredOf({
     await connection().run("INSERT INTO owned_by_others VALUES (?, ?)", [kind, name]);
   await connection().run(`
     CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand}); CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since})`);
+  for (const each of byHand) await connection().run("INSERT INTO by_hand VALUES ('user', ?, ?)", [...each]);
   for (const name of leaving) await connection().run("INSERT INTO leaving_since VALUES ('user', ?, 0)", [name]);
   const rules = { manage: "owned", makesGroups: true, users: [], groups: [], others, ...protection } as const;
   await connection().run(
@@ -194,19 +198,24 @@ describe("another sync to the target", () => {
 
   test("keeps whom it has taken over, also once they are back here; they leave the groups of this one", async () => {
     const { desired, left, withheld } = await desiredOf({
-      sources: [user("ada", ["staff"], "Ada as she was"), group("staff"), group("safe")],
-      target: [user("ada", ["staff", "safe", "ops"]), group("staff"), group("safe"), group("ops")],
+      sources: [user("ada", ["staff"], "Ada as she was"), group("staff"), group("safe"), group("chess")],
+      target: [
+        user("ada", ["staff", "safe", "ops", "chess"]),
+        ...["staff", "safe", "ops", "chess"].map((each) => group(each)),
+      ],
       owns: [
         ["user", "ada"],
         ["group", "staff"],
         ["group", "safe"],
+        ["group", "chess"],
       ],
       leaving: ["ada"],
+      byHand: [["ada", "chess"]],
       ownedByOthers: [["user", "ada"]],
       protection: { groups: ["safe"] },
     });
-    expect(desired).toContain('user ada "ada" [ops safe]');
-    expect(left).toEqual(["safe", "staff"]);
+    expect(desired).toContain('user ada "ada" [chess ops safe]');
+    expect(left).toEqual(["chess", "safe", "staff"]);
     expect(withheld).toEqual(["ada people.csv:2"]);
   });
 

@@ -42,6 +42,21 @@ const principal = (kind: Principal["kind"], name: string, ...groupNames: string[
   groupNames,
 });
 
+test.each<[string, Selection, string[]]>([
+  ["only these", { these: [{ kind: "user", name: "ada" }] }, ["ada"]],
+  ["all but one", { except: [{ kind: "user", name: "ada" }] }, ["bob"]],
+  ["whatever it creates", { only: ["create"] }, ["ada", "bob"]],
+])("a part adopts by name whom it names: %s", async (_, selection, adopted) => {
+  await planned([principal("user", "gone")], [principal("user", "new")]);
+  await connection().run(
+    "INSERT INTO adoptable VALUES ('user', 'ada', 'hr', '1', '2'), ('user', 'bob', 'hr', '3', '4')",
+  );
+  await narrow(connection(), selection);
+  const rows = await connection().rows<{ name: string }>("SELECT name FROM adoptable ORDER BY name");
+  await connection().run("DELETE FROM adoptable");
+  expect(rows.map(({ name }) => name)).toEqual(adopted);
+});
+
 test("a selection is a part of the plan, leaves the rest unchanged, and its result is consistent", async () => {
   await fc.assert(
     fc.asyncProperty(
