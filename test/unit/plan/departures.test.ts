@@ -25,6 +25,8 @@ interface Scene {
   /** Record id and what the ledger has of it. */
   readonly owns?: readonly (readonly [id: string, kind: Kind, name: string])[];
   readonly leavingSince?: readonly (readonly [kind: Kind, name: string, since: number])[];
+  /** Ids of users that a rule leaves out. */
+  readonly excluded?: readonly string[] | undefined;
   /** Principals of other types, by name, with their groups. */
   readonly foreign?: Readonly<Record<string, readonly string[]>>;
   readonly rules?: Partial<DepartureRules>;
@@ -43,6 +45,7 @@ async function play({
   target,
   owns = [],
   leavingSince = [],
+  excluded = [],
   rules = {},
   protection = {},
   foreign = {},
@@ -67,6 +70,7 @@ async function play({
     await connection().run("INSERT INTO ledger VALUES (?, ?, 'hr', ?)", [kind, name, id]);
   for (const [kind, name, since] of leavingSince)
     await connection().run("INSERT INTO leaving_since VALUES (?, ?, ?)", [kind, name, BigInt(since)]);
+  for (const id of excluded) await connection().run("INSERT INTO record VALUES ('user', NULL, 'hr', ?)", [id]);
   await connection().run("DELETE FROM actual_foreign");
   for (const [name, groups] of Object.entries(foreign))
     await connection().run(
@@ -358,6 +362,19 @@ describe("a known name with another record", () => {
     });
     expect(successor.departures).toMatchObject({ reused: { count: 3 }, adoptable: 0 });
     expect(successor.departures.reused.examples[0]).toMatchObject({ name: "a", was: "1", is: "9", becomes: "d" });
+  });
+
+  test.each<[string, Partial<Scene>]>([
+    ["whose earlier record a rule leaves out", { excluded: ["1"] }],
+    ["whose record was another account's", { owns: [["7", "user", "b"]], target: [["user", "b"]] }],
+  ])("cannot be adopted by name %s", async (_, { owns = [], target = [], excluded }) => {
+    const { departures } = await play({
+      sources: [["7", ["user", "a"]]],
+      target: [["user", "a"], ...target],
+      owns: [["1", "user", "a"], ...owns],
+      excluded,
+    });
+    expect(departures).toMatchObject({ reused: { count: 1 }, adoptable: 0 });
   });
 
   test("is released with the rename of its successor, where that waits too", async () => {
