@@ -5,6 +5,7 @@ import { tablesOf } from "#plan/tables.ts";
 import { addHistory, createHistory, leavingSince, readHistory } from "#state/ledger/history.ts";
 import { idAfter, laterTimes } from "#state/runs.ts";
 import type { RunRecord } from "#state/record.ts";
+import type { LimitCheck } from "#plan/limits.ts";
 import { useConnection } from "../../../support/duckdb.ts";
 import { cases } from "../../../support/random.ts";
 import { endedRun } from "../../../support/runs.ts";
@@ -27,15 +28,20 @@ interface Given {
   readonly gone?: readonly string[];
   readonly deleted?: number;
   readonly size?: number;
+  readonly checks?: readonly LimitCheck[];
+  /** Groups that lose a member, and whether that is more than they may lose. */
+  readonly losing?: Readonly<Record<string, boolean>>;
 }
 
 /** A run that finds out who is gone, and since when, and writes it down. */
-async function run(now: number, { later, gone = [], deleted = 0, size = 100 }: Given = {}) {
+async function run(now: number, { later, gone = [], deleted = 0, size = 100, checks = [], losing = {} }: Given = {}) {
   for (const table of ["leaving_since", "lost_recently", "gone", "frozen", "desired", "group_loss"] as const)
     await connection().run(`CREATE OR REPLACE TEMP TABLE ${table} (${tables[table].replaceAll(" NOT NULL", "")})`);
   const history = await readHistory(connection(), "staff", now);
   for (const name of gone)
     await connection().rows("INSERT INTO desired BY NAME SELECT 'user' AS kind, ? AS name, [] AS group_names", [name]);
+  for (const [name, beyond] of Object.entries(losing))
+    await connection().rows("INSERT INTO group_loss BY NAME SELECT ? AS name, 1 AS lost, ? AS beyond", [name, beyond]);
   // As `depart` does.
   await connection().run(
     `INSERT INTO gone SELECT kind, name, coalesce(since, ${now}) FROM desired LEFT JOIN leaving_since USING (kind, name)`,
@@ -46,7 +52,7 @@ async function run(now: number, { later, gone = [], deleted = 0, size = 100 }: G
     amounts: [{ measure: "deletes", of: "users", amount: deleted, base: 100 }],
     scope: { sizes: [{ source: "hr", kind: "user", size }] },
     declared: serviceAttributes,
-    checks: [],
+    checks,
   });
   const rows = await connection().rows<{ name: string; since: number }>(
     "SELECT name, since::DOUBLE AS since FROM gone ORDER BY name",
@@ -142,4 +148,45 @@ test("what was applied and read while the clock was ahead counts no longer than 
     applied: [{ amount: 12 }],
     reads: [{ size: 120, most: 130 }],
   });
+});
+
+const check = (limit: LimitCheck["limit"], of: string, overridden: boolean): LimitCheck => {
+  return { limit, of, value: 90, earlier: 0, bound: 20, basis: "20% of 100", tripped: true, overridden };
+};
+
+/** What the next run, an hour later, finds of one. */
+async function nextAfter(given: Given) {
+  await run(start);
+  await run(start + hour, given);
+  const { history, since } = await run(start + 2 * hour);
+  const lost = await connection().rows<{ name: string }>("SELECT name FROM lost_recently ORDER BY name");
+  return { ...history, since, lost: lost.map(({ name }) => name) };
+}
+
+test.each(["shrink", "minUsers"] as const)(
+  "a source that has too little (%s) is compared with what it had before, and nobody is leaving",
+  async (limit) => {
+    const tooLittle = { size: 10, gone: ["ada"], checks: [check(limit, "users of hr", false)] };
+    const { reads } = await nextAfter(tooLittle);
+    expect(reads).toEqual([{ source: "hr", kind: "user", size: 100, most: 100 }]);
+    const known = "SELECT name FROM owned.leaving";
+    await run(start + 3 * hour, tooLittle);
+    expect(await connection().rows(known)).toEqual([]);
+    await run(start + 4 * hour, { ...tooLittle, checks: [] });
+    expect(await connection().rows(known)).toEqual([{ name: "ada" }]);
+  },
+);
+
+test("a source whose shrinking was overridden is compared with what it has now", async () => {
+  const { reads } = await nextAfter({ size: 10, checks: [check("shrink", "users of hr", true)] });
+  expect(reads[0]?.most).toBe(10);
+});
+
+test("what was overridden does not count against the limits of the day", async () => {
+  const counted = await nextAfter({ deleted: 9, losing: { staff: false, ops: true } });
+  expect(counted).toMatchObject({ applied: [{ measure: "deletes", of: "users", amount: 9 }], lost: ["ops", "staff"] });
+  await createLedger();
+  const checks = [check("deletes", "users", true), check("membershipsLost.perGroup", "groups", true)];
+  const overridden = await nextAfter({ deleted: 9, losing: { staff: false, ops: true }, checks });
+  expect(overridden).toMatchObject({ applied: [], lost: ["staff"] });
 });
