@@ -364,6 +364,22 @@ describe("a known name with another record", () => {
     expect(successor.departures.reused.examples[0]).toMatchObject({ name: "a", was: "1", is: "9", becomes: "d" });
   });
 
+  test("is still the same principal's while one of its records has it", async () => {
+    const { departures, desired } = await play({
+      sources: [
+        ["1", ["user", "a"]],
+        ["2", ["user", "b"]],
+      ],
+      target: [["user", "a"]],
+      owns: [
+        ["1", "user", "a"],
+        ["2", "user", "a"],
+      ],
+    });
+    expect(departures).toMatchObject({ renames: { count: 0 }, reused: { count: 0 } });
+    expect(desired).toEqual(["user a", "user b"]);
+  });
+
   test.each<[string, Partial<Scene>]>([
     ["whose earlier record a rule leaves out", { excluded: ["1"] }],
     ["whose record was another account's", { owns: [["7", "user", "b"]], target: [["user", "b"]] }],

@@ -336,6 +336,15 @@ describe("apply-the-rest, for any two directories and any limits", () => {
     );
   });
 
+  test("where updates wait, groups stay that somebody would leave by their deletion", async () => {
+    const ada = { kind: "user", name: "ada", displayName: "Ada" } as const;
+    const staff = { kind: "group", name: "staff", displayName: "Staff", groupNames: [] } as const;
+    await fillBoth([{ ...ada, groupNames: ["staff"] }, staff], [{ ...ada, groupNames: [] }]);
+    await withhold(connection(), serviceAttributes, new Set<Measure>(["updates"]));
+    const plan = await createPlan(connection(), serviceAttributes);
+    expect(await Array.fromAsync(plan.changes())).toEqual([]);
+  });
+
   test("where everything waits, nothing changes", async () => {
     await fc.assert(
       fc.asyncProperty(whole, whole, async (actual, desired) => {
