@@ -139,7 +139,7 @@ export const tables = {
   arrived_extra: `${identity}, fields VARCHAR`,
   /** What did not arrive. Made by `createChanges`, read by the verification. */
   missing: change,
-  /** Planned creates and deletes that were refused, or not tried. Made by the verification, stored with plans. */
+  /** Planned creates and deletes that were refused, or not tried. Made by the verification, or by the recovery of a run; stored with plans. */
   unwritten: change,
 } as const satisfies Record<string, string>;
 
