@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { knownTables } from "#plan/remote.ts";
-import { renameInPlace } from "#plan/renames-in-place.ts";
+import { renameAgain, renameInPlace } from "#plan/renames-in-place.ts";
 import { tablesOf } from "#plan/tables.ts";
 import { Attributes } from "#principals/attributes.ts";
 import { useConnection } from "../../support/duckdb.ts";
@@ -79,4 +79,14 @@ test.each<[string, Partial<Scene>]>([
   ["that is not in the target", { target: [] }],
 ])("not one %s", async (_, other) => {
   expect(await renamed({ ...ada, ...other })).toEqual([]);
+});
+
+test("a stored plan gives the names that nobody has given or taken meanwhile", async () => {
+  await connection().run(`
+    INSERT INTO actual BY NAME SELECT 'user' AS kind, unnest(['ada', 'bob', 'baroness', 'dora']) AS name, [] AS group_names;
+    INSERT INTO renamed_in_place BY NAME
+    SELECT 'user' AS kind, unnest(['ada', 'bob', 'cem']) AS was, unnest(['countess', 'baroness', 'dora']) AS becomes`);
+  await renameAgain(connection());
+  const names = await connection().rows<{ name: string }>("SELECT name FROM actual ORDER BY name");
+  expect(names.map(({ name }) => name)).toEqual(["baroness", "bob", "countess", "dora"]);
 });
