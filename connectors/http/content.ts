@@ -24,6 +24,8 @@ export interface Part {
 export interface Content extends Pick<ListOptions, "delimiter" | "format" | "items"> {
   /** Where every record has a value. A CSV without such a column is no list, even one without rows. */
   readonly ids: readonly Path[];
+  /** Where a record has further keys, or refers to others. Absent: nowhere. */
+  readonly references?: readonly Path[] | undefined;
 }
 
 /** In bytes: one row, or what stands between two quotes that do not belong together. */
@@ -68,7 +70,11 @@ function noList(title: string, path: string, instead: unknown): InputError {
   return new InputError(`${title}: the answer has no list at ${path} (items)${there}`);
 }
 
-async function* rowsIn(body: AsyncIterable<Buffer>, { delimiter, ids }: Content, title: string): AsyncGenerator<Part> {
+async function* rowsIn(
+  body: AsyncIterable<Buffer>,
+  { delimiter, ids, references = [] }: Content,
+  title: string,
+): AsyncGenerator<Part> {
   const options = {
     bom: true,
     columns: columnsOf(title, ids),
@@ -81,9 +87,9 @@ async function* rowsIn(body: AsyncIterable<Buffer>, { delimiter, ids }: Content,
   let items: Item[] = [];
   try {
     for await (const row of rows as AsyncIterable<Item>) {
-      for (const id of ids) {
-        const reason = spoilt(String(valueAt(row, id)));
-        if (reason !== undefined) throw new InputError(`${title}: a value of ${id.text} is ${reason}`);
+      for (const path of [...ids, ...references]) {
+        const reason = spoilt(String(valueAt(row, path)));
+        if (reason !== undefined) throw new InputError(`${title}: a value of ${path.text} is ${reason}`);
       }
       items.push(row);
       if (items.length < rowsAtATime) continue;

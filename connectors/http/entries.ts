@@ -47,6 +47,14 @@ export function entryOf(
   };
 }
 
+/** Where a record has keys, and refers to others. */
+export function referencesOf(options: EntryOptions | GroupsOptions): Path[] {
+  const { keys = [], memberOf } = options;
+  const members = "members" in options ? options.members : undefined;
+  const listed = members !== undefined && "path" in members ? members : undefined;
+  return [...keys, ...[memberOf, listed].flatMap((each) => each?.path ?? [])];
+}
+
 function membersIn(
   item: Item,
   { path, kind }: Extract<GroupsOptions["members"], { path: unknown }>,

@@ -5,7 +5,7 @@ import { linkIn } from "#http/directory/pages.ts";
 import type { Page, Paging } from "#http/directory/pages.ts";
 import type { Proof, ProvenList } from "#http/directory/proof.ts";
 import { answerIn, pageIn } from "./content.ts";
-import type { Item, Part } from "./content.ts";
+import type { Content, Item, Part } from "./content.ts";
 import { urlOf } from "./options.ts";
 import type { ListOptions, NextOptions, Options } from "./options.ts";
 import { keyIn, valueAt } from "./path.ts";
@@ -21,11 +21,9 @@ export interface Found {
 }
 
 /** One list, as declared. */
-export interface Declared {
+export interface Declared extends Pick<Content, "ids" | "references"> {
   readonly options: Pick<Options, "attempts" | "url">;
   readonly list: ListOptions;
-  /** Where every record of it has a value. */
-  readonly ids: readonly Path[];
   /** The setting for the fewest there must be, where it is not written. */
   readonly unset?: string | undefined;
   /** The record that the list belongs to. */
@@ -38,7 +36,7 @@ export interface Declared {
  */
 export function listOf(
   api: DirectoryApi,
-  { options, list, ids, unset, parent }: Declared,
+  { options, list, ids, references, unset, parent }: Declared,
   idOf: (found: Found) => string,
 ): ProvenList<Found> {
   const url = addressOf(options, list.url, parent?.id);
@@ -51,7 +49,7 @@ export function listOf(
     total: totalIn(list.proof, around, title),
   });
   const { next } = list;
-  const content = { ...list, ids };
+  const content = { ...list, ids, references };
   return {
     url,
     paging: pagingOf(list),

@@ -5,7 +5,7 @@ import { merged } from "#http/directory/pages.ts";
 import { readList } from "#http/directory/proof.ts";
 import { Seen } from "#http/directory/seen.ts";
 import { keyIn, valueAt } from "./path.ts";
-import { entryOf, idIn, memberOf, pairOf } from "./entries.ts";
+import { entryOf, idIn, memberOf, pairOf, referencesOf } from "./entries.ts";
 import { listOf } from "./lists.ts";
 import type { Declared, Found } from "./lists.ts";
 import type { GroupsOptions, Options } from "./options.ts";
@@ -29,6 +29,7 @@ export async function* recordsOf(api: DirectoryApi, options: Options, context: R
     options,
     list: users,
     ids: [users.id],
+    references: referencesOf(users),
     unset: options.minUsers === undefined ? "minUsers" : undefined,
   };
   for await (const found of readList(
@@ -41,6 +42,7 @@ export async function* recordsOf(api: DirectoryApi, options: Options, context: R
       options,
       list: groups,
       ids: [groups.id],
+      references: referencesOf(groups),
       unset: options.minGroups === undefined ? "minGroups" : undefined,
     };
     yield* groupsIn(api, { options, groups, context, seen: new Seen() }, list);
@@ -71,7 +73,14 @@ async function* groupsIn(api: DirectoryApi, where: GroupContext, declared: Decla
       const group = entry.keys[0] ?? entry.id;
       for await (const page of readList(api, list)) yield page.map((one) => memberOf(group, one, members));
     }
-    if (children !== undefined) yield* groupsIn(api, where, { options, list: children, ids: [groups.id], parent });
+    if (children !== undefined)
+      yield* groupsIn(api, where, {
+        options,
+        list: children,
+        ids: [groups.id],
+        references: referencesOf(groups),
+        parent,
+      });
   };
   const list = listOf(api, declared, (one) => idIn(one, groups));
   for await (const page of readList(api, list)) {

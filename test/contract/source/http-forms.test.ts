@@ -1,4 +1,7 @@
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import http from "#connectors/http/index.ts";
@@ -388,4 +391,17 @@ test("connectors/http/README.md shows options that are valid", async () => {
     const result = http.options.safeParse(options);
     expect(result.success ? "" : z.prettifyError(result.error)).toBe("");
   }
+});
+
+test("references of an answer in CSV that a spreadsheet has spoilt fail the read", async () => {
+  const server = createServer((_, response) => void response.end("who,team\n1,#N/A\n")).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const users = { url: "people.csv", format: "csv", id: "who", memberOf: { path: "team" } };
+  const groups = { url: "people.csv", format: "csv", id: "who", members: { path: "team" } };
+  await expect(read({ url, users })).rejects.toThrow("a value of team is an error of Excel");
+  await expect(read({ url, users: { ...users, memberOf: undefined }, groups })).rejects.toThrow(
+    "a value of team is an error of Excel",
+  );
 });

@@ -1,11 +1,13 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { pageIn } from "#connectors/http/content.ts";
+import { referencesOf } from "#connectors/http/entries.ts";
 import { parsePath } from "#connectors/http/path.ts";
 
+const title = "source hr: GET https://hr.example.com/pairs";
 const pageOf = (text: string | Buffer, ...ids: string[]) => {
   const content = { format: "csv" as const, delimiter: ",", ids: ids.map((id) => parsePath(id)!) };
-  return pageIn({ body: Readable.from([Buffer.from(text)]) }, content, "source hr: GET https://hr.example.com/pairs");
+  return pageIn({ body: Readable.from([Buffer.from(text)]) }, content, title);
 };
 
 test.each([
@@ -34,4 +36,20 @@ test("a CSV with its header has its rows, if any", async () => {
   expect((await pageOf("who, team\n1,a\n", "team", "who")).items).toEqual([{ who: "1", team: "a" }]);
   // The page after the last one, where pages end so.
   expect((await pageOf("", "team", "who")).items).toEqual([]);
+});
+
+test.each(["#N/A", "1.23457E+11"])("a CSV whose keys or references a spreadsheet has made %s fails", async (value) => {
+  const options = {
+    id: parsePath("who")!,
+    keys: [parsePath("login")!],
+    memberOf: { path: parsePath("team")! },
+    members: { path: parsePath("staff")! },
+  };
+  const references = referencesOf(options as Parameters<typeof referencesOf>[0]);
+  for (const column of ["login", "team", "staff"]) {
+    const row = ["login", "team", "staff"].map((each) => (each === column ? value : "x")).join(",");
+    const body = Readable.from([Buffer.from(`who,login,team,staff\n1,${row}\n`)]);
+    const content = { format: "csv" as const, delimiter: ",", ids: [options.id], references };
+    await expect(pageIn({ body }, content, title)).rejects.toThrow(`a value of ${column} is `);
+  }
 });
