@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Configuration } from "#config/configuration.ts";
 import { daemonFolder, readStateForPlan } from "#daemon/data-folder.ts";
 import type { Embedded } from "#daemon/embedded.ts";
@@ -10,7 +11,7 @@ import { errorDocument, UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { redactAll } from "#redact.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
-import type { RunRecord } from "#state/record.ts";
+import type { RunRecord, Stage } from "#state/record.ts";
 import type { LocalCoordinator } from "#sync/coordinator/local.ts";
 import { explain } from "#sync/explain/explain.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
@@ -28,6 +29,8 @@ export interface PeopleOptions {
   /** @throws {UnavailableError} while the daemon is starting */
   readonly coordinator: () => Pick<LocalCoordinator, "inTurn" | "runs">;
   readonly warn: (message: string) => void;
+  /** How long an explanation waits for what is not known yet, in milliseconds. Default: 1500. */
+  readonly patience?: number | undefined;
 }
 
 /** Why a sync could not explain. */
@@ -35,6 +38,49 @@ export interface Unexplained {
   readonly sync: string;
   readonly error: ErrorDocument;
 }
+
+/** A sync that is being asked. */
+export interface Asking {
+  readonly sync: string;
+  readonly sources: readonly string[];
+  /** Absent while it waits for its turn. */
+  readonly stage?: Stage | undefined;
+}
+
+/** What is known of an explanation by now. */
+export interface Explanations {
+  /** When the syncs were asked, ISO 8601: with it, further answers are those of the same explanation. */
+  readonly since: string;
+  /** Of each sync. */
+  readonly answers: readonly (Explanation | Unexplained | Asking)[];
+}
+
+/** An explanation that somebody looks at. */
+class AskedExplanation {
+  readonly since = new Date().toISOString();
+  readonly stop = new AbortController();
+  readonly answers: (Explanation | Unexplained | Asking)[];
+  readonly ended: Promise<unknown>;
+  isWhole = false;
+  timer: NodeJS.Timeout | undefined;
+
+  /** @param ask reports the stages of a sync, and does not fail */
+  constructor(
+    syncs: readonly Asking[],
+    ask: (sync: string, signal: AbortSignal, tell: (stage: Stage) => void) => Promise<Explanation | Unexplained>,
+  ) {
+    this.answers = [...syncs];
+    const asked = syncs.map(async (asking, index) => {
+      this.answers[index] = await ask(asking.sync, this.stop.signal, (stage) => {
+        this.answers[index] = { ...asking, stage };
+      });
+    });
+    this.ended = Promise.all(asked).then(() => (this.isWhole = true));
+  }
+}
+
+/** How long an explanation that nobody asks for goes on, in milliseconds. */
+const unasked = 15_000;
 
 /** What is known of somebody's past: as far as plans are stored. */
 export interface KnownHistory {
@@ -62,6 +108,7 @@ export class People {
   readonly #stop = new AbortController();
   readonly #explaining = createQueue(atOnce.all);
   readonly #ofTarget = createKeyedQueue(atOnce.ofTarget);
+  readonly #asked = new Map<string, AskedExplanation>();
   #listings: Listings | undefined;
 
   constructor(options: PeopleOptions) {
@@ -116,21 +163,42 @@ export class People {
   }
 
   /**
-   * What each sync to a target would do with everything of a name. Reads the sources.
-   * @param left stops it
+   * What each sync to a target would do with everything of a name, as far as it is known soon: ask again for the
+   * rest. Reads the sources, until nobody has asked for 15 seconds.
+   * @param since of the explanation that is asked for again; absent: a new one, unless somebody waits for one already
+   * @returns undefined when there is none of that moment any more
    */
-  explain(target: string, wanted: string, left: AbortSignal): Promise<readonly (Explanation | Unexplained)[]> {
-    const signal = AbortSignal.any([this.#stop.signal, left]);
+  async explain(target: string, wanted: string, since?: string): Promise<Explanations | undefined> {
+    const key = JSON.stringify([target, wanted]);
+    let asked = this.#asked.get(key);
+    if (since === undefined) {
+      if (asked === undefined || asked.isWhole) asked = this.#ask(target, wanted);
+    } else if (asked?.since !== since) return undefined;
+    const { stop, ended, answers } = asked;
+    clearTimeout(this.#asked.get(key)?.timer);
+    this.#asked.set(key, asked);
+    await Promise.race([ended, delay(this.#options.patience ?? 1500, undefined, { ref: false })]);
+    clearTimeout(asked.timer);
+    asked.timer = setTimeout(() => {
+      if (this.#asked.get(key) === asked) this.#asked.delete(key);
+      stop.abort(new UnavailableError("nobody waits for it any more"));
+    }, unasked).unref();
+    return { since: asked.since, answers: [...answers] };
+  }
+
+  #ask(target: string, wanted: string): AskedExplanation {
     const configuration = this.#options.current();
-    const explainSync = async (sync: string): Promise<Explanation | Unexplained> => {
-      const explaining = () => this.#explaining(() => this.#explainOne(configuration, sync, wanted, signal), signal);
-      const found = await this.#ofTarget(target, explaining, signal).catch((error: unknown) => {
-        signal.throwIfAborted();
-        return { sync, error: errorDocument(error) };
-      });
+    const syncs = syncsTo(configuration, target).map((sync) => ({ sync, sources: syncOf(configuration, sync).from }));
+    return new AskedExplanation(syncs, async (sync, left, tell) => {
+      const signal = AbortSignal.any([this.#stop.signal, left]);
+      const explaining = () =>
+        this.#explaining(() => this.#explainOne(configuration, sync, wanted, { signal, tell }), signal);
+      const found = await this.#ofTarget(target, explaining, signal).catch((error: unknown) => ({
+        sync,
+        error: errorDocument(error),
+      }));
       return redactAll(found);
-    };
-    return Promise.all(syncsTo(configuration, target).map(explainSync));
+    });
   }
 
   history(target: string, kind: Kind, name: string): Promise<KnownHistory> {
@@ -181,7 +249,7 @@ export class People {
     configuration: Configuration,
     name: string,
     wanted: string,
-    signal: AbortSignal,
+    { signal, tell }: { readonly signal: AbortSignal; readonly tell: (stage: Stage) => void },
   ): Promise<Explanation> {
     const sync = await openSync(configuration, name, this.#options.embedded);
     try {
@@ -192,6 +260,7 @@ export class People {
         interruption: { stop: signal, abandon: signal },
         approval: syncOf(configuration, name).approval,
         inTurn: <Result>(work: () => Promise<Result>) => this.#inTurn(sync.place, work, signal),
+        progress: tell,
         warn: this.#options.warn,
       };
       return await explain(sync, wanted, options);

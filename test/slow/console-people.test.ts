@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { expect, test } from "vitest";
 import { expectNoProblems, useBrowser } from "../support/browser.ts";
 import { careful, holdFirst, hostile, signedIn, startDaemon } from "../support/console.ts";
@@ -99,5 +102,39 @@ test("somebody is found, with what the target, the sources and the runs say of t
   expect(await plain.page.getByRole("main").textContent()).toMatch(/user\s+evil[^]*nothing to do/);
   expectNoProblems(plain);
   await plain.close();
+  await stopRollcall(daemon.running);
+});
+
+test("a source that never answers keeps no other sync from explaining somebody", async () => {
+  const sockets = new Set<Socket>();
+  const silent = createServer((socket) => sockets.add(socket)).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const { port } = silent.address() as AddressInfo;
+  const hung = `connector: http, url: "http://127.0.0.1:${port}", users: { url: users, id: id }`;
+  await company.configure(
+    (yaml) => `${yaml.replace(/^sources:$/m, `sources:\n  hr: { ${hung} }`)}
+  hired: { from: [hr], to: analytics, users: { name: entry.id, displayName: entry.id } }
+`,
+  );
+  const daemon = await startDaemon(company, /applied|no change/);
+  const window = await signedIn(browser(), daemon.url);
+  const { page } = window;
+  await page.goto("/people/user?name=ada");
+  const explanation = page.getByRole("region", { name: "Where it comes from" });
+  await explanation.getByText("hired: reads hr").waitFor();
+  const record = explanation.getByRole("article", { name: "staff" });
+  await record.getByText("Record of company").waitFor();
+  // Bringing the section up to date takes nothing away that a person is reading.
+  const shown = await record.elementHandle();
+  const asked = page.waitForResponse((response) => response.url().includes("since="));
+  await (await asked).finished();
+  await explanation.getByText("hired: reads hr").waitFor();
+  expect(await shown?.evaluate((element) => element.isConnected)).toBe(true);
+  expect(await window.accessibility()).toEqual([]);
+  for (const socket of sockets) socket.destroy();
+  silent.close();
+  await explanation.getByText("could not be asked").waitFor();
+  expect(await explanation.getByText("reads hr").count()).toBe(0);
+  await window.close();
   await stopRollcall(daemon.running);
 });

@@ -1,32 +1,34 @@
 import { isUpdate } from "#plan/change.ts";
-import type { Unexplained } from "#daemon/people.ts";
+import type { Asking, Explanations, Unexplained } from "#daemon/people.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import { foreignInWords, memberSource, scopeInWords, waitInWords, whyUnreadable } from "#sync/explain/text.ts";
 import type { Line } from "#sync/explain/text.ts";
 import { capitalized, describeCheckInWords } from "#plan/render/shared.ts";
 import { pluralize, visible, wordsOf } from "#text.ts";
-import { badge, chip, diff, empty, list, name, none, notice, prose, series, table } from "#console/components.ts";
-import type { Tone } from "#console/components.ts";
+import { badge, chip, diff, empty, list, name, none, notice, prose, series, table, when } from "#console/components.ts";
+import type { Timed, Tone } from "#console/components.ts";
 import { at, html, withQuery } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
+import { icon } from "#console/icons.ts";
 import type { IconName } from "#console/icons.ts";
+import { byItselfHeaders } from "#console/layout.ts";
 import { membershipChanges } from "#console/pages/changes.ts";
 
 /* What `rollcall explain` says. */
 
-export interface ExplanationPage {
+/** Without answers: nobody has asked for them for so long that the syncs were stopped. */
+export interface ExplanationPage extends Timed, Partial<Explanations> {
   readonly target: string;
   readonly name: string;
-  readonly explanations: readonly (Explanation | Unexplained)[];
 }
 
 /** Where somebody comes from, by each sync that has anything to say. */
-export function explanation({ target, name: called, explanations }: ExplanationPage): Html {
-  const [known, problems] = [
-    explanations.filter((each): each is Explanation => !("error" in each)),
-    explanations.filter((each): each is Unexplained => "error" in each),
-  ];
+export function explanation(page: ExplanationPage): Html {
+  const { target, name: called, answers = [] } = page;
+  const known = answers.filter((each): each is Explanation => "records" in each);
+  const problems = answers.filter((each): each is Unexplained => "error" in each);
+  const asking = answers.filter((each): each is Asking => "sources" in each);
   const telling = known.filter((each) => says(each));
   const silent = known.filter((each) => !says(each));
   return html`<hgroup>
@@ -35,7 +37,8 @@ export function explanation({ target, name: called, explanations }: ExplanationP
     <section id="explanation" aria-labelledby="explanation-title">
       <h2 id="explanation-title">Where it comes from, and what the next run does</h2>
       ${telling.map((each) => bySync(each, called))} ${problems.length > 0 && unexplained(problems)}
-      ${telling.length === 0 && problems.length === 0 && known.length > 0 && nobody(silent, called, target)}
+      ${(asking.length > 0 || answers.length === 0) && waitsFor(page, asking)}
+      ${telling.length + problems.length + asking.length === 0 && known.length > 0 && nobody(silent, called, target)}
       ${
         telling.length > 0 &&
         silent.length > 0 &&
@@ -45,6 +48,35 @@ export function explanation({ target, name: called, explanations }: ExplanationP
         </p>`
       }
     </section>`;
+}
+
+/** Syncs that have not answered: the section is brought up to date by itself until they have. */
+function waitsFor({ now, target, name: called, since }: ExplanationPage, asking: readonly Asking[]): Html {
+  const again = withQuery("/people/explain", { target, name: called });
+  if (since === undefined)
+    return notice("waiting", html`<p>The syncs are no longer asked. <a href="${again}">Ask them again</a></p>`);
+  return html`<div
+    class="notice quiet"
+    role="status"
+    hx-get="${withQuery("/people/explain", { target, name: called, since })}"
+    hx-trigger="every 2s"
+    hx-headers="${byItselfHeaders}"
+    hx-target="#explanation"
+    hx-select="#explanation"
+    hx-swap="outerMorph"
+  >
+    ${icon("running")}
+    <div>
+      <p>Asked ${when(since, now)}, and not answered yet. <a href="${again}">Look again</a></p>
+      ${list(
+        asking.map(
+          ({ sync, sources, stage }) =>
+            html`${name(sync)}:
+            ${stage === undefined ? "waits for its turn" : stage === "read" ? html`reads ${series(sources.map((each) => name(each)))}` : stage === "list" ? html`lists ${name(target)}` : "plans"}`,
+        ),
+      )}
+    </div>
+  </div>`;
 }
 
 /** Whether a sync has more to say than that somebody is not its own. */

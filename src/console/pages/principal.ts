@@ -25,7 +25,7 @@ import {
   tabs,
   when,
 } from "#console/components.ts";
-import { offsetOf, untilLeft, visitorOf } from "#console/context.ts";
+import { offsetOf, visitorOf } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
 import { at, html, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
@@ -88,13 +88,9 @@ export function addPrincipalPages(scope: FastifyInstance, { people: known }: App
 
   scope.get("/people/explain", async (request, reply) => {
     const { target, name: called } = subjectOf(request);
-    const explanations = await known.explain(target, called, untilLeft(reply));
-    return send(
-      request,
-      reply,
-      frame(`${called} explained`, target),
-      explanation({ target, name: called, explanations }),
-    );
+    const explanations = await known.explain(target, called, textsIn(request)["since"]);
+    const page = explanation({ now: Date.now(), target, name: called, ...explanations });
+    return send(request, reply, frame(`${called} explained`, target), page);
   });
 
   scope.get("/people/history", async (request, reply) => {

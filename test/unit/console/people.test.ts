@@ -6,6 +6,7 @@ import { explanation } from "#console/pages/explanation.ts";
 import { membershipPicture } from "#console/pages/memberships.ts";
 import { history, principal } from "#console/pages/principal.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
+import { textOf } from "../../support/pages.ts";
 import { appliedRun } from "../../support/runs.ts";
 
 const now = Date.parse("2026-11-21T12:00:00.000Z");
@@ -97,13 +98,15 @@ test("names from outside are harmless on the pages of users and groups, and lead
       principal({ ...of, problem: { message: text, problems: [], advice: "retry" } }),
       explanation({
         ...of,
-        explanations: [
+        since: "2026-11-21T11:59:50.000Z",
+        answers: [
+          { sync: text, sources: [text, text], stage: "read" },
           explained(text),
           silent,
           { sync: text, error: { message: text, problems: [text], advice: "fix" } },
         ],
       }),
-      explanation({ ...of, explanations: [silent] }),
+      explanation({ ...of, answers: [silent] }),
       history({ ...of, history: known }),
     ].map((page) => layout({ title: text, version: "1" }, page).toString());
     for (const page of pages) {
@@ -132,10 +135,33 @@ test("what somebody waits for is told with times of the page, which a browser sh
       next: [],
     } as const,
   ];
-  const explanations = [{ ...explained("ada"), outcomes: [{ ...outcome!, waits }] }];
-  const page = explanation({ target: "analytics", name: "ada", explanations }).toString();
+  const answers = [{ ...explained("ada"), outcomes: [{ ...outcome!, waits }] }];
+  const page = explanation({ now, target: "analytics", name: "ada", answers }).toString();
   expect(page).toMatch(/Waits since <time datetime="2026-11-21T10:00:00.000Z"/);
   expect(page).toMatch(/can be approved until <time datetime="2026-11-22T10:00:00.000Z"/);
+});
+
+test("an explanation shows what is known, which sync is still asked for what, and asks for the rest", () => {
+  const of = { now, target: "analytics", name: "ada", since: "2026-11-21T11:59:50.000Z" };
+  const asking = [
+    { sync: "staff", sources: ["hr", "ldap"], stage: "read" },
+    { sync: "guests", sources: ["scim"], stage: "list" },
+    { sync: "robots", sources: ["csv"] },
+  ] as const;
+  const silent = { ...explained("ada"), sync: "others", records: [], outcomes: [], foreign: [] };
+  const page = explanation({ ...of, answers: [...asking, silent] }).toString();
+  expect(textOf(page)).toMatch(
+    /Asked 10 seconds ago.*staff : reads hr , ldap.*guests : lists analytics.*robots : waits for its turn/s,
+  );
+  expect(page).toContain(
+    'hx-get="/people/explain?target=analytics&amp;name=ada&amp;since=2026-11-21T11%3A59%3A50.000Z"',
+  );
+  // Somebody may be theirs.
+  expect(textOf(page)).not.toContain("is called");
+  expect(explanation({ ...of, answers: [silent] }).toString()).not.toContain("hx-get");
+  const gone = explanation({ now, target: "analytics", name: "ada" }).toString();
+  expect(textOf(gone)).toContain("The syncs are no longer asked. Ask them again");
+  expect(gone).not.toContain("hx-get");
 });
 
 test("a page says what to do where nobody is found, and while a target is being listed", () => {
