@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Check, CheckFinding, ConfiguredSync } from "#daemon/connections.ts";
 import { html } from "#console/html.ts";
 import { layout } from "#console/layout.ts";
-import { connections } from "#console/pages/connections.ts";
+import { anchorOf, connections } from "#console/pages/connections.ts";
 import type { ConnectedSync, ConnectionsPage } from "#console/pages/connections.ts";
 import { runNow } from "#console/pages/run-now.ts";
 import type { RunNowPage } from "#console/pages/run-now.ts";
@@ -158,6 +158,16 @@ test("syncs that share a source and a target have places of their own, to which 
   expect(new Set(ids).size).toBe(ids.length);
   expect(ids).toEqual(expect.arrayContaining(["target-analytics:staff", "target-analytics:guests"]));
   expect(page).toContain('name="within" value="guests"');
+});
+
+test("a check leads back to a place whose name a browser would write differently in an address", () => {
+  const sync = 'Löhne "Süd" <1>';
+  const target = "Wi ki";
+  const page = pageOf({ sync, target, to: { ...connected().to, name: target } });
+  const ids = [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+  // What the script looks for is the fragment as the browser has it.
+  for (const anchor of [anchorOf("sync", sync), anchorOf("target", target, sync)])
+    expect(ids).toContain(new URL(`http://h/connections#${anchor}`).hash.slice(1));
 });
 
 test("text from outside is harmless on both pages", () => {
