@@ -7,6 +7,9 @@ import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import { foreignInWords, indented, outcomeInWords, recordInWords } from "#sync/explain/text.ts";
 import { command } from "#commands.ts";
+import { atOnce } from "#daemon/people.ts";
+import { createKeyedQueue, createQueue } from "#queue.ts";
+import type { KeyedQueue } from "#queue.ts";
 import { painter } from "#plan/render/text.ts";
 import type { Paint } from "#plan/render/text.ts";
 import { lastChangeOf } from "./history.ts";
@@ -32,30 +35,58 @@ export function declare(command: Command, runner: Runner): void {
 /**
  * `rollcall explain NAME [--sync S]`: every step from the record of a source to what a run would do. With `--json`:
  * `{"explanations": [{"sync", "target", "records", "outcomes", "foreign", "nearest"} | {"sync", "error"}]}`. Exit code 1 when
- * nothing has that name.
+ * nothing has that name. Several syncs are asked at a time, and each answer is shown as it comes; `--json` has them in order.
  */
 export async function explain(context: Context, wanted: string, name: string | undefined): Promise<ExitCode> {
   const { output } = context;
-  const documents: object[] = [];
-  const failed = failuresTo(output, output.json ? documents : undefined);
+  const documents: { readonly sync: string; readonly history?: string | undefined }[] = [];
+  const syncs = chosenSyncs(context.configuration, name);
+  const waiting = new Set(syncs);
+  /** A sync has answered: says which ones have not. */
+  const answered = (sync: string): void => {
+    waiting.delete(sync);
+    if (waiting.size > 0) output.progress(`waiting for ${[...waiting].join(", ")} …`);
+  };
+  const show = failuresTo(output, output.json ? documents : undefined);
+  const failed: typeof show = async (sync, error) => {
+    await show(sync, error);
+    answered(sync);
+  };
+  const [explaining, ofTarget, ledgers] = [
+    createQueue(atOnce.all),
+    createKeyedQueue(atOnce.ofTarget),
+    createKeyedQueue(),
+  ];
+  const inTurn = <Result>(sync: string, work: () => Promise<Result>): Promise<Result> =>
+    ofTarget(context.configuration.syncs[sync]?.to ?? sync, () => explaining(work));
   let found = false;
-  const code = await eachSync(context, chosenSyncs(context.configuration, name), failed, async (sync) => {
-    const explanation = await explainOne(context, sync, wanted);
+  const each = async (sync: string): Promise<ExitCode> => {
+    const explanation = await explainOne(context, sync, { wanted, ledgers });
     found ||= explanation.records.length + explanation.outcomes.length + explanation.foreign.length > 0;
     const history = await historyOf(context, explanation, wanted);
     documents.push({ ...explanation, history });
     const paint = painter(output.colour);
     const lines = [...linesOf(explanation, wanted, paint), ...(history === undefined ? [] : [forCaller(history)])];
     if (!output.json) await output.write(`${lines.join("\n")}\n`);
+    answered(sync);
     return exitCodes.done;
-  });
-  if (output.json) await output.write(`${JSON.stringify({ explanations: documents }, undefined, 2)}\n`);
+  };
+  const code = await eachSync(context, syncs, failed, each, inTurn);
+  const explanations = documents.toSorted((one, other) => syncs.indexOf(one.sync) - syncs.indexOf(other.sync));
+  if (output.json) await output.write(`${JSON.stringify({ explanations }, undefined, 2)}\n`);
   return found ? code : exitCodes.failed;
 }
 
-function explainOne(context: Context, name: string, wanted: string): Promise<Explanation> {
+/** @param ledgers a lock on a ledger ends when another part of the process closes it, so each is read by one at a time */
+function explainOne(
+  context: Context,
+  name: string,
+  { wanted, ledgers }: { readonly wanted: string; readonly ledgers: KeyedQueue },
+): Promise<Explanation> {
   const approval = context.configuration.syncs[name]?.approval ?? "automatic";
-  return withSync(context, name, (sync, looking) => explainBy(sync, wanted, { ...looking, approval }));
+  return withSync(context, name, (sync, looking) =>
+    explainBy(sync, wanted, { ...looking, approval, inTurn: (work) => ledgers(sync.place, work) }),
+  );
 }
 
 /** Where to look for somebody who was in the target and is no more; undefined: there is nobody like that. */

@@ -5,6 +5,7 @@ import { describeError, exitCodeOf, worstOf } from "#daemon/output.ts";
 import type { ExitCode, Output } from "#daemon/output.ts";
 import { openSync } from "#daemon/wiring.ts";
 import { errorDocument } from "#errors.ts";
+import { createQueue } from "#queue.ts";
 import type { Stage } from "#state/record.ts";
 import type { Reader } from "#state/store.ts";
 import type { Interruption } from "#sync/interruption.ts";
@@ -12,9 +13,18 @@ import type { Sync } from "#sync/sync.ts";
 
 type Failed = (sync: string, error: unknown) => Promise<void> | void;
 
+/** Does the work of a sync when its turn comes. */
+type Turns = (sync: string, work: () => Promise<ExitCode>) => Promise<ExitCode>;
+
+function oneAfterAnother(): Turns {
+  const queue = createQueue();
+  return (_, work) => queue(work);
+}
+
 /**
  * Does the same with several syncs. One that fails does not keep the others from their turn, unless the command is cancelled.
  * @param failed shows why
+ * @param inTurn when each has its turn. Default: one after another
  * @returns the worst of their exit codes
  */
 export async function eachSync(
@@ -22,19 +32,21 @@ export async function eachSync(
   syncs: readonly string[],
   failed: Failed,
   work: (sync: string) => Promise<ExitCode>,
+  inTurn: Turns = oneAfterAnother(),
 ): Promise<ExitCode> {
-  const codes: ExitCode[] = [];
-  for (const sync of syncs) {
+  let isCancelled = false;
+  const doOne = async (sync: string): Promise<ExitCode> => {
     try {
       interruption.stop.throwIfAborted();
-      codes.push(await work(sync));
+      return await work(sync);
     } catch (error) {
-      await failed(sync, error);
-      codes.push(exitCodeOf(error));
-      if (interruption.stop.aborted) break;
+      // That the command was cancelled is told once.
+      if (!isCancelled) await failed(sync, error);
+      isCancelled = interruption.stop.aborted;
+      return exitCodeOf(error);
     }
-  }
-  return worstOf(codes);
+  };
+  return worstOf(await Promise.all(syncs.map((sync) => inTurn(sync, () => doOne(sync)))));
 }
 
 /** Shows why one failed. @param documents instead of the terminal */

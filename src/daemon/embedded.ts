@@ -6,6 +6,7 @@ import { lockHolder } from "#duckdb/database.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { command } from "#commands.ts";
 import { InputError, UnavailableError } from "#errors.ts";
+import { createQueue } from "#queue.ts";
 import { isAlive } from "#files/durable.ts";
 
 /** How to reach the service of this data folder from this machine. */
@@ -29,6 +30,7 @@ export class EmbeddedService {
   readonly #configuration: Configuration;
   readonly #composition: Composition;
   readonly #options: EmbeddedOptions;
+  readonly #turns = createQueue();
   #started: RunningService | undefined;
   #own: EmbeddedAccess | undefined;
 
@@ -39,7 +41,11 @@ export class EmbeddedService {
   }
 
   /** Finds the service of the data folder, or starts it once. Ask each time: another process may have started or restarted it. */
-  async access(): Promise<EmbeddedAccess> {
+  access(): Promise<EmbeddedAccess> {
+    return this.#turns(() => this.#access());
+  }
+
+  async #access(): Promise<EmbeddedAccess> {
     if (this.#own !== undefined) return this.#own;
     const { service, data } = this.#configuration;
     const { log, mayStart, announcePassword } = this.#options;

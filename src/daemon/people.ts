@@ -100,7 +100,7 @@ const most = 50;
  * How many syncs are explained at the same time: few, since each has a workbench with a memory limit of its own. A target that
  * does not answer leaves room for others.
  */
-const atOnce = { all: 3, ofTarget: 2 } as const;
+export const atOnce = { all: 3, ofTarget: 2 } as const;
 
 /** The users and groups of targets, for the console: what `explain` and `history` read. */
 export class People {
