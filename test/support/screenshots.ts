@@ -95,7 +95,8 @@ async function open(page: Page, path: string): Promise<void> {
   // A target that is slow is listed for longer than anybody waits.
   for (let tries = 0; tries < 20; tries++) {
     await page.goto(path);
-    while ((await page.locator("main .htmx-request").count()) > 0) await page.waitForTimeout(100);
+    while ((await page.locator("main .htmx-request, #explanation [hx-get]").count()) > 0)
+      await page.waitForTimeout(100);
     if ((await page.getByText("is being listed").count()) === 0) return;
   }
 }
