@@ -19,10 +19,10 @@ const dates = [
   "%d %b %Y",
   "%b %d, %Y",
 ] as const;
-const times = ["%H:%M:%S", "%H:%M", "%H%M%S", "%I:%M:%S %p", "%I:%M %p"] as const;
+const times = ["%H:%M:%S", "%H:%M", "%H%M%S", "%I:%M:%S %p", "%I:%M %p", "%I.%M.%S %p"] as const;
 const datetimes = dates.flatMap((date) =>
   [" ", "T"].flatMap((between) =>
-    times.flatMap((time) => ["", "Z", "%z"].map((end) => `${date}${between}${time}${end}`)),
+    times.flatMap((time) => ["", "Z", "%z", " %z", " UTC"].map((end) => `${date}${between}${time}${end}`)),
   ),
 );
 
@@ -80,7 +80,8 @@ const short: Readonly<Record<string, string>> = {
 
 const compiled = new Map<string, RegExp>();
 
-function matches(value: string, format: string): boolean {
+/** Whether a value is written in one of the known formats. A fraction of a second is no part of the format. */
+export function matches(value: string, format: string): boolean {
   let pattern = compiled.get(format);
   if (pattern === undefined) {
     const texts = format.split(/%(\w)/);

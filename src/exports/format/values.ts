@@ -1,5 +1,5 @@
 import { pluralize, quote } from "#text.ts";
-import { formatsOf, nulls, usualBooleansOf, usualFormatsOf } from "./formats.ts";
+import { formatsOf, matches, nulls, usualBooleansOf, usualFormatsOf } from "./formats.ts";
 import type { DateKind } from "./formats.ts";
 import type { FormatOptions } from "./options.ts";
 
@@ -111,7 +111,7 @@ function dateOptions(
       }
       continue;
     }
-    const odd = values.find((value) => !formatsOf(kind, [value]).includes(format));
+    const odd = values.find((value) => !matches(value, format));
     if (odd !== undefined) found.notes.push(`most values are ${format}, but not ${quote(odd)}`);
     const other = others.find((each) => each.length === format.length && each !== format);
     if (other !== undefined) {
@@ -164,7 +164,7 @@ function notSeconds({ name, type, values }: ColumnValues, called: OptionName): s
     const asDay = first > 60 ? `, ${dateOf((first - 25_569) * day)} as a day of a spreadsheet` : "";
     return `${name}: ${String(first)} is ${dateOf(first)} as seconds since 1970${asDay}; ${end}`;
   }
-  const written = values.find((value) => formatsOf("DATE", [value]).includes(defaults.DATE));
+  const written = values.find((value) => matches(value, defaults.DATE));
   if (written !== undefined)
     return (
       `${name}: ${written} is ${dateOf(Number(written))} as seconds since 1970, and a day as ${defaults.DATE}; if they are seconds, give ` +
