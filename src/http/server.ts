@@ -72,6 +72,9 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       const answer: FastifyReply = reply;
       answer.send(finish(answerError(error, request, reply), request, reply));
     },
+    clientErrorHandler: (error, socket) => {
+      answerUnreadable(error, socket, log);
+    },
     return503OnClosing: false,
     // Routes answer ids of any length themselves (A.9); Node's limit on headers applies before this one.
     routerOptions: { maxParamLength: 65_536 },
@@ -128,6 +131,21 @@ function listenerOf({ tls, stall = 120_000 }: ServerOptions, handler: RequestLis
   Object.assign(server, { httpAllowHalfOpen: true });
   return server;
 }
+
+/** Answers what Node.js cannot read as a request, and so has no path, in plain text (A.25). */
+function answerUnreadable(error: Error & { code?: string }, socket: Socket, log: Logger): void {
+  if (error.code === "ECONNRESET" || socket.destroyed) return;
+  log.debug({ err: error }, "a request could not be read");
+  const [status, body] = unreadable[error.code ?? ""] ?? ["400 Bad Request", "This is not a valid HTTP/1.1 request."];
+  const head = `content-type: text/plain; charset=utf-8\r\ncontent-length: ${body.length}\r\nconnection: close`;
+  if (socket.writable) socket.write(`HTTP/1.1 ${status}\r\n${head}\r\n\r\n${body}`);
+  socket.destroy(error);
+}
+
+const unreadable: Readonly<Record<string, readonly [status: string, body: string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The headers of the request did not arrive in time."],
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The headers of the request are larger than 16 KiB."],
+};
 
 function tooManyConnections(most: number): HttpError {
   return new HttpError(

@@ -52,6 +52,8 @@ export function declare(declared: Command, runner: Runner): void {
 export async function backup(context: Context, file: string, version: string): Promise<ExitCode> {
   const { configuration, output } = context;
   const target = resolve(file);
+  if (file === "-")
+    throw new InputError("a backup is written to a file, not to standard output: name one, then send it elsewhere");
   if (existsSync(target)) throw new InputError(`${file} exists already: choose another name`);
   await removeAbandoned(target);
   const beside = `${target}.${process.pid}.partial`;

@@ -246,7 +246,7 @@ async function formatFor(
   const isAsked = output.interactive && flags.yes !== true;
   if (!isAsked && doubts.length > 0)
     throw new InputError(
-      "some options cannot be guessed, and nothing was loaded: set them, or load with the defaults with `--no-guess`",
+      "the format cannot be guessed completely, and nothing was loaded: do what the notes say, or load with the defaults with `--no-guess`",
       { problems: doubts },
     );
   return isAsked && !(await confirmed(context, "Load it like this?")) ? undefined : options;
@@ -284,7 +284,7 @@ function describeGuess(
     ...lines.map((line) => line.trimEnd()),
     ...[...notes, ...doubts].map((note) => `  note: ${note}`),
     doubts.length > 0
-      ? "As far as it could be guessed; add the options that the notes name:"
+      ? "As far as it could be guessed; first do what the notes say:"
       : Object.keys(guessed).length === 0
         ? "Its format has the defaults. The same without guessing:"
         : "The same without guessing:",

@@ -64,7 +64,9 @@ export async function guessFormat(
   const sniffed = await sniff(workbench.connection, path, separator, enclosing);
   const delimiter = separator ?? sniffed?.delimiter ?? ",";
   const quoting = enclosing ?? sniffed?.quoting ?? '"';
-  const sampled = sampleOf(name, whole, isWhole, { delimiter, quoting }, given, table);
+  const rows = sampleOf(name, whole, isWhole, { delimiter, quoting }, given, table);
+  const above = rowsAbove(rows, table, given);
+  const sampled = rows.slice(above);
   const first = sampled[0]?.fields ?? [];
   const notes: string[] = [];
   const doubts: string[] = [];
@@ -87,7 +89,7 @@ export async function guessFormat(
     doubts.push(
       `how fields are separated cannot be told; give ${called("field_separator")} and ${called("enclosing_character")}`,
     );
-  doubts.push(...wrongSeparator(first, delimiter, table, called));
+  doubts.push(...aboveTheRest(rows, above), ...wrongSeparator(first, delimiter, table, called));
   if (decided === undefined)
     doubts.push(`is the first row (${shown(first)}) a header? Nothing tells; give ${called("has_header_row")}`);
   const options: Partial<FormatOptions> = {
@@ -196,6 +198,44 @@ function oddRows(rows: readonly SampleRow[], header: boolean): string[] {
   return [`row ${index + (header ? 0 : 1)} would be rejected${others}: ${rows[index]?.flaw ?? ""}`];
 }
 
+/** How many rows at the beginning are a title or a comment: above a row of the table's names, or of one field above whole rows. */
+function rowsAbove(
+  rows: readonly SampleRow[],
+  table: readonly TableColumn[] | undefined,
+  { flexible }: Partial<FormatOptions>,
+): number {
+  if (table === undefined || table.length < 2) return 0;
+  const beginning = rows.slice(0, mostAbove + 1).map(({ fields }) => fields);
+  if (isHeader(beginning[0] ?? [], table)) return 0;
+  const header = beginning.findIndex((fields) => {
+    const named = fields.filter((field) => field !== "");
+    return named.length > 1 && namesIn(named, table) === named.length;
+  });
+  if (header !== -1) return header;
+  const whole = beginning.findIndex(({ length }) => length !== 1);
+  return flexible !== true && beginning[whole]?.length === table.length ? whole : 0;
+}
+
+/** Titles and comments are a few rows. */
+const mostAbove = 10;
+
+function isHeader(fields: readonly string[], table: readonly TableColumn[]): boolean {
+  return fields.length > 0 && namesIn(fields, table) * 2 >= fields.length;
+}
+
+function namesIn(fields: readonly string[], table: readonly TableColumn[]): number {
+  const names = new Set(table.map(({ name }) => lettersOf(name)));
+  return fields.filter((field) => names.has(lettersOf(field))).length;
+}
+
+/** A load has no comments, and only the first row can be a header. */
+function aboveTheRest(rows: readonly SampleRow[], above: number): string[] {
+  if (above === 0) return [];
+  const [first, below] = [rows[0], rows[above]].map((row) => shown(row?.fields ?? []));
+  const those = above === 1 ? `the first row (${first}) is` : `the first ${above} rows (${first}, …) are`;
+  return [`${those} neither a header nor data, and a load has no comments; delete what is above ${below}`];
+}
+
 /** A first row that a separator does not separate. */
 function wrongSeparator(
   first: readonly string[],
@@ -226,8 +266,7 @@ function headerOf(
   if (first.length === 0) return undefined;
   const isText = types.every((type) => fits(type, "x") === undefined);
   if (table === undefined) return isText ? undefined : sniffed;
-  const names = new Set(table.map(({ name }) => lettersOf(name)));
-  if (first.filter((name) => names.has(lettersOf(name))).length * 2 >= first.length) return true;
+  if (isHeader(first, table)) return true;
   if (isText) return undefined;
   return types.some((type, index) => {
     const others = rest.map((row) => row[index] ?? "").filter((value) => value !== "");

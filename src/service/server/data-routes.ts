@@ -341,9 +341,11 @@ async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
 /** The address the client called, from its Host header; without a port, the default of the scheme (A.5). */
 function nodeAddressOf({ headers, raw }: FastifyRequest, secure: boolean): NodeAddress {
   const { host, port } = /^(?<host>\[[^\]]+\]|[^:]+)(?::(?<port>\d{1,5}))?$/.exec(headers.host ?? "")?.groups ?? {};
-  // HTTP/1.0 has no Host header; the connection's own address is the next best.
-  if (host === undefined) return { host: plainAddress(raw.socket.localAddress), port: raw.socket.localPort ?? 0 };
-  return { host, port: port === undefined ? (secure ? 443 : 80) : Number(port) };
+  const called = port === undefined ? (secure ? 443 : 80) : Number(port);
+  // HTTP/1.0 has no Host header, and nobody can call port 0 or 99999; the connection's own address is the next best.
+  if (host === undefined || called < 1 || called > 65_535)
+    return { host: plainAddress(raw.socket.localAddress), port: raw.socket.localPort ?? 0 };
+  return { host, port: called };
 }
 
 /** Answers 405 where one of the routes has the path, with another method. */

@@ -184,6 +184,33 @@ describe("what is not found out names the options that say it", () => {
       'with the separator ";" the first row is one field, "id,name,code", and the table has 3 columns; give --field-separator: is it ","?',
     );
   });
+  test.each([
+    ["# export of HR\nid,name\n1,a\n2,b\n", 'the first row ("# export of HR") is', '"id", "name"', true],
+    [
+      "# export\n# 3 rows, at noon\n\nid;name\n1;a\n2;b\n",
+      'the first 2 rows ("# export", …) are',
+      '"id", "name"',
+      true,
+    ],
+    ["People,,\nid,name,\n1,a,\n", 'the first row ("People", "", "") is', '"id", "name", ""', true],
+    [",\nid,name\n1,a\n", 'the first row ("", "") is', '"id", "name"', true],
+    ["-- people\n1,a\n2,b\n", 'the first row ("-- people") is', '"1", "a"', undefined],
+  ])("titles and comments above the rows: %j", async (text, those, below, header) => {
+    const { doubts, options } = await guess("id BIGINT, name VARCHAR", text);
+    expect([doubts, options.has_header_row]).toEqual([
+      [`${those} neither a header nor data, and a load has no comments; delete what is above ${below}`],
+      header,
+    ]);
+  });
+  test("short rows and names among the data are no titles", async () => {
+    const table = "name VARCHAR, type VARCHAR";
+    for (const [columns, text, given] of [
+      [table, "ada,name\ngrace,type\n", {}],
+      [table, "name,type\nada,x\nname,type\n", {}],
+      ["id BIGINT, name VARCHAR", "1\n2,b\n3,c\n", { flexible: true }],
+    ] as const)
+      expect((await guess(columns, text, given)).doubts.join()).not.toContain("neither a header");
+  });
   test("dates and booleans", async () => {
     const { doubts } = await guess("a DATE, b BOOLEAN", "a,b\n3rd of May,vielleicht\n4th of May,nie\n");
     expect(doubts).toEqual([

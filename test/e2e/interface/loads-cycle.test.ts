@@ -324,6 +324,9 @@ describe("A.9", () => {
     expect(await service.upload(id, "2,two\n")).toMatchObject(refused);
     const ended = await service.ended(id);
     expect(await service.upload(id, "2,two\n")).toMatchObject(refused);
+    // A count is for chunks that may still come.
+    for (const count of ["7", "two"])
+      expect(await service.commit(id, { "x-ts-chunks": count })).toMatchObject({ status: 202 });
     expect(await service.cancel(id)).toMatchObject({ status: 200, text: "" });
     expect(await service.status(id)).toEqual(ended);
   });

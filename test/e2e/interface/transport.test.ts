@@ -86,6 +86,9 @@ describe("0.1", () => {
       };
       expect(await start("loads.example.com")).toEqual({ host: "loads.example.com", port: 443 });
       expect(await start("loads.example.com:80")).toEqual({ host: "loads.example.com", port: 80 });
+      // Nobody can call these: it is where the connection arrived.
+      for (const host of ["loads.example.com:0", "loads.example.com:99999"])
+        expect(await start(host), host).toMatchObject({ port: Number(new URL(secure.url).port) });
     });
 
     test("TLS 1.2 is served with forward secrecy alone", async () => {
@@ -179,13 +182,27 @@ test.each([
   },
 );
 
-test("a request that is no HTTP is refused and the service goes on", async () => {
+test.each([
+  ["what is no HTTP", "this is not HTTP", "400 Bad Request", "This is not a valid HTTP/1.1 request."],
+  [
+    "a header without a colon",
+    "GET /ts_dataservice/v1/public/ping HTTP/1.1\r\nHost: x\r\nBad Header",
+    "400 Bad Request",
+    "This is not a valid HTTP/1.1 request.",
+  ],
+  [
+    "headers that are too large",
+    `GET /ts_dataservice/v1/public/ping HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(20_000)}`,
+    "431 Request Header Fields Too Large",
+    "The headers of the request are larger than 16 KiB.",
+  ],
+])("A.25 %s: it is refused in plain text, and the service goes on", async (_, request, status, body) => {
   const { hostname, port } = new URL(service.url);
   const socket = connect(Number(port), hostname);
-  socket.write("this is not HTTP\r\n\r\n");
-  const pieces: Buffer[] = [];
-  for await (const piece of socket) pieces.push(piece as Buffer);
-  expect(Buffer.concat(pieces).toString()).toMatch(/^HTTP\/1\.1 400 /);
+  socket.write(`${request}\r\n\r\n`);
+  const [head, answered] = (await text(socket)).split("\r\n\r\n");
+  expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status}\r\ncontent-type: text/plain`));
+  expect(answered).toBe(body);
   expect((await call(`${service.url}/healthz`)).status).toBe(200);
 });
 
