@@ -41,8 +41,9 @@ export async function eachSync(
       return await work(sync);
     } catch (error) {
       // That the command was cancelled is told once.
-      if (!isCancelled) await failed(sync, error);
+      const isTold = isCancelled;
       isCancelled = interruption.stop.aborted;
+      if (!isTold) await failed(sync, error);
       return exitCodeOf(error);
     }
   };
