@@ -60,8 +60,8 @@ function calledOf({ kind, name }: Subject): string {
  */
 export async function narrow(connection: Connection, selection: Selection): Promise<void> {
   if (!isPart(selection)) return;
-  const { except = [], these = [] } = selection;
-  for (const some of [except, these]) if (some.length > 0) await refuseUnplanned(connection, some);
+  const { except = [], these } = selection;
+  for (const some of [except, these ?? []]) if (some.length > 0) await refuseUnplanned(connection, some);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE excluded AS
     WITH RECURSIVE deleted AS (SELECT name FROM changes WHERE kind = 'group' AND action = 'delete'),
@@ -80,9 +80,10 @@ export async function narrow(connection: Connection, selection: Selection): Prom
     ${leaveUnchanged(isExcluded)}`);
 }
 
-/** SQL conditions, of nobody none. */
-function named(how: "IN" | "NOT IN", some: readonly Subject[]): string[] {
-  return some.length === 0 ? [] : [`(kind, name) ${how} (${pairs(some)})`];
+/** SQL conditions: none where no list is given, and nobody is in an empty one. */
+function named(how: "IN" | "NOT IN", some: readonly Subject[] | undefined): string[] {
+  if (some === undefined) return [];
+  return [some.length === 0 ? String(how === "NOT IN") : `(kind, name) ${how} (${pairs(some)})`];
 }
 
 /** Memberships that a part of a plan leaves out, since it does not create their groups. */
@@ -146,8 +147,8 @@ function pairs(some: readonly Subject[]): string {
 export function selectedBy({ only, except = [], these, onlyCauses, exceptCauses = [] }: Selection): string[] {
   return [
     ...(only === undefined ? [] : [`list_contains(${textList(only)}, action)`]),
-    ...named("NOT IN", except),
-    ...(these?.length === 0 ? ["false"] : named("IN", these ?? [])),
+    ...(except.length === 0 ? [] : named("NOT IN", except)),
+    ...named("IN", these),
     ...(onlyCauses === undefined ? [] : [`list_has_all(${textList(onlyCauses)}, coalesce(causes, []))`]),
     ...(exceptCauses.length === 0 ? [] : [`NOT list_has_any(${textList(exceptCauses)}, coalesce(causes, []))`]),
   ];

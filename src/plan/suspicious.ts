@@ -68,7 +68,8 @@ async function findValues(
   if (attributes.length === 0) return nothing;
   const values = attributes.map((attribute) => {
     const column = columnOf(attribute);
-    const value = attribute.type === "texts" ? `unnest(after.${column})` : `after.${column}`;
+    const added = `list_filter(after.${column}, lambda each: NOT list_contains(coalesce(before.${column}, []), each))`;
+    const value = attribute.type === "texts" ? `unnest(${added})` : `after.${column}`;
     return `
       SELECT kind, name, ${literal(attribute.name)} AS attribute, ${value} AS value
       FROM change_sides WHERE after.${column} IS DISTINCT FROM before.${column}`;

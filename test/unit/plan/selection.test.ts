@@ -44,6 +44,7 @@ const principal = (kind: Principal["kind"], name: string, ...groupNames: string[
 
 test.each<[string, Selection, string[]]>([
   ["only these", { these: [{ kind: "user", name: "ada" }] }, ["ada"]],
+  ["nobody", { these: [] }, []],
   ["all but one", { except: [{ kind: "user", name: "ada" }] }, ["bob"]],
   ["whatever it creates", { only: ["create"] }, ["ada", "bob"]],
 ])("a part adopts by name whom it names: %s", async (_, selection, adopted) => {

@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
-import { serviceAttributes } from "#principals/attributes.ts";
+import { Attributes, serviceAttributes } from "#principals/attributes.ts";
 import { createPlan } from "#plan/diff.ts";
 import { findSuspicious } from "#plan/suspicious.ts";
+import { tablesOf } from "#plan/tables.ts";
 import { useConnection } from "../../support/duckdb.ts";
+import { attributesOfObjects } from "../../support/object-target.ts";
 import { fill } from "./directories.ts";
 import type { ServicePrincipal } from "./directories.ts";
 
@@ -62,6 +64,20 @@ test("what the target has already, and what leaves it, is not said again", async
   const odd = user("ada", { mail: "ada" });
   expect(await suspicious([odd], [{ ...odd, displayName: "Ada" }])).toEqual({ unseen: [], addresses: [], alike: [] });
   expect(await suspicious([odd], [])).toEqual({ unseen: [], addresses: [], alike: [] });
+});
+
+test("of a list, only what the target does not have yet is said", async () => {
+  const several = new Attributes(attributesOfObjects);
+  const { actual, desired } = tablesOf(several);
+  await connection().run(`
+    CREATE OR REPLACE TABLE actual (${actual});
+    CREATE OR REPLACE TABLE desired (${desired});
+    INSERT INTO actual BY NAME SELECT 'user' AS kind, 'ada' AS name, ['n/a', 'old'] AS emails, [] AS group_names;
+    INSERT INTO desired BY NAME SELECT * REPLACE (['n/a', 'new'] AS emails) FROM actual;
+    INSERT INTO desired BY NAME SELECT 'user' AS kind, 'bob' AS name, ['none', 'bob@example.com'] AS emails, [] AS group_names`);
+  await createPlan(connection(), several);
+  const { addresses } = await findSuspicious(connection(), several, {});
+  expect(addresses.examples.map(({ name, value }) => `${name} ${value}`)).toEqual(["ada new", "bob none"]);
 });
 
 test("a new name that differs from another one in case alone is found, unless the target takes them for the same", async () => {
