@@ -37,7 +37,7 @@ export const knownTables = {
 export const unfinished = "SELECT (kind, name) FROM remote_known WHERE is_new";
 
 /** Writes down that those are finished. @param rest a relation with `kind` and `name`: who is not as planned yet */
-export async function finishCreated(connection: Connection, rest: "changes" | "left_out" | "missing"): Promise<void> {
+export async function finishCreated(connection: Connection, rest: "changes" | "left_out"): Promise<void> {
   await connection.run(
     `UPDATE remote_known SET is_new = false WHERE is_new AND (kind, name) NOT IN (SELECT (kind, name) FROM ${rest})`,
   );

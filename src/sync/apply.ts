@@ -114,7 +114,6 @@ async function verifyWritten(
     `SELECT action, kind, name, count(*) OVER () AS total FROM missing ORDER BY kind, name LIMIT ${mostMissing}`,
   );
   const more = Number(missing[0]?.total ?? 0) - missing.length;
-  await finishCreated(connection, "missing");
   if (missing.length === 0 && left === 0 && stopped === undefined) return {};
   await connection.run("INSERT INTO unwritten SELECT action, kind, name FROM missing WHERE action <> 'update'");
   await options.storeUnwritten?.(workbench);
@@ -230,8 +229,7 @@ export async function settle(
   const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
   const keep = !changed && !isNew && isKnown ? unchanged.fingerprint(planned, warnings) : undefined;
   if (sync.target.takes === "changes") {
-    // An interrupted run may have finished them, or somebody else.
-    if (!changed) await finishCreated(connection, "left_out");
+    await finishCreated(connection, "left_out");
     await ledger.settleRemote();
   }
   const { declared } = sync.rules;

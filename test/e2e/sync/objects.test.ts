@@ -359,10 +359,13 @@ describe("what cannot be written", () => {
     const sync = syncOf({ concurrency: 1 }, { limits });
     const interruption = { stop: stop.signal, abandon: new AbortController().signal };
     const progress = (stage: string, written?: number): void => {
-      if (stage === "apply" && written === 30) stop.abort();
+      if (stage === "apply" && written === 31) stop.abort();
     };
     await refused(runIt(sync, { interruption, progress }));
     expect(Object.keys(store().people())).toHaveLength(30);
+    // A run for one of them finishes nobody else.
+    expect(await runIt(syncOf({}, { limits }), { for: ["u0"] })).toMatchObject({ outcome: "applied" });
+    expect(store().groups()).toEqual({ team: ["u0"] });
     expect(await runIt(syncOf({}, { limits }))).toMatchObject({ outcome: "applied" });
     await people(...Array.from({ length: 30 }, (_, at) => `u${at},other,,team`));
     await expect(runIt(syncOf({}, { limits }))).rejects.toThrow("held by the limit on updates");
