@@ -42,8 +42,13 @@ export class Runner {
     } catch (error) {
       this.code = exitCodeOf(error);
       output.progress();
-      if (output.json) await output.write(`${JSON.stringify({ error: errorDocument(error) })}\n`);
-      else output.say(`rollcall: ${describeError(error)}`);
+      const said = output.json
+        ? output.write(`${JSON.stringify({ error: errorDocument(error) })}\n`)
+        : Promise.reject(error);
+      // Also where the error is that standard output cannot be written.
+      await said.catch(() => {
+        output.say(`rollcall: ${describeError(error)}`);
+      });
     }
   }
 
@@ -67,7 +72,9 @@ export class Runner {
 /** Where the configuration is, with this value of `--config`. */
 export function configurationFile(config: string | undefined): string {
   const { ROLLCALL_CONFIG: fromEnvironment } = process.env;
-  return config ?? fromEnvironment ?? usualPlaces.find((place) => existsSync(place)) ?? "rollcall.yaml";
+  // As a unit or a container sets it that leaves it to its user.
+  const named = config ?? (fromEnvironment === "" ? undefined : fromEnvironment);
+  return named ?? usualPlaces.find((place) => existsSync(place)) ?? "rollcall.yaml";
 }
 
 function logOf(

@@ -1,3 +1,4 @@
+import { addAbortSignal } from "node:stream";
 import type { Command } from "commander";
 import { common, help } from "./flags.ts";
 import type { CommonOptions } from "./flags.ts";
@@ -41,7 +42,7 @@ export async function sql(
   { database, csv = false }: SqlOptions,
 ): Promise<ExitCode> {
   const { embedded, interruption, output } = context;
-  const script = statements === "-" ? await text(process.stdin) : statements;
+  const script = statements === "-" ? await text(addAbortSignal(interruption.stop, process.stdin)) : statements;
   if (script.trim() === "")
     throw new InputError('there is no SQL; write `rollcall sql "SELECT …"`, or - to read standard input');
   const result = await runSql(

@@ -22,6 +22,8 @@ export interface FileSource {
 export interface StreamSource {
   readonly name: string;
   readonly stream: Readable | (() => Readable);
+  /** Another program writes it, and its end doesn't tell whether that program has failed. */
+  readonly isPipe?: boolean | undefined;
 }
 
 export interface ChunkOptions {
@@ -39,7 +41,8 @@ type Look = (name: string, block: Buffer, isWhole: boolean) => void;
 /**
  * The chunks that sources are sent in, in the order of their rows. Each holds whole rows (A.7); every source has at least
  * one. They throw `InputError` where a source cannot be read, where its first line is for spreadsheets, where its lines end
- * in `\r` alone, where nothing but headers would replace the rows of a table, and where a header without rows is no text.
+ * in `\r` alone, where nothing but headers, or a pipe without a byte, would replace the rows of a table, and where a header without rows
+ * is no text.
  */
 export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOptions): AsyncGenerator<FileData> {
   const cutsOf = createCuts(options.parameters);
@@ -61,7 +64,14 @@ export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOp
   for (const source of sources) {
     yield* "path" in source ? fileChunks(source, cutsOf, look, options) : streamChunks(source, cutsOf, look, options);
   }
-  if (options.parameters.load_options.empty_target && !isEmpty && !hasRows)
+  if (!options.parameters.load_options.empty_target) return;
+  const pipe = isEmpty ? sources.find((source) => "stream" in source && source.isPipe) : undefined;
+  if (pipe !== undefined)
+    throw new InputError(
+      `${pipe.name} ended without any data, which would leave the table empty: has the program that writes it failed? ` +
+        "To empty the table, load an empty file",
+    );
+  if (!isEmpty && !hasRows)
     throw new InputError(
       `${sources.map(({ name }) => name).join(", ")}: a header without rows would leave the table empty; ` +
         "to empty it, load an empty file",

@@ -1,4 +1,5 @@
 import type { Writable } from "node:stream";
+import { unwritable } from "#files/disk.ts";
 import { redact } from "#redact.ts";
 import { HeldError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
@@ -40,7 +41,7 @@ export function openOutput(options: { json: boolean }): Output {
   const interactive = stdout.isTTY && stderr.isTTY && process.stdin.isTTY && !options.json;
   for (const stream of [stdout, stderr]) {
     // Only once: there are several outputs when the command line itself is wrong.
-    if (!stream.listeners("error").includes(ignoreGone)) stream.on("error", ignoreGone);
+    if (!stream.listeners("error").includes(told)) stream.on("error", told);
   }
   let shown = false;
   const progress = (line?: string): void => {
@@ -73,7 +74,7 @@ function writeAll(stream: Writable, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
       if (error === null || error === undefined || isGone(error)) resolve();
-      else reject(error);
+      else reject(unwritable("standard output", error));
     });
   });
 }
@@ -83,8 +84,9 @@ function isGone(error: Error): boolean {
   return "code" in error && ["EPIPE", "EIO", "ERR_STREAM_DESTROYED"].includes(String(error.code));
 }
 
-function ignoreGone(error: Error): void {
-  if (!isGone(error)) throw error;
+/** `writeAll` tells its caller; what standard error cannot take, nobody can be told. */
+function told(): void {
+  // Without a listener, the error would end the process.
 }
 
 /** An error for a person: the message, then each problem on a line of its own. */

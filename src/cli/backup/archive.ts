@@ -51,7 +51,7 @@ export async function unpack(file: string, folder: string): Promise<Manifest> {
     const filter = (path: string): boolean => path === manifestName || /^(?:service|daemon)(?:\/|$)/.test(path);
     await extract({ file, cwd: folder, strict: true, preserveOwner: false, filter, dmode: 0o700, fmode: 0o600 });
   } catch (error) {
-    if (["ENOENT", "EACCES", "EISDIR"].includes(codeOf(error))) throw unreadable("the backup", file, error);
+    if (["ENOENT", "EACCES", "EISDIR"].includes(codeOf(error))) throw unreadable(`the backup ${file}`, file, error);
     if (codeOf(error) === "ENOSPC") throw unwritable(`the folder ${folder}`, error);
     throw notWhole(file, messageOf(error), error);
   }

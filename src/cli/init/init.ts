@@ -56,7 +56,7 @@ export function declare(command: Command, runner: Runner): void {
     ],
   }).action(({ config, ...options }: CommonOptions & InitOptions) =>
     runner.run({ config, ...options }, (_file, sinks) =>
-      init(config ?? process.env["ROLLCALL_CONFIG"] ?? "rollcall.yaml", runner.composition, sinks, options),
+      init(config ?? (process.env["ROLLCALL_CONFIG"] || "rollcall.yaml"), runner.composition, sinks, options),
     ),
   );
 }

@@ -128,6 +128,7 @@ async function inputOf(path: string, mayBeJson: boolean): Promise<Input> {
       name: path,
       stream: () =>
         unpacked(path, isPipe ? openPipe(path) : createReadStream(path, { highWaterMark: readSize }), mayBeJson),
+      isPipe,
     },
     again,
   };
@@ -148,7 +149,7 @@ function openPipe(path: string): Readable {
 
 function standardInput(stdin: Readable, mayBeJson: boolean): Input {
   const name = "standard input";
-  return { source: { name, stream: () => unpacked(name, stdin, mayBeJson) } };
+  return { source: { name, stream: () => unpacked(name, stdin, mayBeJson), isPipe: true } };
 }
 
 interface FileEdges {

@@ -288,8 +288,13 @@ function describeGuess(
       : Object.keys(guessed).length === 0
         ? "Its format has the defaults. The same without guessing:"
         : "The same without guessing:",
-    `  ${command("load", ...files, ...flagsOf(clear), doubts.length > 0 ? "--guess" : "--no-guess")}`,
+    `  ${command("load", ...files.map(asArgument), ...flagsOf(clear), doubts.length > 0 ? "--guess" : "--no-guess")}`,
   ].join("\n");
+}
+
+/** A file whose name would be taken for an option. */
+function asArgument(file: string): string {
+  return file.length > 1 && file.startsWith("-") ? `./${file}` : file;
 }
 
 function summaryOf(table: string, { written, ignored, bytes }: Loaded, seconds: number): string {

@@ -170,6 +170,23 @@ test.each<[readonly string[], object, boolean]>([
   else await expect(emptying).resolves.toBeUndefined();
 });
 
+test("a pipe without a byte empties no table: the program that writes it may have failed", async () => {
+  const pipe = (text: string) => ({
+    name: "standard input",
+    stream: () => Readable.from([Buffer.from(text)]),
+    isPipe: true,
+  });
+  const path = join(folder, "empty.csv");
+  await writeFile(path, "");
+  const file = { name: "empty.csv", path };
+  for (const sources of [[pipe("")], [file, pipe("")]]) {
+    await expect(chunk(sources, parametersOf({}, true), 10)).rejects.toThrow("standard input ended without any data");
+    await chunk(sources, parametersOf({}), 10);
+  }
+  for (const sources of [[file], [pipe("1,a\n")], [pipe("1,a\n"), pipe("")]])
+    await chunk(sources, parametersOf({}, true), 10);
+});
+
 test("a large file is cut into chunks of about the size that was asked for, a smaller one is not", async () => {
   const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
   const path = join(folder, "large.csv");

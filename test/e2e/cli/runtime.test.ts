@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { runTool } from "../../support/process.ts";
 import { rollcall } from "../../support/rollcall/command.ts";
+import { startRollcall } from "../../support/rollcall/rollcall.ts";
 import { makeCompany } from "../../support/rollcall/company.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
@@ -29,6 +30,14 @@ test("--version says which Rollcall, on which Node.js; also through a link", asy
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await symlink(join(root, "bin", "rollcall.js"), join(folder, "rollcall"));
   expect(await runTool(process.execPath, [join(folder, "rollcall"), "--version"], "", process.env)).toContain(version);
+});
+
+test.each([[], ["--json"]])("standard output on a full disk is told in a line: version %j", async (...args) => {
+  const { code, stderr } = await startRollcall(["version", ...args], { shell: "exec >/dev/full" }).ended;
+  expect([code, stderr]).toEqual([
+    1,
+    "rollcall: standard output cannot be written: the disk is full; make room, then try again\n",
+  ]);
 });
 
 /** Says at the end, in a line of its own, which of our dependencies were loaded. What serves ends once it listens. */

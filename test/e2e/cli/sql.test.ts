@@ -24,6 +24,19 @@ const made = `CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR, price DECIMA
   INSERT INTO t VALUES (1, 'a,"b"', 1.5), (20, NULL, 2), (3, '', NULL)`;
 
 describe("sql, where no service runs", () => {
+  test("Ctrl-C ends it while it waits for the rest of standard input", async () => {
+    const running = startRollcall(["sql", "-"], { cwd: folder, stdin: null });
+    // More than a pipe holds: it has begun to read.
+    await new Promise<void>((resolve) => {
+      running.process.stdin.write("-".repeat(2 ** 20), () => {
+        resolve();
+      });
+    });
+    running.process.kill("SIGINT");
+    const { code, stderr } = await running.ended;
+    expect([code, stderr]).toEqual([1, expect.stringContaining("Cancelled.")]);
+  });
+
   test("definitions, rows as a table, as CSV and as JSON", async () => {
     const defined = await sql(made);
     expect(defined.code, defined.stderr).toBe(0);

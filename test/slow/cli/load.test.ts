@@ -159,6 +159,12 @@ describe("load", () => {
     expect((await run("sql", "SELECT name FROM d.t", "--csv")).stdout).toBe("name\nkept\n");
   });
 
+  test("the command of a guess names a file that begins with a dash so that it is none of its options", async () => {
+    await write("-x.csv", "1,a,0\n");
+    const loaded = await run("load", "--table", "d.t", "--guess", "--yes", "--", "-x.csv");
+    expect(loaded.stderr).toContain(" load ./-x.csv --table d.t");
+  });
+
   test("without a terminal nothing is guessed unasked; an error is said once, and a missing table's neighbours", async () => {
     await write("rows.csv", "id;name\n1;a\n2;b\n");
     const failed = await load("rows.csv");

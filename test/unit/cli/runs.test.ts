@@ -1,16 +1,25 @@
 import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exactly, lasting, relatively } from "#times.ts";
 import { parseMoment } from "#cli/flags.ts";
 import { decisionWords, stateOf, tookOf } from "#state/run-text.ts";
 import { parseAspects, writeReport } from "#cli/show.ts";
 import { noteOf, parseStates } from "#cli/runs.ts";
 import { factsOf, possibilities } from "#sync/report.ts";
+import { configurationFile } from "#cli/runner.ts";
 import { chosenRun } from "#cli/known-runs.ts";
 import type { RunRecord } from "#state/record.ts";
 import { runOf, trippedLimit } from "../../support/runs.ts";
+
+test("an empty ROLLCALL_CONFIG is none", () => {
+  vi.stubEnv("ROLLCALL_CONFIG", "");
+  expect([configurationFile(undefined), configurationFile("a.yaml")]).toEqual(["config/rollcall.yaml", "a.yaml"]);
+  vi.stubEnv("ROLLCALL_CONFIG", "b.yaml");
+  expect(configurationFile(undefined)).toBe("b.yaml");
+  vi.unstubAllEnvs();
+});
 
 const run = (id: string, change: Partial<RunRecord> = {}): RunRecord =>
   runOf({ id, state: "applied", kept: true, ...change });
