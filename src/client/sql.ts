@@ -37,7 +37,7 @@ const refusal = z.object({ error: z.string() });
 /**
  * Runs an administrator's SQL in the service of this machine's data folder.
  * @param options with the session that the service has left in its data folder
- * @throws {InputError} what is wrong with the SQL; {UnavailableError} when it took too much memory
+ * @throws {InputError} what is wrong with the SQL; {UnavailableError} when memory, disk or time did not suffice
  */
 export function runSql(options: ClientOptions, request: SqlRequest, signal: AbortSignal): Promise<SqlResult> {
   const session = createSession(contextOf(options, ""), options.credentials);
@@ -45,7 +45,7 @@ export function runSql(options: ClientOptions, request: SqlRequest, signal: Abor
     title: "SQL",
     route: localRoutes.sql,
     body: jsonBody(request),
-    accept: [400, 413, 503],
+    accept: [400, 413, 503, 507],
     once: "look at the tables before it is run again",
     advice: { 403: "SQL is for commands on the machine of the service" },
   };
@@ -54,7 +54,7 @@ export function runSql(options: ClientOptions, request: SqlRequest, signal: Abor
     async (answer) => {
       if (answer.status === 200) return jsonOf(answer, sqlResult, Infinity);
       const { error } = await jsonOf(answer, refusal);
-      if (answer.status !== 503) throw new InputError(error);
+      if (answer.status < 500) throw new InputError(error);
       throw new UnavailableError(
         `the SQL did not end: ${error}. What was not complete is undone; look at the tables before you run it again`,
       );

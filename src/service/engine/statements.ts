@@ -121,6 +121,36 @@ export function nameAt(tokens: readonly Token[], from: number): { parts: string[
   }
 }
 
+/** A table that a definition creates where it is missing, with the names of its columns as they are written. */
+export interface DefinedTable {
+  readonly parts: readonly string[];
+  readonly columns: readonly string[];
+  readonly line: number;
+}
+
+const constraints = new Set(["PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "CONSTRAINT", "LIKE", "EXCLUDE"]);
+
+/** The tables of a definition that an engine has accepted. */
+export function definedTables(script: string): DefinedTable[] {
+  return splitStatements(script)
+    .filter(({ tokens }) => hasWords(tokens, 0, ["CREATE", "TABLE", "IF", "NOT", "EXISTS"]))
+    .map(({ tokens, line }) => {
+      const { parts, next } = nameAt(tokens, 5);
+      const columns: string[] = [];
+      let depth = 0;
+      let isFirst = false;
+      for (const { kind, text } of tokens.slice(next)) {
+        const mark = kind === "symbol" ? text : "";
+        if (mark === "(") depth += 1;
+        if (mark === ")") depth -= 1;
+        if (isFirst && (kind === "quoted" || (kind === "word" && !constraints.has(text.toUpperCase()))))
+          columns.push(text);
+        isFirst = depth === 1 && (mark === "(" || mark === ",");
+      }
+      return { parts, columns, line };
+    });
+}
+
 /** @throws {InputError} when a definition has problems, with all of them */
 export function refuseProblems(origin: string, problems: readonly string[]): void {
   const [first] = problems;

@@ -6,7 +6,7 @@ import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { emptyFolder, removeFile } from "#files/disk.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
-import { longestTimer, queriesOf, tookTooLong } from "#service/engine/engine.ts";
+import { defaultSchema, longestTimer, queriesOf, tookTooLong } from "#service/engine/engine.ts";
 import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import { isOutOfMemory } from "#duckdb/database.ts";
 import { databasesEnded, outOfMemory } from "#service/loads/capacity.ts";
@@ -15,9 +15,10 @@ import type { Outcome } from "#service/loads/cycle.ts";
 import type { Look, LookJob } from "#service/loads/direct/look.ts";
 import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
+import { definedTables } from "#service/engine/statements.ts";
 import type { Format } from "#service/pinboards/rows.ts";
 import type { Forked } from "./fork.ts";
-import type { Results, Task, WorkerSettings, WrittenRows } from "./messages.ts";
+import type { Results, TableDefinitions, Task, WorkerSettings, WrittenRows } from "./messages.ts";
 import { LostError, WorkerProcess } from "./process.ts";
 import type { RunOptions } from "./process.ts";
 import { AnswerRoom } from "./room.ts";
@@ -122,7 +123,23 @@ export class Worker {
     const isUsed = !whenUsed && (worker.#engine !== "duckdb" || tables !== undefined || (await hasFiles(folder)));
     const name = { database: "", schema: "", table: "" };
     await Promise.all([isUsed ? worker.#repeated({ kind: "find", name }) : undefined, emptyFolder(answers)]);
+    if (isUsed && tables !== undefined) await worker.#compare(tables, options.log);
     return worker;
+  }
+
+  /** Says which columns a definition has and its table has not: it was made before they were added to the definition. */
+  async #compare({ sql, origin }: TableDefinitions, log: Logger): Promise<void> {
+    for (const { parts, columns, line } of definedTables(sql)) {
+      const [database = "", schema = defaultSchema] = parts.slice(0, -1);
+      const found = await this.find({ database, schema, table: parts.at(-1) ?? "" }).catch(() => undefined);
+      const there = new Set(found?.columns.map(({ name }) => name.toLowerCase()));
+      const missing = columns.filter((name) => !there.has(name.toLowerCase()));
+      if (found === undefined || missing.length === 0) continue;
+      log.warn(
+        `${origin}:${line}: the table ${parts.join(".")} exists without ${missing.join(", ")}, and a definition changes no ` +
+          "table; add what is missing with `rollcall sql`: ALTER TABLE … ADD COLUMN …",
+      );
+    }
   }
 
   /** As `Engine.find`. */
