@@ -10,7 +10,7 @@ import type { Kind } from "#principals/principal.ts";
 export interface Remembered {
   /** Which of its objects a principal is that it was asked to create. What else it is to get may be missing yet. */
   readonly created?: { readonly kind: Kind; readonly id: string; readonly name: string } | undefined;
-  /** It was deleted. Where the target has others of its name, that is nobody of the sync any more. */
+  /** It was deleted. Whoever else has its name, or gets it, is nobody of the sync. */
   readonly gone?: { readonly kind: Kind; readonly id: string; readonly name: string } | undefined;
   /** Who was added to a group, and removed from it, by ids. `isPending`: is about to be. */
   readonly members?:
@@ -68,12 +68,10 @@ export function sqlOf(sync: string, { created, gone, members }: Remembered): str
     statements.push(
       `DELETE FROM owned.remote WHERE ${ofSync} AND kind = ${literal(object.kind)} AND id = ${literal(object.id)}`,
     );
-  if (gone !== undefined) {
-    const called = `kind = ${literal(gone.kind)} AND name = ${literal(gone.name)}`;
+  if (gone !== undefined)
     statements.push(
-      `DELETE FROM owned.principal WHERE ${ofSync} AND ${called} AND EXISTS (FROM remote_name WHERE ${called} AND NOT is_meant)`,
+      `DELETE FROM owned.principal WHERE ${ofSync} AND kind = ${literal(gone.kind)} AND name = ${literal(gone.name)}`,
     );
-  }
   if (created !== undefined) {
     const values = [created.kind, created.id, created.name].map(literal).join(", ");
     statements.push(`INSERT INTO owned.remote VALUES (${sync}, ${values}, NULL, NULL, true)`);
