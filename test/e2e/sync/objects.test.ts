@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { HeldError, UnavailableError } from "#errors.ts";
+import type { RunOptions } from "#sync/context.ts";
 import type { Faults } from "../../support/object-target.ts";
 import { useObjects } from "./objects.ts";
 
@@ -370,6 +371,19 @@ describe("what cannot be written", () => {
     await people(...Array.from({ length: 30 }, (_, at) => `u${at},other,,team`));
     await expect(runIt(syncOf({}, { limits }))).rejects.toThrow("held by the limit on updates");
   });
+});
+
+test("a plan says what it would write that is probably a mistake, once", async () => {
+  const told: string[] = [];
+  const report: RunOptions["report"] = async ({ notes }) => {
+    told.push(...notes.flatMap(({ details = [] }) => details.map(({ text }) => text)));
+  };
+  await people("ada,Countess\u00A0,,", "grace@x,,,");
+  await runIt(syncOf(), { report });
+  expect(told).toEqual([String.raw`user ada: title "Countess\u{00a0}"`, 'user grace@x: emails "grace@x@example.com"']);
+  await people("ada,Countess\u00A0,1,", "grace@x,,,");
+  await runIt(syncOf(), { report });
+  expect(told).toHaveLength(2);
 });
 
 test("a target that does not say who is in a group gets what it was not given yet", async () => {
