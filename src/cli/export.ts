@@ -46,6 +46,7 @@ export async function exportCommand(
 ): Promise<ExitCode> {
   if (raw && to === undefined)
     throw new InputError("--raw only applies to CSV files: name a folder for them with --to");
+  if (to === "") throw new InputError("--to is empty: name a folder");
   const { output } = context;
   const documents: object[] = [];
   const failed = failuresTo(output, output.json ? documents : undefined);

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Logger } from "pino";
 import { setCall } from "#commands.ts";
-import { errorDocument } from "#errors.ts";
+import { InputError, errorDocument } from "#errors.ts";
 import type { Composition } from "#daemon/composition.ts";
 import { withContext, withState } from "#daemon/context.ts";
 import type { Context, InterruptMessages, ReadingContext, Sinks } from "#daemon/context.ts";
@@ -37,6 +37,7 @@ export class Runner {
     if (options.color === false) process.env["NO_COLOR"] = "1";
     const output = openOutput({ json: options.json === true });
     try {
+      if (options.config === "") throw new InputError("--config is empty: name a file");
       const log = await logOf(options, output, logging);
       this.code = await work(configurationFile(options.config), { output, log });
     } catch (error) {

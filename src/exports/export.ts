@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { chmod, mkdir, rename, rm } from "node:fs/promises";
+import { chmod, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { requireLoaded } from "#client/loads.ts";
 import type { Load, LoadSignals, Loads } from "#client/loads.ts";
@@ -104,11 +104,12 @@ function isMissingTable(error: unknown): boolean {
 
 /**
  * Writes a target's users and groups to CSV files in a folder, `users.csv` and so on, each complete or not at all.
- * @throws {InputError} when the folder cannot be written to
+ * @throws {InputError} when the folder cannot be written to, or has files of these names that no export has written
  */
 export async function exportToFolder(options: ExportOptions, folder: string, style: FileStyle): Promise<TableExport[]> {
   await makeLastFolder(folder);
   const columns = columnsOf(options.declared);
+  for (const table of exportedNames) await refuseForeign(join(folder, `${table}.csv`), columns[table]);
   return withRelations(options, async (connection) => {
     const results: TableExport[] = [];
     for (const table of exportedNames) {
@@ -134,6 +135,25 @@ export async function exportToFolder(options: ExportOptions, folder: string, sty
     return results;
   });
 }
+
+/** An export replaces an earlier one, and nothing else: the files of a source may have the same names. */
+async function refuseForeign(path: string, [first = ""]: readonly string[]): Promise<void> {
+  const header = Buffer.from(`"${first}"`);
+  const start = Buffer.alloc(byteOrderMark.length + header.length);
+  try {
+    await using file = await open(path);
+    const { bytesRead } = await file.read(start);
+    if (bytesRead === 0 || start.includes(header)) return;
+  } catch {
+    // What cannot be read either is not there, or cannot be written.
+    return;
+  }
+  throw new InputError(
+    `${path} was not written by an export, and would be replaced; choose another folder, or move the file away`,
+  );
+}
+
+const byteOrderMark = Buffer.from("\uFEFF");
 
 /** Makes the folder, but none above it: a misspelled path is not to become a tree. */
 async function makeLastFolder(folder: string): Promise<void> {

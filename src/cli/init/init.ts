@@ -204,7 +204,7 @@ async function fromFlags(
     const column = id ?? usualAttribute(usual, columns);
     if (column === undefined || !columns.includes(column))
       throw new InputError(
-        `${column === undefined ? `which column of ${file} identifies a record?` : `${file} has no column ${column}`} ` +
+        `${column === undefined ? `which column of ${file} identifies a record?` : `${file} has no column ${column}.`} ` +
           `Name one with ${flag}: ${columns.join(", ")}`,
       );
     return { file, ...dialect, id: column };

@@ -356,6 +356,17 @@ describe("--to writes CSV files", () => {
       stderr: expect.stringContaining(`cannot be made: there is no folder ${misspelled}; make it first`),
     });
     await expect(stat(misspelled)).rejects.toThrow("ENOENT");
+    const groups = join(folder, "groups.csv");
+    await writeFile(groups, "id,name\n1,a\n");
+    expect(await command("export", "--to", folder)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`${groups} was not written by an export, and would be replaced; choose another`),
+    });
+    expect(await readFile(groups, "utf8")).toBe("id,name\n1,a\n");
+    await writeFile(groups, "");
+    for (const style of [[], [], ["--raw"], []])
+      expect((await command("export", "--to", folder, ...style)).code).toBe(0);
+    expect((await command("export", "--to", "")).stderr).toContain("--to is empty: name a folder");
     await mkdir(join(exporting.company.folder, "taken", "users.csv"), { recursive: true });
     const taken = await command("export", "--to", join(exporting.company.folder, "taken"));
     expect(taken).toMatchObject({ code: 1, stderr: expect.stringMatching(/users\.csv cannot be written/) });
