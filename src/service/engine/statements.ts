@@ -143,6 +143,8 @@ export function definedTables(script: string): DefinedTable[] {
         const mark = kind === "symbol" ? text : "";
         if (mark === "(") depth += 1;
         if (mark === ")") depth -= 1;
+        // Columns are all that stands right behind the name: PostgreSQL has parentheses further down for something else.
+        if (depth === 0) break;
         if (isFirst && (kind === "quoted" || (kind === "word" && !constraints.has(text.toUpperCase()))))
           columns.push(text);
         isFirst = depth === 1 && (mark === "(" || mark === ",");

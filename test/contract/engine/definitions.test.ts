@@ -10,10 +10,12 @@ test("the columns of a definition are told from its constraints, types and defau
   const sql = `CREATE DATABASE IF NOT EXISTS hr; -- hr.old (x INTEGER)
     create table if not exists hr.k (id BIGINT CHECK (id > 0, TRUE), "Primary" DECIMAL(12, 2) DEFAULT round(1, 2),
       UNIQUE (id, name), name VARCHAR, primary key (id));
-    CREATE TABLE IF NOT EXISTS hr."a b".t ("x ""y""" DATE)`;
+    CREATE TABLE IF NOT EXISTS hr."a b".t ("x ""y""" DATE) WITH (fillfactor = 70);
+    CREATE TABLE IF NOT EXISTS hr.part PARTITION OF hr.k FOR VALUES FROM (MINVALUE) TO (7)`;
   expect(definedTables(sql)).toEqual([
     { parts: ["hr", "k"], columns: ["id", "Primary", "name"], line: 2 },
     { parts: ["hr", "a b", "t"], columns: ['x "y"'], line: 4 },
+    { parts: ["hr", "part"], columns: [], line: 5 },
   ]);
 });
 
