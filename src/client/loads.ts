@@ -353,7 +353,7 @@ async function openNew(wanted: string): Promise<{ path: string; file: FileHandle
       return { path, file: await open(path, "wx", 0o600) };
     } catch (error) {
       if (error instanceof Error && "code" in error && error.code === "EEXIST") continue;
-      throw new InputError(`the rejected rows cannot be saved to ${path}: ${reasonOf(error)}`, { cause: error });
+      throw new InputError(`${path} cannot be written: ${reasonOf(error)}`, { cause: error });
     }
   }
 }

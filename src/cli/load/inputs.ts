@@ -41,6 +41,7 @@ const sampleSize = 1024 * 1024;
  */
 export async function findInputs(names: readonly string[], stdin: Readable, mayBeJson = false): Promise<LoadInputs> {
   if (names.filter((name) => name === "-").length > 1) throw new InputError("- (standard input) can be read only once");
+  if (names.includes("")) throw new InputError("the name of a file is empty");
   const found = await Promise.all(names.map(filesOf));
   const inputs = await Promise.all(
     found.flat().map(async (file) => (file === "-" ? standardInput(stdin, mayBeJson) : inputOf(file, mayBeJson))),

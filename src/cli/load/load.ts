@@ -1,3 +1,4 @@
+import { dirname, resolve } from "node:path";
 import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
 import { atLeastOne, common, help, repeated, wholeNumber } from "#cli/flags.ts";
@@ -13,6 +14,7 @@ import { workFolder } from "#daemon/data-folder.ts";
 import { confirmed } from "#cli/run-output.ts";
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
+import { isFolder } from "#files/disk.ts";
 import type { Guess, TableColumn } from "#exports/format/guess.ts";
 import type { LoadInputs, Sample } from "./inputs.ts";
 import { columnsOfTable, tableName, tableText } from "./tables.ts";
@@ -150,6 +152,7 @@ export async function loadCommand(context: Context, files: readonly string[], fl
   const { configuration, embedded, interruption, output } = context;
   // A given separator means that somebody has looked at the file.
   const mayBeJson = flags.type?.toLowerCase() === "delimited" || flags.field_separator !== undefined;
+  await checkBadRecords(flags.badRecords);
   const inputs = await findInputs(files, process.stdin, mayBeJson);
   const { loads, target, isEmbedded } = await openConfiguredLoads(configuration, flags.target, embedded, {
     log: (message) => {
@@ -202,6 +205,14 @@ export async function loadCommand(context: Context, files: readonly string[], fl
     meter?.end();
     await loads.close();
   }
+}
+
+/** @throws {InputError} when rejected rows could not be saved: after the load, it would be too late to say so */
+async function checkBadRecords(file: string | undefined): Promise<void> {
+  if (file === "") throw new InputError("--bad-records is empty: name a file");
+  const folder = dirname(resolve(file ?? ""));
+  if (file !== undefined && !(await isFolder(folder)))
+    throw new InputError(`--bad-records ${file}: there is no folder ${folder}; make it first`);
 }
 
 /** Says so when the separator is missing in the first line: then every row lacks it. */

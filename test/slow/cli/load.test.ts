@@ -55,6 +55,15 @@ describe("load", () => {
     const second = await load("rows.csv", "--max_ignored_rows", "1");
     expect(second.stdout).toContain("The rejected rows are in rows.csv.2.bad\n");
     expect(await readFile(join(folder, "rows.csv.bad"), "utf8")).toBe("x,b,0\n");
+    for (const [args, told] of [
+      [
+        ["rows.csv", "--bad-records", "none/x.bad"],
+        `--bad-records none/x.bad: there is no folder ${folder}/none; make`,
+      ],
+      [["rows.csv", "--bad-records", ""], "--bad-records is empty: name a file"],
+      [[""], "the name of a file is empty"],
+    ] as const)
+      expect((await load(...args)).stderr).toContain(told);
     expect(await readFile(join(folder, "rows.csv.2.bad"), "utf8")).toBe("x,b,0\n");
   });
 
