@@ -37,7 +37,7 @@ export function declare(command: Command, runner: Runner): void {
   }).action((name: string, flags: Flags) =>
     runner.runWithContext(flags, async (context) => {
       const { role = "viewer" } = flags;
-      const password = await passwordOf(context.output, flags, generatePassword);
+      const password = await passwordOf(context, flags, generatePassword);
       return changed(context, name, { role, ...password }, (accounts) =>
         accounts.add({ name, role, password: password.password }),
       );
@@ -62,7 +62,7 @@ export function declare(command: Command, runner: Runner): void {
     examples: ["rollcall account password ada", "rollcall account password ada --generate"],
   }).action((who: string, flags: Flags) =>
     runner.runWithContext(flags, async (context) =>
-      change(context, who, await passwordOf(context.output, flags, generatePassword)),
+      change(context, who, await passwordOf(context, flags, generatePassword)),
     ),
   );
   help(named("remove", "remove an account with its sessions and tokens"), {

@@ -1,5 +1,8 @@
-import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { addAbortSignal } from "node:stream";
+import { text } from "node:stream/consumers";
 import { InputError, reasonOf } from "#errors.ts";
+import type { Context } from "#daemon/context.ts";
 import type { Output } from "#daemon/output.ts";
 import { conceal } from "#redact.ts";
 import { prompts } from "#cli/init/answers.ts";
@@ -15,31 +18,32 @@ export interface PasswordOptions {
  * @throws {InputError} nobody can be asked, or the answers differ
  */
 export async function passwordOf(
-  output: Output,
+  { output, interruption }: Pick<Context, "output" | "interruption">,
   { passwordFile, generate = false }: PasswordOptions,
   generated: () => string,
 ): Promise<{ readonly password: string; readonly isGenerated: boolean }> {
   if (generate && passwordFile !== undefined) throw new InputError("use either --generate or --password-file");
   // It is the result: it is not concealed.
   if (generate) return { password: generated(), isGenerated: true };
-  const password = await givenPassword(output, passwordFile, "New password:", "or let --generate make one");
+  const otherwise = "or let --generate make one";
+  const password = await givenPassword(output, passwordFile, "New password:", { otherwise, signal: interruption.stop });
   if (passwordFile === undefined && (await ask("The same again:")) !== password)
     throw new InputError("the two passwords differ; nothing was changed");
   return { password, isGenerated: false };
 }
 
-/** A password that exists: read, or asked for, unseen. @param otherwise what else a script can do */
+/** A password that exists: read, or asked for, unseen. @param otherwise what else a script can do; `signal` ends the reading */
 export async function givenPassword(
   output: Output,
   file: string | undefined,
   question: string,
-  otherwise = "",
+  { otherwise = "", signal }: { readonly otherwise?: string; readonly signal?: AbortSignal } = {},
 ): Promise<string> {
   if (file === undefined && !output.interactive)
     throw new InputError(
       `there is no terminal to ask for the password: give --password-file FILE, or - for standard input${otherwise === "" ? "" : `, ${otherwise}`}`,
     );
-  const password = file === undefined ? await ask(question) : readPassword(file);
+  const password = file === undefined ? await ask(question) : await readPassword(file, signal);
   if (password === "") throw new InputError("the password is empty");
   conceal([password]);
   return password;
@@ -57,10 +61,15 @@ async function ask(message: string): Promise<string> {
 }
 
 /** Editors end a file with a line end. */
-function readPassword(file: string): string {
+async function readPassword(file: string, signal: AbortSignal | undefined): Promise<string> {
+  const { stdin } = process;
   try {
-    return readFileSync(file === "-" ? 0 : file, "utf8").replace(/\r?\n$/, "");
+    // Reading the file 0 would fail as long as nobody has written into the pipe.
+    const content =
+      file === "-" ? text(signal === undefined ? stdin : addAbortSignal(signal, stdin)) : readFile(file, "utf8");
+    return (await content).replace(/\r?\n$/, "");
   } catch (cause) {
+    signal?.throwIfAborted();
     throw new InputError(`the password cannot be read from ${file}: ${reasonOf(cause)}`, { cause });
   }
 }

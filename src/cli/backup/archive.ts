@@ -1,5 +1,5 @@
 import { createWriteStream } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -47,6 +47,10 @@ export async function pack(folder: string, file: string, signal: AbortSignal): P
  * @throws {InputError} when it is none, is not whole, or a newer program made it
  */
 export async function unpack(file: string, folder: string): Promise<Manifest> {
+  const given = await stat(file).catch(() => undefined);
+  // It is read twice. A named pipe would even wait for a writer in a thread that nothing can end.
+  if (given !== undefined && !given.isFile() && !given.isDirectory())
+    throw new InputError(`the backup ${file} is a device or a pipe, not a regular file; save it to a file first`);
   try {
     const filter = (path: string): boolean => path === manifestName || /^(?:service|daemon)(?:\/|$)/.test(path);
     await extract({ file, cwd: folder, strict: true, preserveOwner: false, filter, dmode: 0o700, fmode: 0o600 });

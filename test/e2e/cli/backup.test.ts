@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { FolderInboxes } from "#state/folder/inbox.ts";
+import { runTool } from "../../support/process.ts";
 import { companyOfEachTest } from "../../support/rollcall/company.ts";
 import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
 
@@ -22,10 +23,12 @@ test("what is no backup, or of a newer Rollcall, is refused, and a folder with d
   await rm(data, { recursive: true });
   const whole = await readFile(file);
   await writeFile(join(folder, "half"), whole.subarray(0, whole.length / 2));
+  await runTool("mkfifo", [join(folder, "pipe")], "", process.env);
   for (const [name, message] of [
     ["half", "is damaged or no backup"],
     ["people.csv", "is damaged or no backup"],
     ["gone", "does not exist"],
+    ["pipe", "is a device or a pipe, not a regular file; save it to a file first"],
   ] as const) {
     const { code, stderr } = await run("restore", join(folder, name));
     expect([code, stderr]).toEqual([1, expect.stringContaining(message)]);
