@@ -136,24 +136,30 @@ export async function exportToFolder(options: ExportOptions, folder: string, sty
   });
 }
 
-/** An export replaces an earlier one, and nothing else: the files of a source may have the same names. */
-async function refuseForeign(path: string, [first = ""]: readonly string[]): Promise<void> {
-  const header = Buffer.from(`"${first}"`);
-  const start = Buffer.alloc(byteOrderMark.length + header.length);
+/**
+ * An export replaces an earlier one, also one that a spreadsheet has saved again without quotes, and nothing else: the files
+ * of a source may have the same names.
+ */
+async function refuseForeign(path: string, columns: readonly string[]): Promise<void> {
+  let header: string;
   try {
     await using file = await open(path);
-    const { bytesRead } = await file.read(start);
-    if (bytesRead === 0 || start.includes(header)) return;
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(4096));
+    header =
+      buffer
+        .toString("utf8", 0, bytesRead)
+        .replace(/^\uFEFF/, "")
+        .split(/[\r\n]/, 1)[0] ?? "";
   } catch {
     // What cannot be read either is not there, or cannot be written.
     return;
   }
+  const isOwn = header === "" || header.startsWith(`"${columns[0]}"`);
+  if (isOwn || header.split(/[,;\t]/).every((name) => columns.includes(name))) return;
   throw new InputError(
     `${path} was not written by an export, and would be replaced; choose another folder, or move the file away`,
   );
 }
-
-const byteOrderMark = Buffer.from("\uFEFF");
 
 /** Makes the folder, but none above it: a misspelled path is not to become a tree. */
 async function makeLastFolder(folder: string): Promise<void> {

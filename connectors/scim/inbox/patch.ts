@@ -170,14 +170,14 @@ function plain(value: unknown): unknown {
   return isObject(value) ? value["value"] : value;
 }
 
-/** Values are the same by their `value`, and `type` where both have one. */
+/** Values are the same by their `value`, and `type` where both have one: case does not matter there (RFC 7643, 2.4). */
 function isSame(one: unknown, other: unknown): boolean {
   if (!isObject(one) || !isObject(other)) {
     return plain(one) !== undefined && plain(one) === plain(other);
   }
   if (one["value"] === undefined && other["value"] === undefined) return isDeepStrictEqual(one, other);
-  const types = [one["type"], other["type"]];
-  return one["value"] === other["value"] && (types.includes(undefined) || types[0] === types[1]);
+  const types = [one, other].flatMap(({ type }) => (typeof type === "string" ? type.toLowerCase() : (type ?? [])));
+  return one["value"] === other["value"] && new Set(types).size < 2;
 }
 
 function listWith(held: readonly unknown[], op: "add" | "replace", { filter, part }: Path, given: unknown): unknown[] {

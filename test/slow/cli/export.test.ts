@@ -364,6 +364,8 @@ describe("--to writes CSV files", () => {
     });
     expect(await readFile(groups, "utf8")).toBe("id,name\n1,a\n");
     await writeFile(groups, "");
+    // As a spreadsheet saves it.
+    await writeFile(join(folder, "users.csv"), "\uFEFFname;display_name;mail;description\r\nada;Ada;;\r\n");
     for (const style of [[], [], ["--raw"], []])
       expect((await command("export", "--to", folder, ...style)).code).toBe(0);
     expect((await command("export", "--to", "")).stderr).toContain("--to is empty: name a folder");

@@ -181,6 +181,12 @@ test("what is there already stays as it is, and in its place", () => {
   ]);
 });
 
+test("the case of a type does not matter", () => {
+  const value = [{ value: "ada@home.example", type: "Home" }];
+  expect(after({ op: "remove", path: "emails", value })["emails"]).toEqual([ada["emails"]![0 as never]]);
+  expect(after({ op: "add", path: "emails", value })["emails"]).toHaveLength(2);
+});
+
 test("an extension is removed as a whole", () => {
   expect(after({ op: "replace", value: { [urn]: null } })).not.toHaveProperty([urn]);
   expect(after({ op: "remove", path: urn })).not.toHaveProperty([urn]);
