@@ -135,7 +135,8 @@ function listenerOf({ tls, stall = 120_000 }: ServerOptions, handler: RequestLis
 /** Answers what Node.js cannot read as a request, and so has no path, in plain text (A.25). */
 function answerUnreadable(error: Error & { code?: string }, socket: Socket, log: Logger): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
-  log.debug({ err: error }, "a request could not be read");
+  // The error itself has what was received, cookies among it.
+  log.debug(`a request could not be read: ${error.message}`);
   const [status, body] = unreadable[error.code ?? ""] ?? ["400 Bad Request", "This is not a valid HTTP/1.1 request."];
   const head = `content-type: text/plain; charset=utf-8\r\ncontent-length: ${body.length}\r\nconnection: close`;
   if (socket.writable) socket.write(`HTTP/1.1 ${status}\r\n${head}\r\n\r\n${body}`);
