@@ -1,3 +1,4 @@
+import { clockTolerance } from "#times.ts";
 import { pruneEvents, pruneEvery } from "./events.ts";
 import type { EventKind, Push } from "./events.ts";
 import { InboxReader } from "./reader.ts";
@@ -16,17 +17,22 @@ export class InboxWriter extends InboxReader {
     this.#revision = revision;
   }
 
-  /** Begins a change: from now on no other process changes this source, until the transaction ends. */
+  /**
+   * Begins a change: from now on no other process changes this source, until the transaction ends. Of requests at the same time, one
+   * that came earlier may begin later: then it has the time of the one before, because runs ask what was pushed since the last push
+   * they have read. Only a clock that was set back makes a later change earlier.
+   */
   static async begin(source: string, database: Database, push: Push): Promise<InboxWriter> {
-    const [begun] = await database.rows<{ revision: Integer }>(
+    const [begun] = await database.rows<{ revision: Integer; last: Integer }>(
       `INSERT INTO rollcall.inbox_sources (source, revision, numbers, first, last) VALUES ($1, 1, 0, $2, $2)
-       ON CONFLICT (source) DO UPDATE SET revision = inbox_sources.revision + 1, last = excluded.last
-       RETURNING revision`,
+       ON CONFLICT (source) DO UPDATE SET revision = inbox_sources.revision + 1, last = CASE
+         WHEN inbox_sources.last - excluded.last BETWEEN 0 AND ${clockTolerance} THEN inbox_sources.last ELSE excluded.last END
+       RETURNING revision, last`,
       [source, push.at],
     );
-    const revision = Number(begun?.revision);
-    if (revision % pruneEvery === 0) await pruneEvents(source, database, push.at);
-    return new InboxWriter(source, database, push, revision);
+    const [revision, at] = [Number(begun?.revision), Number(begun?.last)];
+    if (revision % pruneEvery === 0) await pruneEvents(source, database, at);
+    return new InboxWriter(source, database, { ...push, at }, revision);
   }
 
   /** @throws {TakenError} another user has this userName */

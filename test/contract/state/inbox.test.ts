@@ -62,6 +62,20 @@ describe.each(kinds)("the inboxes in: %s", (kind) => {
     });
   });
 
+  test("of pushes at one time, none that is written later is earlier, unless the clock was set back", async () => {
+    const { inboxes } = await stores.open();
+    const activity = () => inboxes.read("okta", (inbox) => inbox.activity());
+    const pushAt = (when: number, id: string): Promise<unknown> =>
+      inboxes.change("okta", { at: when, token: "t1" }, (inbox) => inbox.create("user", id, user(id)));
+    await pushAt(100_000, "1");
+    await pushAt(99_990, "2");
+    expect(await activity()).toMatchObject({ first: 100_000, last: 100_000 });
+    // What is pushed since that time was not read by who has read everything until then.
+    expect(await inboxes.read("okta", (inbox) => inbox.counts(100_000))).toEqual({ created: 2 });
+    await pushAt(39_999, "3");
+    expect(await activity()).toMatchObject({ last: 39_999 });
+  });
+
   test("what is lost counts with whose token took it, until it comes back; after a pause it has settled", async () => {
     const { inboxes } = await stores.open();
     const change = (when: number, token: string, work: (inbox: InboxWriter) => Promise<unknown>): Promise<unknown> =>

@@ -170,7 +170,8 @@ test("a mass deactivation is held by the brake, approved in part and undone; the
   expect(await company.command("approve", undoing.id)).toMatchObject({ code: 0 });
   expect((await send("GET", "/Users?count=0")).body.totalResults).toBe(500);
   // They come back.
-  await sendAll(leaving, ({ body }) => send("PATCH", `/Users/${body.id}`, active(true)));
+  const returned = await sendAll(leaving, ({ body }) => send("PATCH", `/Users/${body.id}`, active(true)));
+  expect(new Set(returned.map(({ status }) => status))).toEqual(new Set([200]));
   const restored = await company.run("plan", "staff");
   expect(restored.notes.join("\n")).toContain("80 users reactivated by the provider that pushes to pushed");
 });
