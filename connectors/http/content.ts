@@ -84,10 +84,11 @@ async function* rowsIn(
   };
   // The pipeline passes the answer's errors on to the reader.
   const rows = pipeline(Readable.from(textIn(body, title)), parse(options), () => {});
+  const unspoilt = [...ids, ...references];
   let items: Item[] = [];
   try {
     for await (const row of rows as AsyncIterable<Item>) {
-      for (const path of [...ids, ...references]) {
+      for (const path of unspoilt) {
         const reason = spoilt(String(valueAt(row, path)));
         if (reason !== undefined) throw new InputError(`${title}: a value of ${path.text} is ${reason}`);
       }

@@ -73,14 +73,7 @@ async function* groupsIn(api: DirectoryApi, where: GroupContext, declared: Decla
       const group = entry.keys[0] ?? entry.id;
       for await (const page of readList(api, list)) yield page.map((one) => memberOf(group, one, members));
     }
-    if (children !== undefined)
-      yield* groupsIn(api, where, {
-        options,
-        list: children,
-        ids: [groups.id],
-        references: referencesOf(groups),
-        parent,
-      });
+    if (children !== undefined) yield* groupsIn(api, where, { ...declared, list: children, unset: undefined, parent });
   };
   const list = listOf(api, declared, (one) => idIn(one, groups));
   for await (const page of readList(api, list)) {

@@ -68,15 +68,16 @@ function waitsFor({ now, target, name: called, since }: ExplanationPage, asking:
     ${icon("running")}
     <div>
       <p>Asked ${when(since, now)}, and not answered yet. <a href="${again}">Look again</a></p>
-      ${list(
-        asking.map(
-          ({ sync, sources, stage }) =>
-            html`${name(sync)}:
-            ${stage === undefined ? "waits for its turn" : stage === "read" ? html`reads ${series(sources.map((each) => name(each)))}` : stage === "list" ? html`lists ${name(target)}` : "plans"}`,
-        ),
-      )}
+      ${list(asking.map((each) => html`${name(each.sync)}: ${underWay(each, target)}`))}
     </div>
   </div>`;
+}
+
+/** What a sync does that is being asked. */
+function underWay({ sources, stage }: Asking, target: string): Part {
+  if (stage === undefined) return "waits for its turn";
+  if (stage === "read") return html`reads ${series(sources.map((each) => name(each)))}`;
+  return stage === "list" ? html`lists ${name(target)}` : "plans";
 }
 
 /** Whether a sync has more to say than that somebody is not its own. */
