@@ -3,7 +3,6 @@ import { removeFile } from "#files/disk.ts";
 import { TableChangedError } from "#service/engine/engine.ts";
 import type { Engine, Stage, Table, Writing } from "#service/engine/engine.ts";
 import { readDirectly } from "#service/loads/direct/direct.ts";
-import type { Look } from "#service/loads/direct/look.ts";
 import { dataTexts } from "#wire/texts.ts";
 import { writeError } from "./capacity.ts";
 import type { Outcome, WrittenLoad } from "./cycle.ts";
@@ -18,8 +17,6 @@ export interface LoadJob {
   readonly parameters: LoadParameters;
   /** The files of the chunks, in the order of their rows. */
   readonly chunks: readonly string[];
-  /** What is known of the rows of each, from when it arrived. */
-  readonly looks?: readonly (Look | undefined)[] | undefined;
   /** The file that gets the rejected rows (A.13). */
   readonly badRecords: string;
   /** The node that the cycle must still belong to when its rows are written, where several share a database. */
@@ -52,7 +49,6 @@ async function loadOnce(job: LoadJob, engine: Engine, signal: AbortSignal): Prom
   if (table === undefined) return failed(dataTexts.noTable);
   const input: LoadInput = {
     chunks: job.chunks,
-    looks: job.looks,
     format: formatOf(parameters),
     columns: table.columns,
     maxErrors: maxErrorsOf(parameters),

@@ -4,11 +4,10 @@ import { codeOf, removeFile } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import type { InternalStage, LoadParameters, LoadStatus, StatusCode } from "#wire/loads.ts";
-import type { Look } from "#service/loads/direct/look.ts";
 import { createRoom, writeError } from "./capacity.ts";
 import type { Limits, Room } from "./capacity.ts";
 import { Arriving, fileNameOf, inOrder } from "./chunks.ts";
-import type { Chunk, LookAt } from "./chunks.ts";
+import type { Chunk } from "./chunks.ts";
 
 /** A process of the service that shares its database with others. */
 export interface Node {
@@ -55,7 +54,6 @@ export interface CycleSettings extends Limits {
   readonly remember: (record: CycleRecord) => Promise<CycleRecord>;
   /** Tells the other nodes of a change. Returns false when the cycle is not this node's any more. */
   readonly tell?: ((record: CycleRecord) => Promise<boolean>) | undefined;
-  readonly look: LookAt;
   /** Epoch milliseconds. */
   readonly now: () => number;
   /** Is called when a chunk begins to arrive, and when it is there or given up. */
@@ -166,12 +164,6 @@ export class Cycle implements KnownCycle {
     return (this.#record.chunks ?? []).map((file) => join(this.#place, file));
   }
 
-  /** What was found out about the rows of each while it arrived. */
-  looks(): Promise<(Look | undefined)[]> {
-    const known = new Map([...this.#chunks.values()].map(({ file, look }) => [file, look]));
-    return Promise.all((this.#record.chunks ?? []).map(async (file) => known.get(file)));
-  }
-
   /** Begins a chunk. This decides its place among those without an id (A.8). */
   beginUpload(id: string | undefined): Arriving {
     const arrival = ++this.#arrivals;
@@ -184,7 +176,7 @@ export class Cycle implements KnownCycle {
       if (!this.isIngesting()) throw new Error("the cycle has ended while a chunk was arriving");
       await fits(bytes);
     };
-    const upload = new Arriving(this.#place, this.parameters(), room, this.#settings.look);
+    const upload = new Arriving(this.#place, room);
     this.#arriving.set(upload, { key, arrival, id });
     this.#settings.changed?.();
     return upload;
@@ -206,7 +198,7 @@ export class Cycle implements KnownCycle {
       if (!(await this.#tell({ ...this.#record, received: { bytes, until: complete } }))) return false;
       await rename(upload.path, join(this.#place, file));
       await syncFolder(this.#place);
-      this.#chunks.set(key, { file, arrival: position, id, size, complete, look: upload.look });
+      this.#chunks.set(key, { file, arrival: position, id, size, complete });
       this.#arriving.delete(upload);
       return true;
     });

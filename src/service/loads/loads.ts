@@ -32,7 +32,7 @@ export interface LoadOptions extends Limits {
   readonly nodes?: Nodes | undefined;
   /** Holds a folder for each cycle that goes on, or has rejected rows. */
   readonly folder: string;
-  readonly worker: Pick<Worker, "find" | "load" | "look">;
+  readonly worker: Pick<Worker, "find" | "load">;
   /** When a cycle that is not committed expires, and for how long one that has ended is remembered, in milliseconds. */
   readonly expireAfter: number;
   readonly log: Logger;
@@ -89,7 +89,6 @@ export class Loads {
     this.#ended = ended;
     this.#settings = {
       ...options,
-      look: (job, signal, reach) => options.worker.look(job, signal, reach),
       remember: async (record) => {
         if (nodes !== undefined) return (await nodes.end(record)) ?? record;
         await ended.add(record);
@@ -309,7 +308,6 @@ export class Loads {
         parameters: cycle.parameters(),
         badRecords,
         chunks: cycle.chunks(),
-        looks: await cycle.looks(),
         node: nodes?.id(),
       };
       try {

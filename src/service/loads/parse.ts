@@ -4,7 +4,6 @@ import type { Connection } from "#duckdb/database.ts";
 import { removeFile } from "#files/disk.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column, Stage } from "#service/engine/engine.ts";
-import type { Look } from "#service/loads/direct/look.ts";
 import { conversionOf, shown } from "./convert.ts";
 import { writeRejects } from "./rejects.ts";
 import { blocks, findSections } from "./sections.ts";
@@ -115,8 +114,6 @@ async function* rejectedRows(connection: Connection): AsyncGenerator<number[]> {
 export interface LoadInput {
   /** The files of the chunks, in the order of their rows. */
   readonly chunks: readonly string[];
-  /** What is known of the rows of each. */
-  readonly looks?: readonly (Look | undefined)[] | undefined;
   readonly format: LoadFormat;
   readonly columns: readonly Column[];
   /** How many parsing errors are described at most (A.12). */

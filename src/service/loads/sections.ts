@@ -22,34 +22,19 @@ const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 const longestHeader = 1024 * 1024;
 const blockSize = 128 * 1024;
 
-/** How much of a file that grows is waited for, in bytes. */
-const stride = 2 ** 20;
-
 /**
  * The bytes of a file from an offset on, in blocks. A block is valid until the next one is requested.
- * @param reach where the file grows: resolves when it has so many bytes, or all
  * @throws the signal's reason
  */
-export async function* blocks(
-  path: string,
-  from: number,
-  signal?: AbortSignal,
-  reach?: (size: number) => Promise<void>,
-): AsyncGenerator<Buffer> {
+export async function* blocks(path: string, from: number, signal: AbortSignal): AsyncGenerator<Buffer> {
   await using file = await open(path);
   const buffer = Buffer.allocUnsafe(blockSize);
-  let at = from;
-  for (let mayGrow = reach !== undefined; ;) {
-    signal?.throwIfAborted();
+  for (let at = from; ;) {
+    signal.throwIfAborted();
     const { bytesRead } = await file.read(buffer, 0, blockSize, at);
-    if (bytesRead > 0) {
-      at += bytesRead;
-      mayGrow = reach !== undefined;
-      yield buffer.subarray(0, bytesRead);
-    } else if (mayGrow) {
-      await reach?.(at + stride);
-      mayGrow = false;
-    } else return;
+    if (bytesRead === 0) return;
+    at += bytesRead;
+    yield buffer.subarray(0, bytesRead);
   }
 }
 

@@ -5,7 +5,6 @@ import { isInvalidated } from "#duckdb/checkpoints.ts";
 import { lockHolder } from "#duckdb/database.ts";
 import type { Engine, RowSink } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
-import { lookAtArriving } from "#service/loads/direct/look.ts";
 import { preview } from "#service/loads/preview.ts";
 import type { Format } from "#service/pinboards/rows.ts";
 import { AnswerWriter } from "./answer-writer.ts";
@@ -23,7 +22,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 interface Running {
   readonly stop: AbortController;
   readonly over: Promise<void>;
-  /** Waits for room for more of an answer, or for more of a file. */
+  /** Waits for room for more of an answer. */
   room?: PromiseWithResolvers<void> | undefined;
 }
 
@@ -136,7 +135,6 @@ async function work(id: number, task: Task, state: Running): Promise<Results[key
     return null;
   }
   if (kind === "preview") return preview(task.job, open, signal);
-  if (kind === "look") return lookAtArriving(task.job, open, signal, (size) => room(id, state, size));
   if (kind === "load") return load(task.job, open, signal);
   return kind === "execute"
     ? written(id, state, task.file, "COMPACT", (sink) => open.execute(task.database, task.sql, signal, sink))

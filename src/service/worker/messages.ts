@@ -2,7 +2,6 @@ import { InputError, messageOf, RefusedError, UnavailableError } from "#errors.t
 import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
-import type { Look, LookJob } from "#service/loads/direct/look.ts";
 import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Format } from "#service/pinboards/rows.ts";
@@ -15,7 +14,6 @@ export type Task =
   | { readonly kind: "problem" }
   | { readonly kind: "checkpoints"; readonly isHeld: boolean }
   | { readonly kind: "preview"; readonly job: PreviewJob }
-  | { readonly kind: "look"; readonly job: LookJob }
   | { readonly kind: "load"; readonly job: LoadJob }
   | { readonly kind: "execute"; readonly database: string | undefined; readonly sql: string; readonly file: string }
   | { readonly kind: "query"; readonly query: Query; readonly format: Format; readonly file: string };
@@ -28,7 +26,6 @@ export interface Results {
   readonly problem: string | undefined;
   readonly checkpoints: null;
   readonly preview: Preview;
-  readonly look: Look | undefined;
   readonly load: Outcome;
   readonly execute: WrittenRows;
   readonly query: WrittenRows;

@@ -12,7 +12,6 @@ import { isOutOfMemory } from "#duckdb/database.ts";
 import { databasesEnded, outOfMemory } from "#service/loads/capacity.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
-import type { Look, LookJob } from "#service/loads/direct/look.ts";
 import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import { definedTables } from "#service/engine/statements.ts";
@@ -155,14 +154,6 @@ export class Worker {
   /** The first rows of a file as a load would read them. @throws {InputError} when it cannot be read like this */
   preview(job: PreviewJob, signal: AbortSignal): Promise<Preview> {
     return this.#repeated({ kind: "preview", job }, signal);
-  }
-
-  /**
-   * Looks at the rows of a chunk while it arrives.
-   * @param reach resolves when its file has so many bytes, or all
-   */
-  look(job: LookJob, signal: AbortSignal, reach: (size: number) => Promise<void>): Promise<Look | undefined> {
-    return this.#process.run({ kind: "look", job }, signal, { room: reach });
   }
 
   /** Loads a committed cycle. It begins again when the process ends meanwhile: a load is written once (A.24). */

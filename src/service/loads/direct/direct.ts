@@ -4,12 +4,10 @@ import type { Column, Stage } from "#service/engine/engine.ts";
 import { conversionOf, moment } from "#service/loads/convert.ts";
 import type { LoadFormat } from "#service/loads/load-format.ts";
 import type { LoadInput, Parsed } from "#service/loads/parse.ts";
-import { findSections } from "#service/loads/sections.ts";
+import { blocks, findSections } from "#service/loads/sections.ts";
 import type { Section } from "#service/loads/sections.ts";
 import { plainFormat } from "#service/loads/strptime.ts";
-import { isPlain, regularRows } from "./look.ts";
-import type { Looked } from "./look.ts";
-import { days, digits, empties, marks, minus, moments, point, shapeless, spaces } from "./regular-rows.ts";
+import { days, digits, empties, marks, minus, moments, point, RegularRows, shapeless, spaces } from "./regular-rows.ts";
 
 /**
  * The fast path: makes `accepted` a view over DuckDB's own CSV reader, so that rows are read, converted and written in
@@ -22,7 +20,7 @@ import { days, digits, empties, marks, minus, moments, point, shapeless, spaces 
  */
 export async function readDirectly(
   { connection }: Stage,
-  { chunks, format, columns, looks }: LoadInput,
+  { chunks, format, columns }: LoadInput,
   signal: AbortSignal,
   write: (parsed: Parsed) => Promise<void>,
 ): Promise<Parsed | undefined> {
@@ -30,17 +28,59 @@ export async function readDirectly(
   if (!isPlain(format, width)) return undefined;
   const sections = await findSections(chunks, format, width, signal);
   if (!sections.every((section) => section.isPlain)) return undefined;
-  const rows = await regularRows(sections, format, width, signal, looks);
+  const rows = await regularRows(sections, format, width, signal);
   if (rows === undefined || rows.count === 0) return undefined;
-  await connection.run(`CREATE OR REPLACE TEMP VIEW accepted AS ${selectsOf(columns, rows, sections, format)}`);
+  await connection.run(`CREATE OR REPLACE TEMP VIEW accepted AS ${selectsOf(columns, rows.kinds, sections, format)}`);
   const parsed = { accepted: rows.count, rejected: 0, errors: [] };
   await write(parsed);
   return parsed;
 }
 
+/**
+ * Whether DuckDB's CSV reader and the splitter agree on regular rows in this format. The reader differs in this: its
+ * separator and enclosing character are one byte each, it has no escape apart from doubling, and it matches a null after
+ * unescaping.
+ */
+export function isPlain(format: LoadFormat, width: number): boolean {
+  const { fieldSeparator, enclosingCharacter, nullValue } = format;
+  const mark = format.type === "csv" ? enclosingCharacter : "";
+  return (
+    (format.type === "csv" || format.escapeCharacter === "") &&
+    width > 1 &&
+    !format.flexible &&
+    !format.trailingFieldSeparator &&
+    /^[!-~\t]$/.test(fieldSeparator) &&
+    /^[!-~]?$/.test(mark) &&
+    /^[ -~]+$/.test(nullValue) &&
+    !nullValue.includes(fieldSeparator) &&
+    (mark === "" || !nullValue.includes(mark))
+  );
+}
+
+/**
+ * The rows of sections; undefined when one of them is not regular.
+ * @throws the signal's reason
+ */
+export async function regularRows(
+  sections: readonly Section[],
+  format: LoadFormat,
+  width: number,
+  signal: AbortSignal,
+): Promise<RegularRows | undefined> {
+  const rows = new RegularRows(format, width);
+  for (const { path, from } of sections) {
+    for await (const block of blocks(path, from, signal)) {
+      rows.scan(block);
+      if (!rows.isRegular) return undefined;
+    }
+    rows.end();
+  }
+  return rows.isRegular ? rows : undefined;
+}
+
 function selectsOf(
   columns: readonly Column[],
-  { kinds }: Looked,
+  kinds: Uint16Array,
   sections: readonly Section[],
   format: LoadFormat,
 ): string {

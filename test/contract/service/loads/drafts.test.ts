@@ -39,7 +39,6 @@ async function openService(): Promise<{
         folder: place,
         worker: {
           find: (name) => engine.find(name),
-          look: async () => undefined,
           load: (job, signal) => load(job, engine, signal),
         },
         expireAfter: 86_400_000,

@@ -34,7 +34,6 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
     folder: place,
     worker: {
       find: (name) => engine.find(name),
-      look: async () => undefined,
       load: (job, signal) => load(job, engine, signal),
     },
     expireAfter: 3_600_000,
