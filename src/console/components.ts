@@ -8,7 +8,7 @@ import { stateName } from "#state/record.ts";
 import type { RunRecord, StateName } from "#state/record.ts";
 import { stateOf } from "#state/run-text.ts";
 import { formatNumber, formatPrincipals } from "#text.ts";
-import { exactly, lasting, relatively, storedMoment } from "#times.ts";
+import { lasting, relatively, storedMoment } from "#times.ts";
 import { html } from "./html.ts";
 import type { Html, Part } from "./html.ts";
 import { icon } from "./icons.ts";
@@ -48,23 +48,21 @@ export function id(text: string): Html {
 /* Moments */
 
 /**
- * A moment, as long ago as it is; exactly on hover and on focus, which the script adds in local time.
+ * A moment, as long ago as it is; exactly on hover and on focus.
  * @param now in epoch milliseconds; undefined in what is read later, where it is a moment to the second
  */
 export function when(iso: string, now: number | undefined): Html {
   if (now === undefined) return moment(iso);
-  return html`<time datetime="${iso}" title="${exactly(iso)}">${relatively(iso, now)}</time>`;
+  return html`<time datetime="${iso}" title="${inUtc(iso)}">${relatively(iso, now)}</time>`;
 }
 
-/** A moment to the second: the script writes it in local time. */
+/** A moment to the second, in UTC like ids of runs, filters, downloads and notifications; the script adds local time on hover. */
 export function moment(iso: string): Html {
-  return html`<time datetime="${iso}" title="${exactly(iso)}" data-exact>${exactly(iso)}</time>`;
+  return html`<time datetime="${iso}" title="${inUtc(iso)}" data-exact>${inUtc(iso)}</time>`;
 }
 
-/** A moment to the second in UTC, as days are chosen and downloads say it; the script adds local time on hover. */
-export function momentInUtc(iso: string): Html {
-  const text = `${iso.slice(0, 19).replace("T", " ")} UTC`;
-  return html`<time datetime="${iso}" title="${text}" data-exact="utc">${text}</time>`;
+function inUtc(iso: string): string {
+  return `${iso.slice(0, 19).replace("T", " ")} UTC`;
 }
 
 /** What an error or a note says: what it has between backticks is code, and its moments are shown like all others. */

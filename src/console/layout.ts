@@ -158,7 +158,7 @@ function side({ section, hidden = [], version }: Frame, visitor: Visitor): Html 
 function top(frame: Frame): Html {
   const { section, title, crumbs } = frame;
   const own = sections.find(({ name }) => name === section);
-  const path: readonly Crumb[] = crumbs ?? (own === undefined || own.label === title ? [] : [{ label: title }]);
+  const path: readonly Crumb[] = crumbs ?? (own?.label === title ? [] : [{ label: title }]);
   const whole: readonly Crumb[] = own === undefined ? path : [{ label: own.label, href: own.href }, ...path];
   return html`<section class="top" aria-label="Place and daemon">
     <button type="button" class="menu" popovertarget="menu" title="Menu">

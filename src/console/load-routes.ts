@@ -16,7 +16,7 @@ import type { Frame } from "./layout.ts";
 import { tokenField } from "./layout.ts";
 import { fieldsOf, labels, readFields, requestOf } from "./load-form.ts";
 import type { FieldName, LoadFields } from "./load-form.ts";
-import { cycle, draft } from "#console/pages/load.ts";
+import { cancellation, cycle, draft } from "#console/pages/load.ts";
 import { elsewhere, loads as loadsPage, table as tablePage, tableAddress } from "#console/pages/loads.ts";
 import { filled } from "./selection.ts";
 
@@ -39,6 +39,7 @@ export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: 
   scope.get("/loads/:id", route, (request, reply) => pages.show(request, reply));
   scope.post("/loads/:id/preview", route, (request, reply) => pages.preview(request, reply));
   scope.post("/loads/:id/load", route, (request, reply) => pages.load(request, reply));
+  scope.get("/loads/:id/cancel", route, (request, reply) => pages.askToCancel(request, reply));
   scope.post("/loads/:id/cancel", route, (request, reply) => pages.cancel(request, reply));
   scope.get("/loads/:id/bad-records", route, (request, reply) => pages.badRecords(request, reply));
 }
@@ -121,7 +122,7 @@ class LoadPages {
         fieldsOf(loadParameters.parse({ target: found.parameters.target, format: guess?.format }));
       return this.#sendDraft(request, reply, mine, found, { fields, guess, problem });
     }
-    const page = cycle({ now: Date.now(), cycle: found, token: tokenField(visitorOf(request)) });
+    const page = cycle({ now: Date.now(), cycle: found });
     const live = { live: at("/loads", found.id), liveBy: "loads" } as const;
     return this.#send(request, reply, { ...frame(titleOf(found)), ...live }, page);
   }
@@ -148,6 +149,15 @@ class LoadPages {
       return await this.#sendDraft(request, reply.code(400), mine, found, { fields, guess, problem });
     }
     return reply.redirect(at("/loads", found.id), 303);
+  }
+
+  async askToCancel(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const mine = await this.#loadsOf(request);
+    const found = await cycleOf(request, mine);
+    // A draft is discarded on its own page; what has ended cannot be cancelled.
+    if (found.isDraft || found.status.internal_stage === "DONE") return reply.redirect(at("/loads", found.id), 303);
+    const page = cancellation({ now: Date.now(), cycle: found, token: tokenField(visitorOf(request)) });
+    return this.#send(request, reply, frame(titleOf(found)), page);
   }
 
   async cancel(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {

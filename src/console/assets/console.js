@@ -18,22 +18,21 @@ function element(tag, properties, ...content) {
   return made;
 }
 
-/** Moments in the reader's own time, with UTC on hover; relative ones keep up with the clock. On paper they are in UTC. */
+/** Moments in UTC, with the reader's own time on hover; relative ones keep up with the clock. On paper all are exact. */
 function tellTimes(onPaper = false) {
   const now = Date.now();
   for (const element of document.querySelectorAll("time[datetime]")) {
     const at = new Date(element.dateTime);
     const utc = `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
     const local = exact.format(at);
-    const inUtc = onPaper || element.dataset.exact === "utc";
-    let text = inUtc ? utc : local;
-    if (!inUtc && !("exact" in element.dataset)) {
+    let text = utc;
+    if (!onPaper && !("exact" in element.dataset)) {
       const distance = at.getTime() - now;
       const [unit, size] = units.find(([, size]) => Math.abs(distance) >= size) ?? units.at(-1);
       text = Math.abs(distance) < 1000 ? "just now" : relative.format(Math.trunc(distance / size), unit);
     }
     if (element.textContent !== text) element.textContent = text;
-    element.title = text === utc ? `${local} in your time zone` : text === local ? utc : `${local} (${utc})`;
+    element.title = `${text === utc ? "" : `${utc}, `}${local} in your time zone`;
   }
 }
 

@@ -8,7 +8,7 @@ import { auditFormats, listAudit, renderAudit } from "#state/audit/list.ts";
 import type { AuditFormat, AuditPage as Found } from "#state/audit/list.ts";
 import { actorOf, entryWords, verdictWords } from "#state/audit/words.ts";
 import { formatNumber } from "#text.ts";
-import { empty, list, momentInUtc, name, none, notice, table } from "#console/components.ts";
+import { empty, list, moment, name, none, notice, table } from "#console/components.ts";
 import { download } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
 import { day, field, filters, hidden, search, select } from "#console/forms.ts";
@@ -122,7 +122,7 @@ function verdict({ verification, first, fields }: AuditPage): Html | false {
     return notice(
       "bad",
       html`<p><b>${words}</b></p>
-        ${list(damages.map((entry) => html`${momentInUtc(entry.at)}: ${entryWords(entry).join("; ")}`))}
+        ${list(damages.map((entry) => html`${moment(entry.at)}: ${entryWords(entry).join("; ")}`))}
         <p>Once you have investigated: ${since((damages.at(-1)?.sequence ?? 0) + 1)}</p>`,
     );
   return notice(
@@ -185,7 +185,7 @@ function entryTable({ entries, isRun }: AuditPage): Html {
     "Entries of the audit log",
     [
       { label: "What", kind: "head", cell: (entry) => what(entry, isRun) },
-      { label: "When", cell: ({ at: time }) => momentInUtc(time) },
+      { label: "When", cell: ({ at: time }) => moment(time) },
       { label: "Who", cell: who },
       { label: "No.", kind: "number", cell: ({ sequence }) => html`<span class="quiet">${sequence}</span>` },
     ],

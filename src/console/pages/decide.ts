@@ -296,7 +296,7 @@ export function conflict({ now, run, message, newer }: ConflictPage): Html {
     "bad",
     html`<p>
         <b>Nothing was decided.</b>
-        ${last === undefined ? html`It is ${stateOf(run)}.` : html`It was ${decisionWords(last)}, ${when(last.at, now)}.`}
+        ${last === undefined ? html`It is ${stateOf(run)}.` : html`It was ${decisionWords(last)} (${when(last.at, now)}).`}
       </p>
       <p class="quiet">${message}</p>`,
     true,

@@ -5,7 +5,7 @@ import { lasting } from "#times.ts";
 import { facts, list, moment, name, notice, section, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
 import type { FormatGuess } from "#console/context.ts";
-import { field, hidden, select, tick } from "#console/forms.ts";
+import { confirmation, field, hidden, select, tick } from "#console/forms.ts";
 import type { Protected } from "#console/forms.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
@@ -287,14 +287,13 @@ function sentence(message: string): string {
 
 export interface CyclePage extends Timed {
   readonly cycle: HostedCycle;
-  readonly token: Html;
 }
 
 /** How many errors are shown; the download has all rows. */
 const shownErrors = 100;
 
 /** A load under way, or how it ended. */
-export function cycle({ now, cycle: of, token }: CyclePage): Html {
+export function cycle({ now, cycle: of }: CyclePage): Html {
   const { id, status, badRecords, by } = of;
   const { internal_stage: stage, status: end, end_time: ended, parsing_errors: errors = [] } = status;
   const isOver = stage === "DONE";
@@ -315,11 +314,9 @@ export function cycle({ now, cycle: of, token }: CyclePage): Html {
   ])}
   ${
     !isOver &&
-    html`<form method="post" action="${at("/loads", id, "cancel")}">
-      ${token}
-      <p class="buttons"><button type="submit" class="danger">Cancel it</button></p>
-      <p class="quiet">Then nothing is loaded, and the table stays unchanged.</p>
-    </form>`
+    html`<p class="buttons">
+      <a class="button danger secondary" href="${at("/loads", id, "cancel")}">Cancel the load…</a>
+    </p>`
   }
   ${
     errors.length > 0 &&
@@ -344,6 +341,21 @@ export function cycle({ now, cycle: of, token }: CyclePage): Html {
     )
   }
   ${end.code !== "CANCELLED" && readAs(of)}`;
+}
+
+/** Asks before a load is cancelled. */
+export function cancellation({ now, cycle: of, token }: CyclePage & Protected): Html {
+  const address = at("/loads", of.id);
+  return html`${heading(of, now)}
+  ${confirmation({
+    title: "Cancel this load?",
+    isDanger: true,
+    content: html`<p>Nothing of it is loaded, and the table stays as it is. What has arrived is removed.</p>`,
+    action: `${address}/cancel`,
+    fields: token,
+    button: html`<button type="submit" class="danger">Cancel the load</button>`,
+    back: { href: address, label: "Back to the load" },
+  })}`;
 }
 
 function outcome({ status }: HostedCycle): Html | false {

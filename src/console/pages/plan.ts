@@ -156,7 +156,7 @@ function approvals(run: RunRecord, now: number | undefined): Html | false {
     "approvals",
     "Approvals",
     html`<p>${capitalized(words)}.</p>
-      ${list(given.map((each) => html`${capitalized(decisionWords(each))}, ${when(each.at, now)}`))}`,
+      ${list(given.map((each) => html`${capitalized(decisionWords(each))} (${when(each.at, now)})`))}`,
   );
 }
 

@@ -197,7 +197,7 @@ export function about(
     ["Ended", endedAt !== undefined && moment(endedAt)],
     ["Result", counts !== undefined && verdictOnPlan(record)],
     ["Only", record.for !== undefined && record.for.map((each) => html`${name(each)} `)],
-    ["Decisions", list(decisions.map((each) => html`${decisionWords(each)}, ${when(each.at, now)}`))],
+    ["Decisions", list(decisions.map((each) => html`${decisionWords(each)} (${when(each.at, now)})`))],
     ["Needs approval", caution !== undefined && prose(caution)],
     ["Expires", expiresAt !== undefined && isOpen(record) && when(expiresAt, now)],
     [

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { layout } from "#console/layout.ts";
 import { fieldsOf, readFields, requestOf } from "#console/load-form.ts";
-import { cycle, draft } from "#console/pages/load.ts";
+import { cancellation, cycle, draft } from "#console/pages/load.ts";
 import { elsewhere, loads, table } from "#console/pages/loads.ts";
 import { overview } from "#console/pages/overview.ts";
 import type { HostedCycle, HostedTable } from "#service/host.ts";
@@ -94,7 +94,8 @@ test("text from outside is harmless in the pages of tables and loads", () => {
       loads({ now, tables: [tableOf(text), { ...tableOf(text), problem: text }], cycles: [of], size }),
       table({ now, table: tableOf(text), cycles: [of], size, token }),
       draft({ now, cycle: { ...of, isDraft: true }, table: tableOf(text), fields, guess, preview, problem, token }),
-      cycle({ now, cycle: of, token }),
+      cycle({ now, cycle: of }),
+      cancellation({ now, cycle: of, token }),
       elsewhere({ target: text }),
       overview({ now, syncs: [], runs: [], loads: { tables: 1, cycles: [of] } }),
     ].map((page) => layout({ title: text, version: "1", visitor, section: "loads", live: "/" }, page).toString());
@@ -117,6 +118,16 @@ test("who may not look at the syncs has the loads alone; who may not load has ev
   expect(sections({ role: "viewer" })).not.toContain("/loads");
   expect(sections({ role: "viewer" })).toContain("/runs");
   expect(sections({ mayLoad: true, role: "administrator" })).toEqual(expect.arrayContaining(["/loads", "/runs", "/"]));
+});
+
+test("a load is cancelled only once that is confirmed", () => {
+  const of = cycleOf("x", {}, { internal_stage: "INGESTING", status: { code: "OK" } });
+  const page = cycle({ now, cycle: of }).toString();
+  expect(page).toContain(`href="/loads/${of.id}/cancel"`);
+  expect(page).not.toContain("<form");
+  expect(cancellation({ now, cycle: of, token }).toString()).toContain(`method="post" action="/loads/${of.id}/cancel"`);
+  const done = cycleOf("x", {}, { internal_stage: "DONE", status: { code: "OK" } });
+  expect(cycle({ now, cycle: done }).toString()).not.toContain("/cancel");
 });
 
 test("the state of a cycle is told by a word, at every stage", () => {

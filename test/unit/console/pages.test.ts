@@ -311,7 +311,7 @@ test("a moment in a note is a time of the page, and what stands between backtick
   const page = run({ now, run: appliedRun({ notes }), undoneBy: [], mayDecide: true }).toString();
   expect(page).toContain('since <code>2 days</code>: "2026-11-30T17:16:42.848Z" is a name'.replaceAll('"', "&quot;"));
   expect(page).toMatch(
-    /o`neill is leaving on <time datetime="2026-11-30T17:16:42.848Z"[^>]*>2026-11-30 17:16:42Z<\/time>/,
+    /o`neill is leaving on <time datetime="2026-11-30T17:16:42.848Z"[^>]*>2026-11-30 17:16:42 UTC<\/time>/,
   );
 });
 

@@ -121,8 +121,8 @@ test("a reader sees the verdict first, then numbers, limits and causes, the note
     ),
   );
   const order = [
-    "held by limits began 2026-11-21 10:00:00Z , schedule run 20261121-100000-000001",
-    "1 user updated, 1 user deleted; the limit on deletions holds this. Nothing is applied unless a person overrides this limit. It expires 2026-11-22 12:00:00Z.",
+    "held by limits began 2026-11-21 10:00:00 UTC , schedule run 20261121-100000-000001",
+    "1 user updated, 1 user deleted; the limit on deletions holds this. Nothing is applied unless a person overrides this limit. It expires 2026-11-22 12:00:00 UTC.",
     "users 9 0 ~1 1 updated −1 1 deleted (11% of 9) 9",
     "Deletions 1 user , at most 0 as configured · beyond the limit",
     "1 user gone from corp 50% of the changes · kim · c1",
@@ -132,7 +132,7 @@ test("a reader sees the verdict first, then numbers, limits and causes, the note
     "kim − removed from staff",
     "lee before bo mail a@x → b@x",
     "Read the sources 3 records 2.0 s",
-    "About this run Began 2026-11-21 10:00:00Z",
+    "About this run Began 2026-11-21 10:00:00 UTC",
     "rollcall approve 20261121-100000-000001 --override deletes",
   ].map((sentence) => text.indexOf(sentence));
   expect(order, text).toEqual(order.toSorted((a, b) => a - b));
