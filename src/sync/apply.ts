@@ -7,6 +7,7 @@ import { naming } from "#files/disk.ts";
 import { createChanges } from "#plan/diff.ts";
 import { tables } from "#plan/tables.ts";
 import { columnOf } from "#principals/attributes.ts";
+import type { Attributes } from "#principals/attributes.ts";
 import { readSyncAnswer, writePrincipals } from "#plan/lists.ts";
 import { formatName, formatNumber, pluralize, visible } from "#text.ts";
 import type { Run, Verdict } from "./context.ts";
@@ -110,9 +111,7 @@ async function verifyWritten(
   await makeFromRemote(connection, declared, "arrived");
   await matchCase(connection, "arrived", "desired");
   await createChanges(connection, declared, { actual: "arrived", desired: "desired", into: "missing" });
-  const missing = await connection.rows<{ action: string; kind: string; name: string; total: bigint }>(
-    `SELECT action, kind, name, count(*) OVER () AS total FROM missing ORDER BY kind, name LIMIT ${mostMissing}`,
-  );
+  const missing = await missingIn(connection, declared);
   const more = Number(missing[0]?.total ?? 0) - missing.length;
   if (missing.length === 0 && left === 0 && stopped === undefined) return {};
   await connection.run("INSERT INTO unwritten SELECT action, kind, name FROM missing WHERE action <> 'update'");
@@ -125,7 +124,7 @@ async function verifyWritten(
     ...(stopped === undefined ? [] : [`the rest was not written: ${stopped}`]),
     ...problems,
     ...(untold > 0 ? [`and ${formatNumber(untold)} more`] : []),
-    ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${formatName(name)}`),
+    ...missing.map(stillTo),
     ...(more > 0 ? [`and ${formatNumber(more)} more`] : []),
   ];
   const message = `target ${target.name}: ${pluralize(written, "change")} written, but not all of the plan; the next run plans what is left`;
@@ -134,6 +133,34 @@ async function verifyWritten(
 
 /** How many principals are named that are not as planned. */
 const mostMissing = 20;
+
+/** A principal that is not as planned. */
+interface Missing {
+  readonly action: string;
+  readonly kind: string;
+  readonly name: string;
+  /** The attributes in which it differs, if it is there: `title`, `groups`. */
+  readonly attributes: readonly string[];
+  /** How many there are altogether. */
+  readonly total: bigint;
+}
+
+/** The first rows of `missing`, with how `arrived` differs from `desired` there. */
+function missingIn(connection: Connection, { all }: Attributes): Promise<readonly Missing[]> {
+  const compared = [...all.map((each) => [each.name, columnOf(each)]), ["groups", "group_names"]] as const;
+  const differing = compared.map(
+    ([name, column]) => `CASE WHEN a.${column} IS DISTINCT FROM d.${column} THEN ${literal(name)} END`,
+  );
+  return connection.rows<Missing>(`
+    SELECT DISTINCT action, kind, name, total, list_filter([${differing.join(", ")}], lambda each: each IS NOT NULL) AS attributes
+    FROM (SELECT *, count(*) OVER () AS total FROM missing ORDER BY kind, name LIMIT ${mostMissing})
+    LEFT JOIN arrived a USING (kind, name) LEFT JOIN desired d USING (kind, name) ORDER BY kind, name`);
+}
+
+function stillTo({ action, kind, name, attributes }: Missing): string {
+  const isThere = action !== "create" && action !== "delete";
+  return `still to ${action}: ${kind} ${formatName(name)}${isThere ? ` (${attributes.join(", ")})` : ""}`;
+}
 
 async function send(
   { sync, options, workbench, watching }: Run,
@@ -196,14 +223,12 @@ async function verify(
   const { declared } = sync.rules;
   const tag = await readTarget(target, workbench, "arrived", { declared, signal: watching.signal(), warn });
   await createChanges(connection, sync.rules.declared, { actual: "arrived", desired: "desired", into: "missing" });
-  const missing = await connection.rows<{ action: string; kind: string; name: string }>(
-    "SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT 20",
-  );
+  const missing = await missingIn(connection, declared);
   const lost = await connection.rows<{ type: string; name: string }>(`
     SELECT type, name FROM actual_foreign ANTI JOIN arrived_foreign USING (type, name) ORDER BY type, name LIMIT 20`);
   const problems = [
     ...differences,
-    ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${name}`),
+    ...missing.map(stillTo),
     ...lost.map(({ type, name }) => `gone, although it was in the list: ${visible(type)} ${formatName(name)}`),
   ];
   if (problems.length === 0) return tag;

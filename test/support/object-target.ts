@@ -41,6 +41,8 @@ export interface Faults {
   silent?: boolean;
   /** It refuses to create or change objects of these names. */
   refuses?: readonly string[];
+  /** Asked to create users of these names, it answers with others, who are there. */
+  confuses?: Readonly<Record<string, string>>;
   /** It does not answer writes: what was sent has arrived (`after`), or has not. */
   unavailable?: { of: (change: ObjectChange) => boolean; after: boolean };
   /** It refuses every write. */
@@ -188,6 +190,8 @@ export class ObjectStore {
 
   #write(change: ObjectChange): RemoteObject | undefined {
     if (change.action === "create") {
+      const other = this.find("user", this.faults.confuses?.[change.name] ?? "");
+      if (other !== undefined) return remoteOf(other);
       const attributes = this.#stored(change.attributes);
       Object.assign(attributes, this.faults.derives?.(attributes));
       const name = nameIn({ kind: change.kind, name: change.name, attributes });

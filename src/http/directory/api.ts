@@ -288,9 +288,10 @@ export class DirectoryApi implements Requester {
       // Any other server error leaves open whether the request was carried out.
       const isUndone = status === 429 || status === 425 || (status === 503 && after !== undefined);
       if (exchange.once === true && !isUndone) throw new UnavailableError(`${problem}; it may have been done`);
-      // Limits of half a minute are common, and changes cannot be left to another time as easily as a read.
+      // Limits of half a minute are common, and changes cannot be left to another time as easily as a read. A pause of
+      // nothing says as little as none: it may be a date by another clock.
       const isCrowded = exchange.writes === true && status === 429;
-      return { problem, after: after ?? (isCrowded ? crowdedPause : undefined) };
+      return { problem, after: isCrowded ? after || crowdedPause : after };
     }
     throw new RefusedError(`${problem}: ${this.#options.advice?.(refusal) ?? adviceOn(refusal, exchange.isForToken)}`, {
       status,
@@ -491,7 +492,8 @@ function adviceOn({ status, headers }: Refusal, isForToken = false): string {
   if (status < 400) {
     const { location } = headers;
     const target = typeof location === "string" ? URL.parse(location) : null;
-    const place = target === null ? "another address" : `${target.origin}${target.pathname}`;
+    const path = typeof location === "string" && location.startsWith("/") ? location.split(/[?#]/, 1)[0] : undefined;
+    const place = target === null ? (path ?? "another address") : `${target.origin}${target.pathname}`;
     return `it points to ${place}, which is not followed; if that is the server, use its address as the url`;
   }
   if (isForToken && status !== 401)

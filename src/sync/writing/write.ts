@@ -168,9 +168,13 @@ class Writer {
     try {
       await this.#send(write);
     } catch (error) {
-      const isFinal = write.change.action === "create" || this.#unanswered > 0 || this.#options.stop.aborted;
-      if (!(error instanceof UnavailableError) || isFinal) throw error;
-      await delay(pause, undefined, { signal: this.#options.signal });
+      if (write.change.action === "create" || this.#options.stop.aborted) throw error;
+      // It has another version: perhaps by this very change, whose first answer was lost.
+      const isStale = error instanceof ObjectRefusedError && error.status === 412;
+      if (!isStale) {
+        if (!(error instanceof UnavailableError) || this.#unanswered > 0) throw error;
+        await delay(pause, undefined, { signal: this.#options.signal });
+      }
       await this.#send(write);
     }
   }
@@ -181,6 +185,7 @@ class Writer {
     if (change.action === "members") await this.#rememberMembers(change, true);
     if (change.action === "create" || change.action === "members") {
       const stored = await target.write(change, signal);
+      if (change.action === "create" && stored !== undefined) await this.#assertNew(change, stored);
       return this.#remember(write, stored);
     }
     const now = await target.current(change.kind, change.id, signal);
@@ -198,6 +203,21 @@ class Writer {
         `it has changed in the target since the plan was made: ${changed.length === 0 ? "name" : changed.join(", ")}`,
       );
     return this.#remember(write, await target.write({ ...change, version: now.version }, signal));
+  }
+
+  /**
+   * Some targets answer a creation with an account that has the same e-mail address, say. That one is not the sync's.
+   * @throws {ObjectRefusedError} the object has another name, and was there before
+   */
+  async #assertNew({ kind, name }: ObjectChange & { readonly action: "create" }, stored: RemoteObject): Promise<void> {
+    if (spelling(stored.name) === spelling(name)) return;
+    const [was] = await this.#options.connection.rows<{ name: string }>(
+      `SELECT name FROM remote_name WHERE kind = ${literal(kind)} AND id = ${literal(stored.id)}`,
+    );
+    if (was === undefined) return;
+    throw new ObjectRefusedError(
+      `the target answered with the ${kind} ${formatName(was.name)} (id ${formatName(stored.id)}), which was there before: it is left alone. If both are the same, give one the name of the other, in the target or by the rule for name`,
+    );
   }
 
   #text({ kind, attributes }: Pick<RemoteObject, "kind" | "attributes">): string {
@@ -259,6 +279,11 @@ class Writer {
     this.#next = at + 60_000 / perMinute;
     await delay(at - now, undefined, { signal: AbortSignal.any([signal, stop]) }).catch(() => undefined);
   }
+}
+
+/** Names that differ in case or in how Unicode writes an accent are the same. */
+function spelling(name: string): string {
+  return name.normalize().toLowerCase();
 }
 
 /** What was written, and what is still to be written down of it. */

@@ -4,7 +4,7 @@ import { createServer as createHttpsServer } from "node:https";
 import { buffer } from "node:stream/consumers";
 import { generateKeyPairSync } from "node:crypto";
 import { decodeProtectedHeader, jwtVerify, importX509 } from "jose";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { IncompleteReadError, InputError, RefusedError, UnavailableError } from "#errors.ts";
 import { DirectoryApi } from "#http/directory/api.ts";
 import type { ApiOptions } from "#http/directory/api.ts";
@@ -293,6 +293,21 @@ describe("a request", () => {
     const failing = apiOf(broken.url, { attempts: 2 });
     await expect(failing.api.json(new URL(broken.url))).rejects.toThrow(/answered 500 \(x: no\) \(tried 2 times\)/);
     await expect(failing.api.json(new URL(broken.url))).rejects.toThrow(UnavailableError);
+  });
+
+  test("that changes something waits after 429 also where the server names no pause, or one of nothing", async () => {
+    for (const pause of [undefined, "0", new Date(0).toUTCString()]) {
+      const { url } = await serve(
+        (_, response) => void response.writeHead(429, pause === undefined ? {} : { "retry-after": pause }).end(),
+      );
+      const giveUp = new AbortController();
+      const { api, warnings } = apiOf(url, { timeouts: { ...timeouts, pause: 60_000 } });
+      const write = api.write({ url: new URL(url), method: "POST", signal: giveUp.signal, use: async () => 1 });
+      await vi.waitFor(() => expect(warnings).toHaveLength(1));
+      giveUp.abort(new Error("enough"));
+      await expect(write).rejects.toThrow("enough");
+      expect(warnings[0]).toMatch(/answered 429; attempt 2 of 4 follows in 10 s$/);
+    }
   });
 
   test("waits for nobody beyond the configured pause", async () => {
