@@ -5,6 +5,8 @@ import { columnOf } from "#principals/attributes.ts";
 import type { Attribute, Attributes } from "#principals/attributes.ts";
 import { anySpelling } from "#principals/principal.ts";
 import type { Kind, PrincipalValue } from "#principals/principal.ts";
+import { findSome } from "./found.ts";
+import type { Found } from "./found.ts";
 import { isRuleGroup } from "./rule-groups.ts";
 
 /*
@@ -67,11 +69,13 @@ function byCodePoint(a: string, b: string): number {
 /**
  * Makes principals of what was read, in `table`, with `remote_name (kind, id, name, is_meant)`: which object stands for which
  * principal. Objects that cannot be told apart are in `actual_foreign`, or `arrived_foreign`, and keep their name from others.
+ * @param options.takesReplaced who has the name of an object that is gone stands for it, see `disownReplaced`
  */
 export async function makeFromRemote(
   connection: Connection,
   declared: Attributes,
   table: "actual" | "arrived" | "principals",
+  { takesReplaced = false }: { readonly takesReplaced?: boolean } = {},
 ): Promise<void> {
   const foreign = table === "principals" ? "principals_foreign" : `${table}_foreign`;
   const extra = table === "principals" ? "principals_extra" : `${table}_extra`;
@@ -87,6 +91,7 @@ export async function makeFromRemote(
     SELECT kind, id, name,
       (count(*) OVER same = 1 OR (is_known AND count(*) FILTER (is_known) OVER same = 1)) AND ${wasMeant} AS is_meant
     FROM named WINDOW same AS (PARTITION BY kind, name);
+    ${takesReplaced ? "" : `UPDATE remote_name SET is_meant = false WHERE (kind, id) IN (SELECT (kind, id) FROM ${replaced});`}
     CREATE OR REPLACE TABLE ${foreign} AS
     SELECT kind, name, ${literal(sameName)} AS type, []::VARCHAR[] AS group_names, '{}' AS json
     FROM remote_name GROUP BY kind, name HAVING NOT bool_or(is_meant);
@@ -106,6 +111,34 @@ export async function makeFromRemote(
     JOIN remote_name n ON n.kind = o.kind AND n.id = o.id AND n.is_meant
     LEFT JOIN remote_known k ON k.kind = o.kind AND k.id = o.id
     LEFT JOIN membership m ON m.kind = o.kind AND m.id = o.id`);
+}
+
+/** A name of the target. */
+export interface Named {
+  readonly kind: Kind;
+  readonly name: string;
+}
+
+/** SQL of the objects of `remote_name` that have the name of another one, which the sync knows, and which has it no longer. */
+const replaced = `(
+  WITH lost AS (
+    SELECT k.kind, ${anySpelling("k.name")} AS spelled FROM remote_known k
+    LEFT JOIN remote_name n ON n.kind = k.kind AND n.id = k.id AND ${anySpelling("n.name")} = ${anySpelling("k.name")}
+    WHERE n.id IS NULL)
+  SELECT kind, id, name FROM remote_name
+  WHERE is_meant AND (kind, id) NOT IN (SELECT (kind, id) FROM remote_known) AND (kind, ${anySpelling("name")}) IN (FROM lost))`;
+
+/**
+ * Has the sync own nobody whose object in the target is gone and whose name another object has: that one may be somebody else.
+ * It is adopted like any other where the sources have the name, and left alone where they don't. Runs after `makeFromRemote`.
+ */
+export async function disownReplaced(connection: Connection): Promise<Found<Named>> {
+  const found = await findSome<Named>(connection, `SELECT kind, name FROM ${replaced}`, "kind, name");
+  if (found.count > 0)
+    await connection.run(
+      `DELETE FROM ledger WHERE (kind, ${anySpelling("name")}) IN (SELECT (kind, ${anySpelling("name")}) FROM ${replaced})`,
+    );
+  return found;
 }
 
 /** An SQL condition on the object `o`: it stays the principal that it was under another name. */

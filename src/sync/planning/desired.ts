@@ -5,7 +5,8 @@ import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import type { ReadContext } from "#connector.ts";
-import { forgetPending, heldOtherwise, isStateHidden, matchCase } from "#plan/remote.ts";
+import { disownReplaced, forgetPending, heldOtherwise, isStateHidden, matchCase } from "#plan/remote.ts";
+import type { Named } from "#plan/remote.ts";
 import { combine, freeze, ownedBefore, usersOfOthers } from "#plan/protect.ts";
 import { releasesOf } from "#plan/renames.ts";
 import type { Releases } from "#plan/renames.ts";
@@ -110,6 +111,8 @@ export interface RemoteFacts {
   readonly hidesState: boolean;
   /** Attributes that it holds otherwise than they were sent, and of how many objects. */
   readonly held: readonly { readonly attribute: string; readonly count: number }[];
+  /** Names of the sync that other objects have now, see `disownReplaced`. */
+  readonly replaced: Found<Named>;
 }
 
 /** Reads the sources, unless they report no changes, and begins to list the target. Runs after `Ledger.open`. */
@@ -162,7 +165,9 @@ export async function makeDesired(
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
   // Before groups of the rules are added: one that somebody else made is not taken over, whatever its letters.
-  if (sync.target.takes !== "list") await matchCase(connection, "actual", namesSent);
+  const isWritten = sync.target.takes === "changes";
+  const replaced = isWritten ? await disownReplaced(connection) : nothing;
+  if (isWritten) await matchCase(connection, "actual", namesSent);
   const hasRuleGroups = sync.rules.groupOfRule !== undefined || known !== undefined;
   const notOwned = hasRuleGroups
     ? await addRuleGroups(connection, sync.protection, options.keepAttributes === true)
@@ -170,7 +175,7 @@ export async function makeDesired(
   const pushed = await pushesOf(sync, unread, options.seenPushes ?? {}, now);
   const partial = pushed.filter(({ firstCycleUntil }) => firstCycleUntil !== undefined).map(({ source }) => source);
   const complete = sync.sources.map(({ name }) => name).filter((name) => !partial.includes(name));
-  const remote = await fitToTarget(connection, sync);
+  const remote = await fitToTarget(connection, sync, replaced);
   const hasBaseline = options.baseline !== undefined;
   const inPlace =
     sync.departures.renames === "inPlace"
@@ -261,19 +266,20 @@ const namesSent = `(
 async function fitToTarget(
   connection: Connection,
   { target, rules: { declared } }: Pick<Sync, "target" | "rules">,
+  replaced: RemoteFacts["replaced"],
 ): Promise<RemoteFacts | undefined> {
   if (target.takes === "list") return undefined;
   const { nestsGroups, readsMembers } = target.abilities;
   if (!readsMembers) await forgetPending(connection);
   const held = await heldOtherwise(connection, declared);
   const hidesState = await isStateHidden(connection, declared);
-  if (nestsGroups) return { flattened: 0, readsMembers, hidesState, held };
+  if (nestsGroups) return { flattened: 0, readsMembers, hidesState, held, replaced };
   const [row] = await connection.rows<{ count: number }>(
     "SELECT count(*)::INTEGER AS count FROM assembled WHERE kind = 'group' AND group_names <> []",
   );
   const flattened = row?.count ?? 0;
   if (flattened > 0) await connection.run("UPDATE assembled SET group_names = [] WHERE kind = 'group'");
-  return { flattened, readsMembers, hidesState, held };
+  return { flattened, readsMembers, hidesState, held, replaced };
 }
 
 /** One group may well have 100 members, unless it had more. */
@@ -312,7 +318,7 @@ function listBeside(sync: Sync, workbench: Workbench, { signal, warn, unchanged 
   const list = async (): Promise<void> => {
     const connection = await workbench.connect();
     const { target, rules } = sync;
-    const reading = { declared: rules.declared, signal: either, warn };
+    const reading = { declared: rules.declared, takesReplaced: true, signal: either, warn } as const;
     const listNow = () => readTarget(target, { file: (name) => workbench.file(name), connection }, "actual", reading);
     try {
       await interruptible(connection, either, async () => {

@@ -107,11 +107,19 @@ function ofOthersNotes(found: Desired["ofOthers"]): Note[] {
 }
 
 /** What the target cannot hold, or holds otherwise. */
-function remoteNotes({ flattened, readsMembers, hidesState, held }: RemoteFacts): Note[] {
-  const notes = noteIf(
-    flattened,
-    `${pluralize(flattened, "group")} left out of other groups: the target does not nest groups. Rules put users in directly: nestedMemberOf(entry)`,
-  );
+function remoteNotes({ flattened, readsMembers, hidesState, held, replaced }: RemoteFacts): Note[] {
+  const notes = [
+    ...noteIf(
+      flattened,
+      `${pluralize(flattened, "group")} left out of other groups: the target does not nest groups. Rules put users in directly: nestedMemberOf(entry)`,
+    ),
+    ...noteOn(
+      replaced,
+      `${pluralize(replaced.count, "name")} of this sync belong to other objects of the target now: adopted where the sources have the name, left alone where they don't`,
+      ({ kind, name }) =>
+        detailAbout(kind, [name], `${kind} ${formatName(name)}: what the sync wrote is gone, or has another name`),
+    ),
+  ];
   if (!readsMembers)
     notes.push({
       text: "memberships cannot be verified: the target does not say who is in a group. They are as the sync wrote them last",

@@ -13,6 +13,8 @@ export interface TargetReading extends Pick<ReadContext, "signal" | "warn"> {
   readonly declared: Attributes;
   /** All that the target has is wanted, whether rules give it or not, and what it does not have is missed by nobody. */
   readonly isListing?: true;
+  /** Somebody who has the name of an object that is gone stands for it: the plan finds out who that is (`disownReplaced`). */
+  readonly takesReplaced?: true;
 }
 
 /**
@@ -30,7 +32,7 @@ export async function readTarget(
   if (target.takes === "changes") {
     await connection.run(missingRemote);
     await readObjects(target, workbench, reading);
-    await makeFromRemote(connection, reading.declared, table);
+    await makeFromRemote(connection, reading.declared, table, reading);
     return undefined;
   }
   const to = { table, folder: workbench.file(".") };
@@ -53,14 +55,15 @@ function givenBy(declared: Attributes): ReadContext["attributes"] {
 export async function readObjects(
   target: ObjectTarget,
   { connection }: Pick<Workbench, "connection">,
-  { declared, isListing, ...context }: TargetReading,
+  { declared, isListing, signal, warn }: TargetReading,
 ): Promise<void> {
   const tables = Object.entries(remoteTables);
   await connection.run(tables.map(([table, ddl]) => `CREATE OR REPLACE TABLE ${table} (${ddl});`).join("\n"));
   const rows = new Rows(connection.raw, remoteTables);
   try {
     for await (const batch of target.read({
-      ...context,
+      signal,
+      warn,
       attributes: isListing === true ? undefined : givenBy(declared),
     })) {
       for (const record of batch) {
