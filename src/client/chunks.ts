@@ -7,8 +7,8 @@ import { InputError, reasonOf, RollcallError } from "#errors.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { FileData } from "./form.ts";
 import { blocks } from "./blocks.ts";
-import { blockSize, createCuts, createLook, endingInReturns, refuseSeparatorLine } from "./cuts.ts";
-import type { Cuts, CutsOf } from "./cuts.ts";
+import { blockSize, createStarts, endingInReturns, refuseSeparatorLine } from "./cuts.ts";
+import type { Cuts } from "./cuts.ts";
 
 /** Rows. */
 export type LoadSource = FileSource | StreamSource;
@@ -35,8 +35,8 @@ export interface ChunkOptions {
   readonly signal: AbortSignal;
 }
 
-/** Looks at the first block of a source. @throws {InputError} when its lines end in a way that loses rows */
-type Look = (name: string, block: Buffer, isWhole: boolean) => void;
+/** Reads the first block of a source. @throws {InputError} when its lines end in a way that loses rows */
+type Start = (name: string, block: Buffer, isWhole: boolean) => Cuts | undefined;
 
 /**
  * The chunks that sources are sent in, in the order of their rows. Each holds whole rows (A.7); every source has at least
@@ -45,12 +45,11 @@ type Look = (name: string, block: Buffer, isWhole: boolean) => void;
  * is no text.
  */
 export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOptions): AsyncGenerator<FileData> {
-  const cutsOf = createCuts(options.parameters);
-  const lookAt = createLook(options.parameters);
+  const startOf = createStarts(options.parameters);
   let isEmpty = true;
   let hasRows = false;
-  const look: Look = (name, block, isWhole) => {
-    const found = lookAt(block, isWhole);
+  const start: Start = (name, block, isWhole) => {
+    const found = startOf(block, isWhole);
     if (found.endInReturns) throw endingInReturns(name);
     refuseSeparatorLine(name, block);
     if (!found.hasRows && (!isUtf8(block) || block.includes(0)))
@@ -60,9 +59,10 @@ export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOp
       );
     isEmpty &&= block.length === 0;
     hasRows ||= found.hasRows;
+    return found.cuts;
   };
   for (const source of sources) {
-    yield* "path" in source ? fileChunks(source, cutsOf, look, options) : streamChunks(source, cutsOf, look, options);
+    yield* "path" in source ? fileChunks(source, start, options) : streamChunks(source, start, options);
   }
   if (!options.parameters.load_options.empty_target) return;
   const pipe = isEmpty ? sources.find((source) => "stream" in source && source.isPipe) : undefined;
@@ -81,8 +81,7 @@ export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOp
 /** The chunks of a file: ranges of its bytes, which are read when they are sent. */
 async function* fileChunks(
   { name, path }: FileSource,
-  cutsOf: CutsOf,
-  look: Look,
+  start: Start,
   { fileChunk, signal }: ChunkOptions,
 ): AsyncGenerator<FileData> {
   await using file = await open(path).catch((error: unknown) => {
@@ -98,23 +97,17 @@ async function* fileChunks(
       return buffer.subarray(0, await readAt(file, name, buffer, at, size));
     };
     const first = await read(0);
-    look(name, first, first.length === size);
-    const cuts = cutsOf(first);
+    const cuts = start(name, first, first.length === size);
+    const most = cuts === undefined ? Infinity : fileChunk;
     let begin = 0;
-    if (cuts !== undefined && size > fileChunk) {
-      for (let at = 0; size - begin > fileChunk && at < size;) {
-        const block = await read(at);
-        if (block.length === 0) break;
-        let start = 0;
-        for (;;) {
-          const end = cuts.find(block, start, begin + fileChunk - at);
-          if (end === -1) break;
-          yield range(begin, at + end);
-          begin = at + end;
-          start = end;
-        }
-        at += block.length;
+    for (let at = 0; size - begin > most && at < size;) {
+      const block = await read(at);
+      if (block.length === 0) break;
+      for (const end of cuts?.(block, (end) => at + end >= begin + most) ?? []) {
+        yield range(begin, at + end);
+        begin = at + end;
       }
+      at += block.length;
     }
     yield range(begin, size);
   } catch (error) {
@@ -176,8 +169,7 @@ const patience = 4;
 /** The chunks of a stream: each is held in memory, so that it can be sent again, unless its rows are too long for that. */
 async function* streamChunks(
   { name, stream: source }: StreamSource,
-  cutsOf: CutsOf,
-  look: Look,
+  start: Start,
   { streamChunk, signal }: ChunkOptions,
 ): AsyncGenerator<FileData> {
   const stream = typeof source === "function" ? source() : source;
@@ -197,26 +189,19 @@ async function* streamChunks(
     for (;;) {
       const { done, value } = await blocks.next();
       if (done === true) break;
-      let block = value;
-      if (isFirst) {
-        // A block that is not full is the whole stream.
-        look(name, block, block.length < blockSize);
-        cuts = cutsOf(block);
-      }
+      // A block that is not full is the whole stream.
+      if (isFirst) cuts = start(name, value, value.length < blockSize);
       isFirst = false;
-      let start = 0;
-      for (;;) {
-        const end = cuts?.find(block, start, streamChunk - length + start) ?? -1;
-        if (end === -1) break;
-        held.push(block.subarray(start, end));
+      let begin = 0;
+      for (const end of cuts?.(value, (end) => length + end - begin >= streamChunk) ?? []) {
+        held.push(value.subarray(begin, end));
         yield inMemory(held);
-        block = block.subarray(end);
         held = [];
         length = 0;
-        start = 0;
+        begin = end;
       }
-      held.push(block.subarray(start));
-      length += block.length - start;
+      held.push(value.subarray(begin));
+      length += value.length - begin;
       if (length > streamChunk * (cuts === undefined ? 1 : patience)) {
         yield passing(held, blocks, passedOn.resolve);
         // The stream must not be destroyed before all of it was passed on.

@@ -1,5 +1,6 @@
 import { InputError } from "#errors.ts";
-import { RowEnds, rowSyntax } from "#row-scan.ts";
+import { RowRanges, rowSyntax } from "#row-scan.ts";
+import type { RowSyntax } from "#row-scan.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 
 /** How many bytes are read, searched and sent at a time. */
@@ -8,87 +9,121 @@ export const blockSize = 1024 * 1024;
 const newline = 0x0a;
 const carriageReturn = 0x0d;
 
-/** Undefined: the format uses characters of several bytes. Such data is not cut. */
-function rowEndsOf({ format }: LoadParameters, lineEnd = newline): RowEnds | undefined {
-  const { field_separator: separator, enclosing_character: enclosing, escape_character: escape } = format;
-  return RowEnds.of(rowSyntax(format.type, { separator, enclosing, escape }), lineEnd);
+/** What the beginning of a source says of its rows. */
+export interface SourceStart {
+  /** Its lines seem to end in a carriage return alone, which ends no row (A.7): as rows, or before the header ends. */
+  readonly endInReturns: boolean;
+  /** There is more than a header. */
+  readonly hasRows: boolean;
+  /** Where it may be cut into chunks; undefined: nowhere. */
+  readonly cuts?: Cuts | undefined;
 }
 
-/** Where one source may be cut into chunks. Its blocks are shown in their order. */
-export interface Cuts {
-  /**
-   * Searches a block, from `start`, for the next place where a chunk may end. The next call continues there.
-   * @param from the least index that is of use
-   * @returns the index after the chunk; -1 if there is none: then the next block follows
-   */
-  find(block: Buffer, start: number, from: number): number;
-}
-
-/** The cuts of the next source, which begins with this block; undefined: it is not cut. */
-export type CutsOf = (firstBlock: Buffer) => Cuts | undefined;
+/**
+ * The places in a block where a chunk may end: the indexes after it. All blocks of a source are shown in their order.
+ * @param isWanted whether a chunk is to end there, if it may
+ */
+export type Cuts = (block: Buffer, isWanted: (end: number) => boolean) => Iterable<number>;
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 /** If the header does not end in the first block, or is longer than this, no source is cut. */
 const longestHeader = 64 * 1024;
 
-/**
- * The cuts of the sources of one load. A chunk must not begin with something that the service would drop there: a
- * byte order mark, or a repetition of the header line (A.7).
- */
-export function createCuts(parameters: LoadParameters): CutsOf {
-  const { has_header_row: hasHeader } = parameters.format;
+/** Reads the first block of one source of a load after the other. `isWhole`: there is nothing after it. */
+export function createStarts(parameters: LoadParameters): (block: Buffer, isWhole: boolean) => SourceStart {
+  const { format } = parameters;
+  const { has_header_row: hasHeader, type } = format;
+  const syntax = rowSyntax(type, {
+    separator: format.field_separator,
+    enclosing: format.enclosing_character,
+    escape: format.escape_character,
+  });
   /** The load's header, without its row end; unclear: the first row of some source was not found. */
-  let header: Buffer | "unclear" | undefined;
-
-  function isDropped(block: Buffer, at: number): boolean {
-    if (startsWith(block, at, byteOrderMark)) return true;
-    if (header === undefined || header === "unclear") return false;
-    return isLine(block, at, header) || isLine(block, at, Buffer.alloc(0));
-  }
-
-  return (firstBlock) => {
-    const ends = rowEndsOf(parameters);
-    if (ends === undefined) return undefined;
-    const begin = startsWith(firstBlock, 0, byteOrderMark) ? byteOrderMark.length : 0;
-    let first = begin;
-    if (hasHeader && header === undefined) {
-      const row = firstRow(ends, firstBlock, begin);
-      if (row === undefined) return undefined;
-      ({ header, end: first } = row);
-    }
-    if (header === "unclear") return undefined;
-    const lookahead = Math.max(byteOrderMark.length, (header?.length ?? 0) + 2);
-    let isFirst = true;
+  let header: FirstRow["text"] | undefined;
+  return (block, isWhole) => {
+    const begin = startsWith(block, 0, byteOrderMark) ? byteOrderMark.length : 0;
+    const row = firstRow(block, begin, syntax, isWhole);
+    const isFirst = hasHeader && header === undefined;
+    if (isFirst) header = row?.text;
+    const isHeader = header instanceof Buffer && row?.text instanceof Buffer && header.equals(row.text);
     return {
-      find: (block, start, from) => {
-        const at = isFirst ? Math.max(start, first) : start;
-        isFirst = false;
-        return ends.find(block, at, from, (end) => end + lookahead <= block.length && !isDropped(block, end));
-      },
+      endInReturns: row !== undefined && row.hasReturn && (hasHeader || row.isOpen),
+      hasRows: row !== undefined && !(isHeader && isWhole && row.isLast),
+      cuts:
+        header === "unclear" || (hasHeader && header === undefined)
+          ? undefined
+          : cutsOf(syntax, begin, isFirst ? row?.end : 0, header),
     };
   };
 }
 
+interface FirstRow {
+  /** Without its end; unclear: it is too long, or nobody knows where it ends. */
+  readonly text: Buffer | "unclear";
+  /** The index after it. */
+  readonly end: number;
+  /** No newline ends it. */
+  readonly isOpen: boolean;
+  /** Nothing but empty lines follows in the block. */
+  readonly isLast: boolean;
+  /** It has a carriage return that ends no row and is neither enclosed nor escaped. */
+  readonly hasReturn: boolean;
+}
+
 /** The first row of a source; undefined if the source is empty. */
-function firstRow(
-  ends: RowEnds,
-  block: Buffer,
-  begin: number,
-): { header: Buffer | "unclear"; end: number } | undefined {
-  let at = begin;
-  for (;;) {
-    const end = ends.find(block, at, at, () => true);
-    if (end === -1) break;
-    if (end - at > longestHeader) return { header: "unclear", end };
-    const length = end - at - (block[end - 2] === 0x0d && end - at > 1 ? 2 : 1);
-    if (length > 0) return { header: Buffer.from(block.subarray(at, at + length)), end };
-    at = end;
+function firstRow(block: Buffer, begin: number, syntax: RowSyntax, isWhole: boolean): FirstRow | undefined {
+  // A newline may follow the last return.
+  const known = !isWhole && block.at(-1) === carriageReturn ? block.subarray(0, -1) : block;
+  const ranges = new RowRanges(syntax, true);
+  ranges.scan(known.subarray(begin));
+  ranges.end();
+  const [row, ...others] = ranges.rows;
+  if (row === undefined)
+    return isWhole ? undefined : { text: "unclear", end: block.length, isOpen: true, isLast: true, hasReturn: false };
+  const bytes = known.subarray(begin + row.from, begin + row.to);
+  const isOpen = bytes.at(-1) !== newline;
+  const isLast = others.length === 0;
+  // The service takes the first line for the header where an enclosing character has no second one.
+  const isUnclear = (!isWhole && isOpen) || (ranges.unterminated && isLast && bytes.includes(newline));
+  const length = bytes.length - (isOpen ? 0 : bytes.at(-2) === carriageReturn ? 2 : 1);
+  return {
+    text: isUnclear || bytes.length > longestHeader ? "unclear" : Buffer.from(bytes.subarray(0, length)),
+    end: begin + row.to,
+    isOpen,
+    isLast,
+    hasReturn: row.hasReturn,
+  };
+}
+
+/**
+ * The cuts of a source. A chunk must not begin with something that the service would drop there: a byte order mark, or a
+ * repetition of the header line (A.7).
+ * @param begin where its rows begin in the first block
+ * @param after where the header ends there; a chunk has more than that
+ */
+function cutsOf(syntax: RowSyntax, begin: number, after = 0, header?: Buffer): Cuts {
+  const ranges = new RowRanges(syntax, true);
+  const lookahead = Math.max(byteOrderMark.length, (header?.length ?? 0) + 2);
+  /** Where the block begins, counted as the ranges are. */
+  let offset = -begin;
+  let least = after;
+
+  function isDropped(block: Buffer, at: number): boolean {
+    if (startsWith(block, at, byteOrderMark)) return true;
+    return header !== undefined && (isLine(block, at, header) || isLine(block, at, Buffer.alloc(0)));
   }
-  const rest = block.subarray(at);
-  const end = block.length;
-  // A block that is not full is the whole source.
-  if (end >= blockSize || rest.length > longestHeader || rest.includes(0x0a)) return { header: "unclear", end };
-  return rest.length === 0 ? undefined : { header: Buffer.from(rest), end };
+
+  return function* cuts(block, isWanted) {
+    ranges.scan(block.subarray(Math.max(0, -offset)));
+    for (const { to } of ranges.rows) {
+      const end = to - offset;
+      const isPossible = end > least && end + lookahead <= block.length;
+      if (isPossible && isWanted(end) && !isDropped(block, end)) yield end;
+    }
+    ranges.rows = [];
+    offset += block.length;
+    least = 0;
+  };
 }
 
 function startsWith(block: Buffer, at: number, bytes: Buffer): boolean {
@@ -122,37 +157,4 @@ export function refuseSeparatorLine(name: string, start: Buffer): void {
       `${name} begins with a line for spreadsheets (${line}), which would be loaded as a row or taken for the header; ` +
         "remove it, for instance: tail -n +2",
     );
-}
-
-/** What the beginning of a source says of its rows. */
-export interface RowsOfSource {
-  /** Its lines seem to end in a carriage return alone, which ends no row (A.7): as rows, or before the header ends. */
-  readonly endInReturns: boolean;
-  /** There is more than a header. */
-  readonly hasRows: boolean;
-}
-
-/** Looks at the first block of one source after the other. `isWhole`: there is nothing after it. */
-export function createLook(parameters: LoadParameters): (block: Buffer, isWhole: boolean) => RowsOfSource {
-  const { has_header_row: hasHeader } = parameters.format;
-  let header: Buffer | undefined;
-  return (block, isWhole) => {
-    let begin = startsWith(block, 0, byteOrderMark) ? byteOrderMark.length : 0;
-    while (block[begin] === newline || (block[begin] === carriageReturn && block[begin + 1] === newline)) begin += 1;
-    const ends = rowEndsOf(parameters);
-    const first = ends === undefined ? undefined : firstRow(ends, block, begin);
-    if (first === undefined) return { endInReturns: false, hasRows: ends === undefined && block.length > 0 };
-    const isOnly = block[first.end - 1] !== newline;
-    const looked = isOnly || hasHeader ? block.subarray(begin, first.end) : Buffer.alloc(0);
-    const returns = rowEndsOf(parameters, carriageReturn)?.find(looked, 0, 0, (end) =>
-      end === looked.length ? isWhole : looked[end] !== newline,
-    );
-    if (hasHeader && header === undefined && first.header !== "unclear") header = first.header;
-    const isHeader = first.header !== "unclear" && header?.equals(first.header) === true;
-    const rest = block.subarray(first.end);
-    return {
-      endInReturns: returns !== undefined && returns !== -1,
-      hasRows: !isHeader || !isWhole || rest.some((byte) => byte !== newline && byte !== carriageReturn),
-    };
-  };
 }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { getEventListeners, once } from "node:events";
+import { createReadStream } from "node:fs";
 import { appendFile, mkdtemp, readFile, rename, rm, truncate, utimes, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -187,28 +188,38 @@ test("a pipe without a byte empties no table: the program that writes it may hav
     await chunk(sources, parametersOf({}, true), 10);
 });
 
-test("a large file is cut into chunks of about the size that was asked for, a smaller one is not", async () => {
-  const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
-  const path = join(folder, "large.csv");
-  const row = `1,"${"some text with a\nnewline, ".repeat(20)}"\n`;
-  await writeFile(path, row.repeat(20_000));
-  const size = row.length * 20_000;
-  const lengths = async (fileChunk: number): Promise<number[]> => {
-    const found: number[] = [];
-    const options = { parameters, fileChunk, streamChunk: 1, signal: never };
-    for await (const { length } of chunksOf([{ name: "large", path }], options)) found.push(length ?? -1);
-    return found;
-  };
-  expect(await lengths(size)).toEqual([size]);
-  const cut = await lengths(2 ** 20);
-  expect(cut.reduce((sum, length) => sum + length, 0)).toBe(size);
-  expect(cut.length).toBe(Math.ceil(size / (2 ** 20 + row.length)));
-  for (const length of cut.slice(0, -1)) {
-    expect(length % row.length).toBe(0);
-    expect(length).toBeGreaterThanOrEqual(2 ** 20);
-    expect(length).toBeLessThan(2 ** 20 + 2 * row.length);
-  }
-});
+test.each([
+  ["", {}],
+  ["\uFEFFid,text\r\n", header],
+  ["\uFEFF", { enclosing_character: "“", null_value: "" }],
+])(
+  "a large file is cut into chunks of about the size that was asked for, a smaller one is not: %j",
+  async (start, format) => {
+    const path = join(folder, "large.csv");
+    const { enclosing_character: mark = '"' } = format as { enclosing_character?: string };
+    const row = Buffer.from(`1,${mark}${"some text with a\nnewline, ".repeat(20)}${mark}\n`);
+    const first = Buffer.byteLength(start);
+    const size = first + row.length * 20_000;
+    await writeFile(path, Buffer.concat([Buffer.from(start), ...Array.from({ length: 20_000 }, () => row)]));
+    const lengths = async (chunk: number, isStream: boolean): Promise<number[]> => {
+      const found: number[] = [];
+      const options = { parameters: parametersOf(format), fileChunk: chunk, streamChunk: chunk, signal: never };
+      const source = isStream ? { name: "large", stream: createReadStream(path) } : { name: "large", path };
+      for await (const { length } of chunksOf([source], options)) found.push(length ?? -1);
+      return found;
+    };
+    expect(await lengths(size, false)).toEqual([size]);
+    const cut = await lengths(2 ** 20, false);
+    expect(cut.reduce((sum, length) => sum + length, 0)).toBe(size);
+    expect(cut.length).toBe(Math.ceil(size / (2 ** 20 + row.length)));
+    for (const [index, length] of cut.slice(0, -1).entries()) {
+      expect((length - (index === 0 ? first : 0)) % row.length).toBe(0);
+      expect(length).toBeGreaterThanOrEqual(2 ** 20);
+      expect(length).toBeLessThan(2 ** 20 + 2 * row.length);
+    }
+    expect(await lengths(2 ** 20, true)).toEqual(cut);
+  },
+);
 
 test("a stream whose row does not end is not held in memory, nor by the signal: it goes on as one chunk", async () => {
   const { signal } = new AbortController();
