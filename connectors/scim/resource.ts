@@ -249,15 +249,18 @@ function flattenValues(name: string, values: readonly unknown[], into: Map<strin
     .map(String);
   if (texts.length > 0) into.set(name, texts);
   const complex = values.filter((item): item is Resource => typeof item === "object" && item !== null);
-  const primary = complex.find((item) => flagOf(item["primary"]) === true);
-  const doubtful = complex.find(
+  // One of them may have no value, such as the work address of somebody who has none. Postal addresses have no values at all.
+  const valued = complex.filter(({ value }) => isScalar(value) && value !== "");
+  const candidates = valued.length === 0 ? complex : valued;
+  const primary = candidates.find((item) => flagOf(item["primary"]) === true);
+  const doubtful = candidates.find(
     (item) => (item["primary"] ?? false) !== false && flagOf(item["primary"]) === undefined,
   );
-  const [first] = complex;
+  const [first] = candidates;
   if (primary === undefined && doubtful !== undefined) {
     const unreadable = `is not known: \`primary\` of one of the ${name} ${notFlag(doubtful["primary"])}`;
     const own = new Map<string, AttributeValue>();
-    for (const item of complex) flattenValue(`${name}.primary`, item, own);
+    for (const item of candidates) flattenValue(`${name}.primary`, item, own);
     for (const key of own.keys()) into.set(key, { unreadable });
   } else if (first !== undefined) flattenValue(`${name}.primary`, primary ?? first, into);
   for (const item of complex) {

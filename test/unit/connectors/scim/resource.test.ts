@@ -121,6 +121,17 @@ describe("values of another type than the standard's", () => {
     expect(of({ active: null })).toEqual({});
   });
 
+  test.each<unknown[]>([
+    [null, { value: null, type: "work" }, { value: "c@d", type: "home" }],
+    [
+      { value: "", primary: true },
+      { value: "c@d", type: "home" },
+    ],
+    [{ type: "work" }, { value: "c@d" }, { value: "e@f" }],
+  ])("addresses without a value are none: %j, %j, %j", (...emails) => {
+    expect(of({ emails })).toMatchObject({ mail: "c@d", "emails.primary": "c@d" });
+  });
+
   test.each([["True"], ["true"], [1], ["1"]])("primary: %j chooses", (primary) => {
     const emails = [
       { value: "a@b", primary: "False" },
