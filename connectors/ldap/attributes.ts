@@ -123,6 +123,7 @@ function rolesOf(
     } else {
       for (const name of ["member", "uniqueMember"] as const) if (membership.includes(name)) add(name, "member");
       if (membership.includes("memberUid")) add("memberUid", "memberUid");
+      if (membership.includes("member") || membership.includes("uniqueMember")) add("objectClass", "class");
       if (membership.some((name) => name !== "memberOf")) for (const name of memberSearches) add(name, "memberSearch");
     }
   }
@@ -131,7 +132,7 @@ function rolesOf(
     add("nsAccountLock", "accountLock");
   }
   if (conflict) {
-    add("objectClass", "class");
+    if (!roles.has("objectclass")) add("objectClass", "class");
     for (const name of ["nsds5ReplConflict", "ds-sync-conflict"]) add(name, "conflict");
   }
   return roles;

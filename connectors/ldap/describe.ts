@@ -229,7 +229,7 @@ async function readRootDse(session: Session): Promise<RootDse> {
 }
 
 /** The attributes of one entry, by name in lower case; undefined when it does not exist. */
-async function readOne(
+export async function readOne(
   session: Session,
   base: string,
   attributes: readonly string[],

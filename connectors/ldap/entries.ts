@@ -22,6 +22,8 @@ export interface ParsedEntry {
   readonly sid?: string | undefined;
   /** The SID of the user's primary group, which does not list its members (Active Directory). */
   readonly primaryGroup?: string | undefined;
+  /** It is a group without the members that the standard wants it to have. */
+  readonly memberless?: Memberless | undefined;
 }
 
 /** The values of an attribute, as offsets in the message. */
@@ -71,9 +73,12 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
   let disabled: boolean | undefined;
   let isConflict = selection.derived.conflict && hasConflictName(dn);
   let isSearch = false;
+  let classes: readonly string[] = [];
+  const memberTypes = new Set<string>();
 
   for (let use = fields.next(); use !== undefined; use = fields.next()) {
     if (use.range?.next !== undefined) rest.push({ use, next: use.range.next });
+    if (isMembers(use)) memberTypes.add(use.name.toLowerCase());
     if (use.names.length === 0 && isMembers(use)) {
       const { at, end } = fields;
       if (at < end) lists.push({ use, at, end });
@@ -96,11 +101,12 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
       else if (role === "revision") revision = first;
       else if (role === "accountLock") disabled ??= first.toUpperCase() === "TRUE";
       else if (role === "conflict") isConflict = true;
-      else if (role === "class") isConflict ||= values.some((name) => conflictClasses.has(name.toLowerCase()));
+      else if (role === "class") classes = values;
       else if (role === "memberSearch") isSearch = true;
     }
   }
   if (selection.derived.dn) attributes["dn"] = dn;
+  isConflict ||= classes.some((name) => conflictClasses.has(name.toLowerCase()));
   if (selection.derived.conflict) attributes["conflict"] = isConflict;
   if (selection.derived.disabled && disabled !== undefined) attributes["disabled"] = disabled;
   if (isSearch) {
@@ -117,7 +123,36 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
     revision,
     sid: sid === "" ? undefined : sid,
     primaryGroup: sid === "" || primary === "" ? undefined : sid.replace(/\d+$/, primary),
+    memberless: kind === "group" ? memberlessIn(dn, classes, memberTypes, reader) : undefined,
   };
+}
+
+/** A group without the attribute of its members, which its class wants. */
+export interface Memberless {
+  readonly dn: string;
+  readonly className: string;
+  readonly attribute: string;
+}
+
+/** The classes of groups that the standard wants to have members (RFC 4519, 3.5 and 3.6), each with their attribute. */
+const memberOfClass = new Map<string, "member" | "uniqueMember">([
+  ["groupofnames", "member"],
+  ["groupofuniquenames", "uniqueMember"],
+]);
+
+/** @param has the attributes of members that the group shows, in lower case */
+function memberlessIn(
+  dn: string,
+  classes: readonly string[],
+  has: ReadonlySet<string>,
+  { options: { membership } }: Reader,
+): Memberless | undefined {
+  for (const className of classes) {
+    const attribute = memberOfClass.get(className.toLowerCase());
+    if (attribute !== undefined && membership.includes(attribute) && !has.has(attribute.toLowerCase()))
+      return { dn, className, attribute };
+  }
+  return undefined;
 }
 
 /** Active Directory and Samba put `CNF:` and an id after the name of the loser; others put the id before it. */

@@ -11,6 +11,7 @@ import { openDirectory, search } from "./directory.ts";
 import type { Directory } from "./directory.ts";
 import { recordOf } from "./entries.ts";
 import type { ParsedEntry, Reader } from "./entries.ts";
+import { assertEmpty } from "./hidden.ts";
 import { connectionError, Warnings } from "./errors.ts";
 import { find, isGivenByServer } from "./find.ts";
 import { placementOf, PrimaryGroups, readNesting, recordsOfPartialEntry } from "./groups.ts";
@@ -160,6 +161,7 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
   const yielder = new Yielder();
   const checks = new Checks(kind, reading);
   const followed = new Set<string>();
+  const mayBeEmpty = new Set<string>();
   for (const { dn, minEntries, inner } of placesOf(part)) {
     const query = queryOf(kind, options, dn, selection.request);
     const below = checks.below(dn, minEntries);
@@ -175,6 +177,11 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
             `${place}: the primary group ${found.entry.origin} appeared after its users were read; try again`,
             { torn: true },
           );
+        }
+        const { memberless } = found;
+        if (memberless !== undefined && "connection" in directory && !mayBeEmpty.has(memberless.className)) {
+          await assertEmpty(directory, memberless);
+          mayBeEmpty.add(memberless.className);
         }
         if (isWhole(found)) for (const record of placement.place(found.entry)) records.push(record);
         else yield* recordsOfPartialEntry(message, found, { directory, reader, primaryGroups: groups, placement });

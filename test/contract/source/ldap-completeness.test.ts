@@ -318,3 +318,41 @@ test(
     expect(await names({ base: [base, partners] })).toEqual(["ada", "zoe"]);
   },
 );
+
+test(
+  "OpenLDAP hides the members of one group from the login: its schema wants members, so the read fails",
+  { skip },
+  async () => {
+    const entry = (name: string, kind: string, more: object): string =>
+      ldifEntry(`cn=${name},${groups}`, { objectClass: kind, cn: name, ...more });
+    const ada = ldifEntry(`uid=ada,${north}`, { objectClass: "inetOrgPerson", uid: "ada", cn: "ada", sn: "ada" });
+    await using server = await startOpenLdap({
+      ldif: [
+        organizationalUnit(north),
+        organizationalUnit(groups),
+        ada,
+        entry("open", "groupOfNames", { member: `uid=ada,${north}` }),
+        entry("empty", "groupOfNames", { member: "" }),
+        entry("roles", "organizationalRole", {}),
+        entry("board", "groupOfUniqueNames", { uniqueMember: `uid=ada,${north}` }),
+      ],
+      access: [
+        `access to dn.exact="cn=board,${groups}" attrs=uniqueMember by * none`,
+        "access to * by users read by anonymous auth",
+      ],
+    });
+    const of = (more: object): object => ({
+      url: server.url,
+      bind: reader,
+      users: { base: north },
+      groups: { base: groups },
+      ...more,
+    });
+    const failure = await failureOf(readAll(of({})));
+    expect(failure).toMatchObject({ name: "IncompleteReadError", advice: "fix" });
+    expect(failure.message).toContain(
+      `cn=board,${groups} shows no uniqueMember, which every groupOfUniqueNames has on this server`,
+    );
+    expect((await readAll(of({ membership: ["member"] }))).groups).toHaveLength(4);
+  },
+);

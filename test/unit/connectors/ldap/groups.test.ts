@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Nesting } from "#connectors/ldap/groups.ts";
+import { isRequired } from "#connectors/ldap/hidden.ts";
 
 function nestingOf(groups: readonly string[], edges: readonly (readonly [string, string])[]) {
   const nesting = new Nesting();
@@ -90,4 +91,22 @@ test("finds what following every membership finds", () => {
       expect(warnings.length > 0).toBe(nodes.some((group) => reach(group).has(group)));
     }),
   );
+});
+
+test.each([
+  [
+    "OpenLDAP",
+    "( 2.5.6.9 NAME 'groupOfNames' DESC 'RFC2256: MUST x' SUP top STRUCTURAL MUST ( member $ cn ) MAY owner )",
+    true,
+  ],
+  ["one attribute", "( 2.5.6.9 NAME ( 'gon' 'groupOfNames' ) MUST member )", true],
+  [
+    "389 Directory Server",
+    "( 2.5.6.9 NAME 'groupOfNames' SUP top STRUCTURAL MUST ( cn ) MAY ( member $ owner ) )",
+    false,
+  ],
+  ["another class", "( 1.2.3 NAME 'groupOfMembers' MUST ( member $ cn ) )", false],
+  ["no such rule", "( 2.5.6.9 NAME 'groupOfNames' )", false],
+])("knows from a schema whether a group must have members: %s", (_, definition, isWanted) => {
+  expect(isRequired(definition, "groupofnames", "member")).toBe(isWanted);
 });
