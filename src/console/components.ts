@@ -71,6 +71,11 @@ export function prose(text: string): Html {
   return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : momentsIn(part)))}`;
 }
 
+/** A message as the end of a sentence: with a full stop, unless it has a sign of its own. */
+export function ended(message: string): string {
+  return /[.?!…]$/.test(message) ? message : `${message}.`;
+}
+
 function momentsIn(text: string): Part {
   return text.split(storedMoment).map((part, index) => (index % 2 === 1 ? moment(part) : part));
 }

@@ -121,6 +121,11 @@ export class People {
     return Object.keys(configuration.targets).filter((target) => syncsTo(configuration, target).length > 0);
   }
 
+  /** Whether a run to a target is under way: its list is read after that. */
+  isBusy(target: string): boolean {
+    return this.#runsTo(target).some(({ state }) => state === "running");
+  }
+
   /**
    * Reads the list of a target.
    * @param instead do not read the list of that moment, ISO 8601

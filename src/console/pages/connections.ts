@@ -101,8 +101,7 @@ function syncSection(sync: ConnectedSync, page: ConnectionsPage): Html {
     <summary>
       <h2>${name(sync.sync)}</h2>
       <small>${series(sources.map((each) => name(each.name)))} → ${name(target)}</small>
-      ${standing.lastRun === undefined ? badge("quiet", "none", "no run yet") : state(standing.lastRun)}
-      ${standing.overdue && badge("bad", "alert", "overdue")}
+      ${standingState(standing)} ${standing.overdue && badge("bad", "alert", "overdue")}
     </summary>
     <div class="whole">
       ${problemOf(standing, page.now)}
@@ -114,6 +113,11 @@ function syncSection(sync: ConnectedSync, page: ConnectionsPage): Html {
       ${!isOnly && form} ${rules(sync, page)}
     </div>
   </details>`;
+}
+
+function standingState({ running, lastRun }: Standing): Html {
+  if (running !== undefined) return state({ state: "running" });
+  return lastRun === undefined ? badge("quiet", "none", "no run yet") : state(lastRun);
 }
 
 function isWrong({ lastRun, overdue }: Standing): boolean {

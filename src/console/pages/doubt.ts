@@ -79,7 +79,7 @@ export function doubt({ now, syncs }: DoubtPage): Html {
   return html`<h1>In doubt</h1>
     <p class="quiet">
       What the last run of each sync could not decide. Quarantined records stay as the target has them, and these
-      memberships are left out, until the source is clear: hand the lists to whoever keeps it.
+      memberships are left out, until the source is corrected: send the lists to its owner.
     </p>
     ${known.length === 0 && empty(html`<p>No sync has read its sources yet. Look again after the first run.</p>`)}
     ${inDoubt.map((each) => section(each, now))}

@@ -4,7 +4,7 @@ import { leaversCsv } from "#daemon/leavers.ts";
 import type { StagedLeaver, SyncLeavers } from "#daemon/leavers.ts";
 import type { People } from "#daemon/people.ts";
 import { formatNumber, formatPrincipals } from "#text.ts";
-import { badge, empty, name, none, notice, series, table, when } from "#console/components.ts";
+import { badge, empty, ended, name, none, notice, series, table, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
 import { download, visitorOf } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
@@ -55,7 +55,9 @@ export function leavers({ now, syncs }: LeaversPage): Html {
       before being deleted keeps the account.
     </p>
     ${syncs.length === 0 && empty(html`<p>There are no syncs yet.</p>`, "leavers")}
-    ${unread.map(({ sync, error }) => notice("waiting", html`<p><b>${name(sync)}</b>: ${error.message}.</p>`))}
+    ${[...Map.groupBy(unread, ({ error }) => error.message)].map(([message, of]) =>
+      notice("waiting", html`<p>${series(of.map(({ sync }) => html`<b>${name(sync)}</b>`))}: ${ended(message)}</p>`),
+    )}
     ${withSome.map((each) => ofSync(each, now))}
     ${
       without.length > 0 &&

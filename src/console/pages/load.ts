@@ -1,8 +1,9 @@
 import type { ErrorDocument } from "#errors.ts";
+import { capitalized } from "#plan/render/shared.ts";
 import type { HostedCycle, HostedTable, Preview, PreviewKeys, PreviewRow } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
-import { facts, list, moment, name, notice, section, when } from "#console/components.ts";
+import { ended, facts, list, moment, name, notice, section, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
 import type { FormatGuess } from "#console/context.ts";
 import { confirmation, field, hidden, select, tick } from "#console/forms.ts";
@@ -279,10 +280,9 @@ function textField(key: FieldName, fields: LoadFields, kind: "short" | "number" 
   );
 }
 
-/** Makes a sentence of a message: messages begin in lower case, as parts of longer ones. */
+/** Messages begin in lower case, as parts of longer ones. */
 function sentence(message: string): string {
-  const first = message.charAt(0).toUpperCase() + message.slice(1);
-  return /[.?!]$/.test(first) ? first : `${first}.`;
+  return capitalized(ended(message));
 }
 
 export interface CyclePage extends Timed {

@@ -12,6 +12,7 @@ import {
   closeness,
   countsInShort,
   empty,
+  ended,
   gaugeInShort,
   list,
   name,
@@ -183,7 +184,8 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
     add(
       stopped.state === "held" ? 0 : 2,
       "bad",
-      html`${stopped.state === "held" ? stateOf(stopped) : "failed"}${often}: ${stopped.error?.message}.${again}`,
+      html`${stopped.state === "held" ? stateOf(stopped) : "failed"}${often}:
+      ${ended(stopped.error?.message ?? "")}${again}`,
       at("/runs", stopped.id),
     );
   }

@@ -54,6 +54,7 @@ export function addPeoplePage(scope: FastifyInstance, { people: known }: AppOpti
       found,
       deleted,
       problem,
+      isBusy: known.isBusy(target),
     });
     return send(request, reply, frame, page);
   });
@@ -106,6 +107,8 @@ export interface PeopleFrame extends Timed {
   /** Why the target could not be listed. */
   readonly problem?: ErrorDocument | undefined;
   readonly target: string;
+  /** A run to the target is under way: it is listed after that. */
+  readonly isBusy?: boolean | undefined;
 }
 
 export interface PeoplePage extends PeopleFrame {
@@ -167,7 +170,7 @@ function nowhere(): Html {
  * What is there while a target is being listed: it is looked at again by itself; or why it could not be.
  * @param besides what else of the page then changes
  */
-export function listing({ target, problem }: PeopleFrame, url: string, besides?: string): Html {
+export function listing({ target, problem, isBusy }: PeopleFrame, url: string, besides?: string): Html {
   if (problem !== undefined)
     return html`<div id="found">
       ${notice("bad", html`<p>${problem.message}</p>`, false, html`<a class="button secondary small" href="${exactValue(url)}">Try again</a>`)}
@@ -183,7 +186,10 @@ export function listing({ target, problem }: PeopleFrame, url: string, besides?:
     hx-swap="outerHTML"
   >
     ${icon("running")}
-    <p>${name(target)} is being listed. <a href="${exactValue(url)}">Look again</a></p>
+    <p>
+      ${isBusy ? html`A run to ${name(target)} is under way: its users and groups are listed after it.` : html`${name(target)} is being listed.`}
+      <a href="${exactValue(url)}">Look again</a>
+    </p>
   </div>`;
 }
 

@@ -30,7 +30,7 @@ import { field, filters, hidden, search, select } from "#console/forms.ts";
 import { at, html, queryOf, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { box, changeRow, changesTogether, otherNames, partForm } from "#console/pages/changes.ts";
-import { heading, problem, runTabs, timeline } from "#console/pages/run.ts";
+import { heading, notes, problem, runTabs, timeline } from "#console/pages/run.ts";
 
 /** What the filters of a plan say, as a form sends it. Empty: everything. */
 export type PlanFilter = {
@@ -82,7 +82,7 @@ export function plan(page: PlanPage): Html {
         ${counts !== undefined && !isEmpty(counts) && totals(counts)} ${limits(run)} ${expectations(run)}
       </div>
       <div>
-        ${causes(run, changesOf)}
+        ${causes(run, changesOf)} ${notes(run)}
         ${counts === undefined && run.state === "running" && section("stages", "Stages", timeline({ run, now, progress: undefined }))}
         ${
           counts !== undefined &&
@@ -405,7 +405,7 @@ function choice({ run, filter }: PlanPage): Html {
     aria-label="A part of the plan"
   >
     ${[...queryOf(filter)].map(([key, value]) => hidden(key, value))}
-    <small class="quiet" data-picked>Tick changes, or whole groups of them, to decide about a part.</small>
+    <small class="quiet" role="status" data-picked>Tick changes or whole sections to decide about a part.</small>
     <button type="submit" class="secondary small" name="as" value="these">Approve only the ticked…</button>
     <button type="submit" class="secondary small" name="as" value="except">Approve all but the ticked…</button>
   </form>`;

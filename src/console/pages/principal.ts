@@ -78,6 +78,7 @@ export function addPrincipalPages(scope: FastifyInstance, { people: known }: App
         url: request.url,
         found,
         problem,
+        isBusy: known.isBusy(target),
         deletedBy,
         mayUndo,
       });

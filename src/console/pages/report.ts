@@ -74,7 +74,7 @@ function whole(page: Report, content: Html): Html {
     </head>
     <body>
       <main>
-        ${heading(run, undefined)} ${summary(run, undefined)} ${notes(run)}
+        ${heading(run, undefined)} ${summary(run, undefined)} ${notes(run, true)}
         ${plan !== undefined && !isEmpty(plan.counts) && section("changes", "Changes", html`${contents(page, plan)} ${content}`)}
         ${section("stages", "Stages", timeline({ run, now: undefined }))}
         ${section("about", "About this run", about({ run, undoneBy, now: undefined }, idOf))}

@@ -219,8 +219,11 @@ function exported(document: NonNullable<RunRecord["export"]>): Html {
   return error === undefined ? html`to ${to ?? "its tables"}` : html`<span class="bad">failed: ${error.message}</span>`;
 }
 
-/** All that the run noted, in full; details are indented. */
-export function notes({ notes: all }: RunRecord): Html | false {
+/** A note with more details than these is folded on a page. */
+const fewDetails = 5;
+
+/** What the run noted. @param isWhole nothing is folded, for what is read elsewhere */
+export function notes({ notes: all }: RunRecord, isWhole = false): Html | false {
   return (
     all.length > 0 &&
     section(
@@ -232,10 +235,16 @@ export function notes({ notes: all }: RunRecord): Html | false {
           const [first = "", ...rest] = [text, ...details.map((detail) => detail.text)].flatMap((each) =>
             each.split("\n"),
           );
-          return withDeeper(
-            first,
-            rest.map((line) => line.trimStart()),
-          );
+          const below = rest.map((line) => line.trimStart());
+          if (isWhole || below.length <= fewDetails) return withDeeper(first, below);
+          return html`<li>
+            <details>
+              <summary>${prose(first.replace(/:$/, ""))}</summary>
+              <ul class="notes">
+                ${below.map((line) => html`<li class="deep">${prose(line)}</li>`)}
+              </ul>
+            </details>
+          </li>`;
         })}
       </ul>`,
     )

@@ -24,7 +24,13 @@ test("a page has who is leaving, at which stage and until when, and what is not 
       ],
     },
     { sync: "quiet", target: "grafana", leavers: [] },
-    { sync: "other", target: "slack", error: { message: "another run is under way", problems: [], advice: "retry" } },
+    ...["other", "third"].map((sync) => {
+      return {
+        sync,
+        target: "slack",
+        error: { message: "another run is under way", problems: [], advice: "retry" },
+      } as const;
+    }),
   ];
   const text = textOf(leavers({ now, syncs }).toString());
   expect(text).toContain("staff 3 users and 1 group in grafana");
@@ -33,7 +39,7 @@ test("a page has who is leaving, at which stage and until when, and what is not 
   expect(text).toMatch(/kim suspended 1 day ago (?:– )?never/);
   expect(text).toMatch(/ops in grace 1 day ago (?:– )?by the next run/);
   expect(text).toContain("Nobody is gone from the sources of quiet.");
-  expect(text).toContain("other : another run is under way.");
+  expect(text).toContain("other , third : another run is under way.");
   expect([...leaversCsv(syncs)].slice(1, 3)).toEqual([
     '"staff","user","eve","2026-11-20T12:00:00.000Z","grace","2026-11-21T11:00:00.000Z","2026-12-01T12:00:00.000Z"\n',
     '"staff","user","bob","2026-11-20T12:00:00.000Z","suspended",,"2026-12-20T12:00:00.000Z"\n',

@@ -129,7 +129,7 @@ test("the overview says first what needs a person: held plans, then waiting ones
   const failed = endedRun({
     id: "20261121-113000-000004",
     state: "failed",
-    error: { message: "ldap.example.com does not answer", problems: [], advice: "retry" },
+    error: { message: "ldap.example.com does not answer: is it running?", problems: [], advice: "retry" },
   });
   const text = textOf(
     overviewOf([failed, held, pending], { overdue: true, failures: { count: 3, since: "2026-11-21T09:00:00.000Z" } }),
@@ -137,7 +137,7 @@ test("the overview says first what needs a person: held plans, then waiting ones
   const order = [
     "staff is held by limits: 3 users created, 1 group updated, 1 user deleted, 4 memberships added; the limit on deletions holds this",
     "staff waits for approval, expires in 1 day : 3 users created, 1 group updated, 1 user deleted, 4 memberships added.",
-    "staff failed (3 times in a row, first 3 hours ago ): ldap.example.com does not answer.",
+    "staff failed (3 times in a row, first 3 hours ago ): ldap.example.com does not answer: is it running? No further run",
     "staff is overdue: no run has ever succeeded",
   ].map((sentence) => text.indexOf(sentence));
   expect(order, text).toEqual(order.toSorted((a, b) => a - b));

@@ -172,6 +172,7 @@ test("a page says what to do where nobody is found, and while a target is being 
   expect(people({ ...of, problem }).toString()).toMatch(/nobody answers[^]*Try again/);
   expect(people({ ...of, problem }).toString()).not.toContain("hx-trigger");
   expect(people(of).toString()).toMatch(/is being listed[^]*href="\/people\?text=ada">Look again/);
+  expect(textOf(people({ ...of, isBusy: true }).toString())).toContain("A run to analytics is under way");
   // The heading of a person comes with the list, which knows what they are called.
   const unknown = principal({ ...of, kind: "user", name: "ada" }).toString();
   expect(unknown).toMatch(/<hgroup id="who">[^]*hx-select-oob="#who"/);

@@ -138,6 +138,15 @@ test("a plan says its verdict first, then numbers, limits and causes, then its c
   expect(order, text).not.toContain(-1);
 });
 
+test("whoever decides sees what the plan notes, long lists of it folded", () => {
+  const details = ["u1", "u2", "u3", "u4", "u5", "u6"].map((each) => ({ text: `user ${each}: mail "a; b"` }));
+  const notes = [{ text: "6 mail values that aren't one address:", details }, { text: "2 principals left alone" }];
+  const page = plan(pageOf({ run: pendingRun("20261121-100000-000001", { counts, notes }) })).toString();
+  const [before = "", after = ""] = page.split('id="changes"');
+  expect(before).toMatch(/<summary>6 mail values that aren&#39;t one address<\/summary>[^]*user u6[^]*left alone/);
+  expect(after).not.toContain("left alone");
+});
+
 test("a change shows each value before and after, and a rename its other name", () => {
   const change: Change = {
     action: "update",
