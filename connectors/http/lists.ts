@@ -1,6 +1,7 @@
-import { InputError } from "#errors.ts";
+import { InputError, RefusedError } from "#errors.ts";
 import type { Answer } from "#http/client.ts";
 import type { DirectoryApi } from "#http/directory/api.ts";
+import type { Refusal } from "#http/directory/authorization.ts";
 import { linkIn } from "#http/directory/pages.ts";
 import type { Page, Paging } from "#http/directory/pages.ts";
 import type { Proof, ProvenList } from "#http/directory/proof.ts";
@@ -58,10 +59,11 @@ export function listOf(
         ? async function* get(at) {
             for await (const part of answerIn(api, at, content)) yield page(part);
           }
-        : (at) =>
+        : (at, isFirst) =>
             api.get({
               url: at,
               body: list.body,
+              refused: isFirst || "link" in next || "cursor" in next ? undefined : beyondTheLast(list, api.titleOf(at)),
               use: async (answer) => {
                 const part = await pageIn(answer, content, api.titleOf(at));
                 return page(part, nextIn(next, part, answer, api.titleOf(at)));
@@ -89,6 +91,21 @@ function pagingOf({ next, size }: ListOptions): Paging {
   if ("cursor" in next) return { by: "cursor", parameter: next.parameter, size: size?.count };
   if ("offset" in next) return { by: "offset", parameter: next.offset, start: next.start };
   return { by: "page", parameter: next.page, start: next.start };
+}
+
+/**
+ * Some services refuse the page after the last one. That is an end where a number proves that nothing is missing before it.
+ * @throws {RefusedError} nothing does
+ */
+function beyondTheLast({ proof }: ListOptions, title: string) {
+  return ({ status }: Refusal): { readonly value: Page<Found> } | undefined => {
+    if (status !== 404 && status !== 416) return undefined;
+    if (typeof proof === "object" && !("reversed" in proof)) return { value: { items: [] } };
+    throw new RefusedError(
+      `${title} answered ${status}, as some services do after the last page, but nothing proves that it was the last: set proof: { total } or { count }, or next: { link } if the service has one`,
+      { status },
+    );
+  };
 }
 
 /** @throws {InputError} the field is missing, or has something else */

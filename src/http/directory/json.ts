@@ -199,6 +199,8 @@ class Reader {
     } catch (error) {
       if (!(error instanceof TokenizerError || error instanceof TokenParserError || error instanceof TypeError))
         throw error;
+      if ("code" in error && error.code === "ERR_ENCODING_INVALID_ENCODED_DATA")
+        this.#refuse(this.#lastOffset, "is not in UTF-8, as JSON must be");
       const position = /absolute position "(\d+)"/.exec(error.message)?.[1];
       this.#refuse(position === undefined ? this.#lastOffset : Number(position), "is not JSON");
     }

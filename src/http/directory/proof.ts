@@ -133,8 +133,15 @@ async function* passOf<Item>(api: DirectoryApi, list: ProvenList<Item>, title: s
     received += items.length;
     last = items.length;
     // A service that ignores offsets or numbers of pages sends its first page for ever.
-    if (!isWhole && items.length > 0 && progress.seen.size === known)
-      return "a page holds only records that came before: the service goes in circles, or the list changed";
+    if (!isWhole && items.length > 0 && progress.seen.size === known) {
+      // Others send their last page once more after the end.
+      const isAll = known === (proof.by === "expected" ? proof.count : proof.by === "count" ? before : total);
+      if (!isAll || items.length >= known)
+        return "a page holds only records that came before: the service goes in circles, or the list changed";
+      await pages.return(undefined);
+      step = { done: true, value: undefined };
+      break;
+    }
     if (news.length > 0) yield news;
   }
   if (step.value !== undefined) return step.value;

@@ -191,6 +191,25 @@ describe("a list", () => {
     await expect(reading).rejects.toThrow(/a page holds only records that came before/);
   });
 
+  test.each([
+    ["the total", { by: "total", name: "total" }],
+    ["a count", { by: "count", count: async () => 25 }],
+    ["what is expected", { by: "expected", count: 25, name: "the group's count" }],
+  ] as const)("whose last page comes again after the end is complete, if %s says so", async (_, proof) => {
+    const { url } = await serve(({ path: { searchParams } }, response) => {
+      const start = Math.min(Number(searchParams.get("page")) - 1, 2) * 10;
+      json(response, { items: people(25).slice(start, start + 10), total: 25 });
+    });
+    const { api } = apiOf(url);
+    const paging = { by: "page", parameter: "page" } as const;
+    expect(await idsOf(api, listAt(api, url, { paging, proof }))).toEqual(all(25));
+    // All on the first page may be as many as the service sends at a time.
+    const { api: other } = apiOf(url);
+    const single = listAt(other, url, { paging, proof: { by: "total", name: "total" } });
+    const get = async () => ({ items: people(10), total: 10 });
+    await expect(idsOf(other, { ...single, get })).rejects.toThrow(/a page holds only records that came before/);
+  });
+
   test("whose total is missing is no proof", async () => {
     const { url } = await listServer(30, ({ items, next }) => ({ items, ...(next !== undefined && { next }) }));
     const { api } = apiOf(url);

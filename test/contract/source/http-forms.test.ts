@@ -393,6 +393,26 @@ test("connectors/http/README.md shows options that are valid", async () => {
   }
 });
 
+test("a refusal of the page after the last is the end, if a number proves it", async () => {
+  const server = createServer(({ url = "" }, response) => {
+    const { searchParams: at, pathname } = new URL(url, "http://localhost");
+    const start = (Number(at.get("page")) - 1) * 10;
+    const results = company(25).people.slice(start, start + 10);
+    if (pathname === "/count") response.end("25");
+    else if (results.length === 0) response.writeHead(404).end('{"detail":"Invalid page."}');
+    else response.end(JSON.stringify({ count: 25, results }));
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const users = { url: "people", items: "results", id: "id", next: { page: "page" } };
+  for (const proof of [{ total: "count" }, { count: "count" }])
+    expect(usersOf(await read({ url, users: { ...users, proof } }))).toHaveLength(25);
+  await expect(read({ url, users })).rejects.toThrow(/page=4 answered 404, as some services do after the last page/);
+  const wrong = { ...users, url: "people?page=9", next: { page: "page", start: 9 }, proof: { total: "count" } };
+  await expect(read({ url, users: wrong })).rejects.toThrow(/page=9 answered 404 \(Invalid page\.\): not found/);
+});
+
 test("references of an answer in CSV that a spreadsheet has spoilt fail the read", async () => {
   const server = createServer((_, response) => void response.end("who,team\n1,#N/A\n")).listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
