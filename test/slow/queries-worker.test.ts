@@ -275,19 +275,3 @@ describe("all answers together hold what service.memory allows", () => {
     await vi.waitFor(async () => expect(await answersLeft()).toEqual([]));
   });
 });
-
-test("the revision is another one after everything that changes what queries see", async () => {
-  const seen = [await worker.revision()];
-  const next = async (): Promise<void> => {
-    const revision = await worker.revision();
-    expect(seen).not.toContain(revision);
-    seen.push(revision);
-  };
-  await worker.load(await job("one", "-1,x\n"), never);
-  await next();
-  const answer = await worker.execute("shop", "DELETE FROM loaded", never);
-  answer.release();
-  await next();
-  await ask("SELECT * FROM loaded");
-  expect(await worker.revision()).toBe(seen.at(-1));
-});

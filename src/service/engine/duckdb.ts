@@ -87,10 +87,6 @@ class DuckDbEngine implements Engine {
     );
   }
 
-  async revision(): Promise<string> {
-    return "";
-  }
-
   problem(): Promise<string | undefined> {
     return this.#databases.instance.problem();
   }

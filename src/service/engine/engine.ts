@@ -234,11 +234,6 @@ export interface Engine {
   find(name: TableName): Promise<Table | undefined>;
   /** All tables that loads may write to, by name. */
   list(): Promise<readonly ListedTable[]>;
-  /**
-   * Changes with everything that other processes change through their engines, as soon as it is committed. Always the same
-   * where no other process can.
-   */
-  revision(): Promise<string>;
   /** Why nothing large can be written, for a person; undefined: it can. */
   problem(): Promise<string | undefined>;
   /** Begins or ends a time in which the files of the databases can be copied; nothing where it has none. */

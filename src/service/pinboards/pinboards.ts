@@ -5,7 +5,7 @@ import type { VisualizationHeader } from "#wire/pinboards.ts";
 import type { DataRequest, Paging } from "./request.ts";
 
 export interface PinboardOptions {
-  readonly worker: Pick<Worker, "query" | "revision">;
+  readonly worker: Pick<Worker, "query">;
   /** Reads all pinboards, at the start and at every `reload`. */
   readonly read: () => Promise<readonly Pinboard[]>;
   /** How long a query may run, in milliseconds. */
@@ -107,10 +107,9 @@ export class Pinboards {
     const { worker, timeout, maxRows } = this.#options;
     const page = { offset: paging.offset ?? 0, limit: Math.min(paging.size ?? maxRows, maxRows) };
     try {
-      // A request after a change must not get the result from before it.
-      const key = JSON.stringify([await worker.revision(), database, sql, page, format]);
-      return await this.#flights.join(key, signal, async (stop) =>
-        worker.query({ database, sql, timeout, ...page }, format, stop, account),
+      const key = JSON.stringify([database, sql, page, format]);
+      return await this.#flights.join(key, signal, async (stop, begins) =>
+        worker.query({ database, sql, timeout, ...page }, format, stop, { account, begins }),
       );
     } catch (cause) {
       if (cause instanceof InputError) throw new InputError(`visualization ${name}: ${cause.message}`, { cause });
@@ -191,7 +190,13 @@ interface Flight<Result> {
   callers: number;
 }
 
-/** Runs work with the same key only once at a time; all callers share its result. */
+/** The work of a flight. It calls `begins`, not at once, before it looks at anything that may change. */
+type Work<Result> = (signal: AbortSignal, begins: () => void) => Promise<Result>;
+
+/**
+ * Callers with the same key that wait for its work to begin share the result. A call after that begins anew: it must not get
+ * what was so before it.
+ */
 export class Flights<Result> {
   readonly #drop: (result: Result) => void;
   readonly #byKey = new Map<string, Flight<Result>>();
@@ -202,15 +207,11 @@ export class Flights<Result> {
   }
 
   /**
-   * The result of the running work with this key, which is started when there is none. An aborted caller leaves without
+   * The result of the waiting work with this key, which is started when there is none. An aborted caller leaves without
    * disturbing the others. When all have left, the work is stopped, or its result is dropped.
    * @throws the signal's reason, or what the work throws
    */
-  async join(
-    key: string,
-    signal: AbortSignal,
-    work: (signal: AbortSignal) => Promise<Result>,
-  ): Promise<Shared<Result>> {
+  async join(key: string, signal: AbortSignal, work: Work<Result>): Promise<Shared<Result>> {
     signal.throwIfAborted();
     const flight = this.#byKey.get(key) ?? this.#begin(key, work);
     flight.callers += 1;
@@ -236,14 +237,14 @@ export class Flights<Result> {
     }
   }
 
-  #begin(key: string, work: (signal: AbortSignal) => Promise<Result>): Flight<Result> {
+  #begin(key: string, work: Work<Result>): Flight<Result> {
     const stop = new AbortController();
-    const flight: Flight<Result> = { result: work(stop.signal), stop, callers: 0 };
-    this.#byKey.set(key, flight);
-    const land = (): void => {
+    const close = (): void => {
       this.#remove(key, flight);
     };
-    flight.result.then(land, land);
+    const flight: Flight<Result> = { result: work(stop.signal, close), stop, callers: 0 };
+    this.#byKey.set(key, flight);
+    flight.result.then(close, close);
     return flight;
   }
 

@@ -128,7 +128,6 @@ async function work(id: number, task: Task, state: Running): Promise<Results[key
   const { kind } = task;
   if (kind === "find") return open.find(task.name);
   if (kind === "tables") return open.list();
-  if (kind === "revision") return open.revision();
   if (kind === "problem") return open.problem();
   if (kind === "checkpoints") {
     await open.holdCheckpoints(task.isHeld);

@@ -10,7 +10,6 @@ import type { Format } from "#service/pinboards/rows.ts";
 export type Task =
   | { readonly kind: "find"; readonly name: TableName }
   | { readonly kind: "tables" }
-  | { readonly kind: "revision" }
   | { readonly kind: "problem" }
   | { readonly kind: "checkpoints"; readonly isHeld: boolean }
   | { readonly kind: "preview"; readonly job: PreviewJob }
@@ -22,7 +21,6 @@ export type Task =
 export interface Results {
   readonly find: Table | undefined;
   readonly tables: readonly ListedTable[];
-  readonly revision: string;
   readonly problem: string | undefined;
   readonly checkpoints: null;
   readonly preview: Preview;

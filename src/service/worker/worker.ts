@@ -52,9 +52,6 @@ const longestWait = 60_000;
 /** How often a task is begun again after the process was lost: with queries to blame, and otherwise. */
 const attempts = { innocent: 20, suspect: 2 };
 
-/** How long the revision that other processes raise is taken for current, in milliseconds. */
-const currentFor = 500;
-
 /** How long files that are being copied stay fit for that after the last request, in milliseconds. */
 const holdTime = 20_000;
 
@@ -68,7 +65,6 @@ function processLimit(memory: number): number {
 
 /** The databases, in a process of their own: what takes too much memory or time ends that process, not the service. */
 export class Worker {
-  readonly #engine: ServiceSettings["engine"];
   readonly #answers: string;
   readonly #memory: number;
   readonly #process: WorkerProcess;
@@ -77,9 +73,7 @@ export class Worker {
   /** Whatever one account asks for, others find a slot. */
   readonly #ofAccount: ReturnType<typeof createKeyedQueue>;
   readonly #paused = new Map<string, { readonly time: number; readonly until: number }>();
-  #revision = 0;
   #held: NodeJS.Timeout | undefined;
-  #elsewhere: { readonly asked: number; readonly revision: Promise<string> } | undefined;
 
   private constructor({
     engine = "duckdb",
@@ -92,7 +86,6 @@ export class Worker {
     forked,
     idle = 60_000,
   }: WorkerOptions) {
-    this.#engine = engine;
     this.#answers = answers;
     this.#memory = memory;
     this.#process = new WorkerProcess({
@@ -118,8 +111,8 @@ export class Worker {
     const worker = new Worker(options);
     // A file that cannot be opened, or a server that refuses, is reported at the start. The process takes longest to start:
     // it is first.
-    const { folder, answers, tables, whenUsed = false } = options;
-    const isUsed = !whenUsed && (worker.#engine !== "duckdb" || tables !== undefined || (await hasFiles(folder)));
+    const { engine = "duckdb", folder, answers, tables, whenUsed = false } = options;
+    const isUsed = !whenUsed && (engine !== "duckdb" || tables !== undefined || (await hasFiles(folder)));
     const name = { database: "", schema: "", table: "" };
     await Promise.all([isUsed ? worker.#repeated({ kind: "find", name }) : undefined, emptyFolder(answers)]);
     if (isUsed && tables !== undefined) await worker.#compare(tables, options.log);
@@ -159,7 +152,7 @@ export class Worker {
   /** Loads a committed cycle. It begins again when the process ends meanwhile: a load is written once (A.24). */
   async load(job: LoadJob, signal: AbortSignal): Promise<Outcome> {
     try {
-      return await this.#changing(this.#repeated({ kind: "load", job }, signal));
+      return await this.#repeated({ kind: "load", job }, signal);
     } catch (error) {
       if (!(error instanceof LostError)) throw error;
       if (error.reason === "memory") throw outOfMemory(error);
@@ -171,7 +164,7 @@ export class Worker {
   async execute(database: string | undefined, sql: string, signal: AbortSignal): Promise<Answer> {
     const task = { kind: "execute", database, sql, file: join(this.#answers, randomUUID()) } as const;
     try {
-      return await this.#changing(this.#answer(task, signal, longestWait, { atMostAborted: stopTime.execute }));
+      return await this.#answer(task, signal, longestWait, { atMostAborted: stopTime.execute });
     } catch (error) {
       if (isOutOfMemory(error)) throw this.#lackOfMemory(error);
       throw error instanceof LostError ? this.#explain(task, error) : error;
@@ -181,19 +174,21 @@ export class Worker {
   /**
    * As `Engine.query`. The answer has to be released.
    * @param account whose query it is: an account does not hold all slots
+   * @param begins is called when its turn has come, before it reads anything
    * @throws {UnavailableError} when it took too much memory or time
    */
-  query(query: Query, format: Format, signal: AbortSignal, account?: string): Promise<Answer> {
-    const inTurn = (): Promise<Answer> => this.#queries(() => this.#query(query, format, signal), signal);
+  query(
+    query: Query,
+    format: Format,
+    signal: AbortSignal,
+    { account, begins }: { readonly account?: string | undefined; readonly begins?: () => void } = {},
+  ): Promise<Answer> {
+    const run = (): Promise<Answer> => {
+      begins?.();
+      return this.#query(query, format, signal);
+    };
+    const inTurn = (): Promise<Answer> => this.#queries(run, signal);
     return account === undefined ? inTurn() : this.#ofAccount(account, inTurn, signal);
-  }
-
-  /**
-   * Changes with everything that may change the results of queries, before that is reported as done; half a second later, where
-   * another process did it.
-   */
-  async revision(): Promise<string> {
-    return `${this.#revision} ${await this.#revisionElsewhere()}`;
   }
 
   /** After a database could not be written to: why that is so still, for a person. */
@@ -295,26 +290,6 @@ export class Worker {
         if (!(error instanceof LostError) || isOver(error)) throw error;
       }
     }
-  }
-
-  async #changing<Result>(work: Promise<Result>): Promise<Result> {
-    try {
-      return await work;
-    } finally {
-      this.#revision += 1;
-    }
-  }
-
-  #revisionElsewhere(): Promise<string> {
-    if (this.#engine === "duckdb") return Promise.resolve("");
-    const known = this.#elsewhere;
-    if (known !== undefined && performance.now() - known.asked < currentFor) return known.revision;
-    const asking = { asked: performance.now(), revision: this.#repeated({ kind: "revision" }) };
-    this.#elsewhere = asking;
-    asking.revision.catch(() => {
-      if (this.#elsewhere === asking) this.#elsewhere = undefined;
-    });
-    return asking.revision;
   }
 
   #checkPause(sql: string): void {

@@ -206,58 +206,6 @@ test("a table that was changed after it was found is not written", async () => {
   await rm(folder, { recursive: true });
 });
 
-test("a process learns what another has changed, when it is committed, and of nothing else", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
-  const url = await server.createDatabase();
-  const [one, other] = [await openAt(url, folder), await openAt(url, folder)];
-  const seen = [await other.revision()];
-  const changed = async (): Promise<boolean> => {
-    const revision = await other.revision();
-    const isNew = !seen.includes(revision);
-    seen.push(revision);
-    return isNew;
-  };
-  const tables = "CREATE SCHEMA IF NOT EXISTS shop; CREATE TABLE IF NOT EXISTS shop.t (a INTEGER)";
-  await one.define(tables, "tables.sql");
-  expect(await changed()).toBe(true);
-  await one.define(tables, "tables.sql");
-  expect(await changed()).toBe(false);
-  for (const sql of [
-    "INSERT INTO t VALUES (1)",
-    "WITH x AS (DELETE FROM t RETURNING a) SELECT * FROM x",
-    "DROP TABLE t",
-  ]) {
-    await executed(one, "shop", sql, never);
-    expect(await changed(), sql).toBe(true);
-  }
-  for (const sql of ["SELECT 1", "SET TRANSACTION READ ONLY; SELECT 1"]) {
-    await executed(one, "shop", sql, never);
-    expect(await changed(), sql).toBe(false);
-  }
-  await expect(executed(one, "shop", "CREATE TABLE t (a INTEGER); SELECT nonsense", never)).rejects.toThrow("nonsense");
-  expect(await changed()).toBe(false);
-  await one.define(tables, "tables.sql");
-  expect(await changed()).toBe(true);
-  for (const empty of [false, true]) {
-    await loadRows(one, "t", "SELECT 1 AS a", empty, `load ${empty}`);
-    expect(await changed()).toBe(true);
-  }
-  await pageOf(one, { database: "shop", sql: "SELECT * FROM t", limit: 1, timeout: 60_000 }, never);
-  expect(await changed()).toBe(false);
-  // A load that is being written hides from nobody that another one is over.
-  await one.define("CREATE TABLE IF NOT EXISTS shop.u (a INTEGER)", "tables.sql");
-  expect(await changed()).toBe(true);
-  const client = await server.connect(new URL(url).pathname.slice(1));
-  await client.query("BEGIN; SELECT * FROM rollcall.revisions WHERE part LIKE 'table %' FOR UPDATE");
-  await loadRows(one, "u", "SELECT 1 AS a", false, "beside");
-  expect(await changed()).toBe(true);
-  await client.query("ROLLBACK");
-  await client.end();
-  await one.close();
-  await other.close();
-  await rm(folder, { recursive: true });
-});
-
 describe("tables.sql", () => {
   const tables = `
     CREATE SCHEMA IF NOT EXISTS shop; CREATE TABLE IF NOT EXISTS shop.t (a INTEGER PRIMARY KEY);

@@ -6,7 +6,6 @@ import { inputError, sqlState } from "#postgres/errors.ts";
 import { hasWords, nameAt, refuseProblems, splitStatements } from "#service/engine/statements.ts";
 import type { Statement, Token } from "#service/engine/statements.ts";
 import { meant, placeOf, qualified, readNamespaces } from "./names.ts";
-import { raiseRevisionOfWriter } from "./revisions.ts";
 import { columnsOf } from "./tables.ts";
 
 const forms =
@@ -74,7 +73,6 @@ async function defineOnce(postgres: Postgres, sql: string, origin: string, wait:
       }
     }
     refuseProblems(origin, problems);
-    await raiseRevisionOfWriter(transaction, "tables");
   });
 }
 

@@ -27,17 +27,10 @@ const refused = new Set([
   "COPY",
 ]);
 
-interface Executed {
-  /** How many rows the last statement has. */
-  readonly rows: number;
-  readonly mayHaveWritten: boolean;
-}
-
-/** Runs an administrator's statements in order. */
-export async function execute(transaction: Transaction, sql: string, sink: RowSink): Promise<Executed> {
+/** Runs an administrator's statements in order. @returns how many rows the last one has */
+export async function execute(transaction: Transaction, sql: string, sink: RowSink): Promise<number> {
   const statements = splitStatements(sql);
   let rows = 0;
-  let mayHaveWritten = false;
   let isReadOnly = false;
   for (const statement of statements) {
     const word = statement.tokens[0]?.text.toUpperCase() ?? "";
@@ -56,7 +49,6 @@ export async function execute(transaction: Transaction, sql: string, sink: RowSi
       if (isReadOnly && effect !== "reads") throw new InputError("the transaction is read-only");
       rows = await run(transaction, wanted, sink);
       if (effect === "makes a function") await checkNewFunctions(transaction);
-      mayHaveWritten ||= effect !== "reads";
     } catch (error) {
       const meaning = inputError(error);
       if (statements.length === 1 || meaning === undefined) throw meaning ?? error;
@@ -65,7 +57,7 @@ export async function execute(transaction: Transaction, sql: string, sink: RowSi
       });
     }
   }
-  return { rows, mayHaveWritten };
+  return rows;
 }
 
 async function run(

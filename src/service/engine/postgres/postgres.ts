@@ -19,7 +19,6 @@ import { define } from "./define.ts";
 import { execute } from "./execute.ts";
 import { meant, readNamespaces, schemasOf, soughtPlace } from "./names.ts";
 import { readPage } from "./query.ts";
-import { raiseRevision, readRevision, revisionsTable } from "./revisions.ts";
 import { findTable, listTables } from "./tables.ts";
 import { textSettings } from "./values.ts";
 import { writeTable } from "./write.ts";
@@ -44,7 +43,8 @@ const schema: Schema = {
       load text PRIMARY KEY,
       written_at timestamptz NOT NULL DEFAULT now()
     )`,
-    revisionsTable,
+    // Of Rollcall 0.2.
+    "CREATE TABLE IF NOT EXISTS rollcall.revisions (part text PRIMARY KEY, revision bigint NOT NULL)",
   ],
 };
 
@@ -109,9 +109,7 @@ class PostgresEngine implements Engine {
         await transaction.run(
           `SET LOCAL search_path = ${database === undefined ? "''" : `${identifier(database)}, pg_temp`}`,
         );
-        const { rows, mayHaveWritten } = await execute(transaction, sql, sink);
-        if (mayHaveWritten) await raiseRevision(transaction, "sql");
-        return rows;
+        return execute(transaction, sql, sink);
       },
       // How strings end must be what `splitStatements` takes for it.
       { timeout: 0, signal, settings: { ...textSettings, standard_conforming_strings: "on" } },
@@ -120,10 +118,6 @@ class PostgresEngine implements Engine {
 
   async find(name: TableName): Promise<Table | undefined> {
     return (await findTable(this.#postgres, name))?.table;
-  }
-
-  revision(): Promise<string> {
-    return readRevision(this.#postgres);
   }
 
   async problem(): Promise<string | undefined> {

@@ -11,7 +11,6 @@ import type { Column, Stage, Table, Writing } from "#service/engine/engine.ts";
 import { latest, listOf, sameKey, upsert } from "#service/engine/write.ts";
 import { copyOf } from "./copy.ts";
 import { qualified } from "./names.ts";
-import { raiseRevision } from "./revisions.ts";
 import { findTable } from "./tables.ts";
 
 /** How long a load waits for a server that went away: a failover takes some seconds. In milliseconds. */
@@ -82,7 +81,6 @@ async function writeOnce(
     if (rows !== undefined && copied !== rows) throw new Error(`${copied} rows instead of ${rows}`);
     if (isUpsert) await replaceRows(transaction, table, target);
     await transaction.rows("INSERT INTO rollcall.loads (load) VALUES ($1)", [load]);
-    await raiseRevision(transaction, part);
     if (claim !== undefined) await markWritten(transaction, load, claim);
   };
   await postgres.transaction(

@@ -15,8 +15,8 @@ function work() {
 const dropped = vi.fn<(result: string) => void>();
 const staying = new AbortController().signal;
 
-describe("equal requests in flight share one query", () => {
-  test("who comes while it is under way gets the same result; who comes later begins anew", async () => {
+describe("equal requests that wait for their turn share one query", () => {
+  test("a call before it ends gets the same result; a later one begins anew", async () => {
     const flights = new Flights<string>(dropped);
     const { begin, resolve } = work();
     const both = Promise.all([flights.join("a", staying, begin), flights.join("a", staying, begin)]);
@@ -24,6 +24,23 @@ describe("equal requests in flight share one query", () => {
     expect(await both).toMatchObject([{ result: "result" }, { result: "result" }]);
     expect(begin).toHaveBeenCalledTimes(1);
     expect(await flights.join("a", staying, async () => "another")).toMatchObject({ result: "another" });
+  });
+
+  test("a call after it has begun begins anew: something may have changed since", async () => {
+    const flights = new Flights<string>(dropped);
+    const begun = Promise.withResolvers<() => void>();
+    const end = Promise.withResolvers<string>();
+    const early = [1, 2].map(() =>
+      flights.join("a", staying, (_, begins) => {
+        begun.resolve(begins);
+        return end.promise;
+      }),
+    );
+    (await begun.promise)();
+    const late = flights.join("a", staying, async () => "after the change");
+    end.resolve("before the change");
+    expect(await late).toMatchObject({ result: "after the change" });
+    expect(await Promise.all(early)).toMatchObject([{ result: "before the change" }, { result: "before the change" }]);
   });
 
   test("the result is dropped once, when all who have it have left", async () => {
