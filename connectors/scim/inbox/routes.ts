@@ -176,8 +176,13 @@ function addResources(
 ): void {
   const path = kind === "user" ? "/Users" : "/Groups";
   const pushOf = (request: FastifyRequest): Push => ({ at: now(), token: admittedOf(request).token });
-  // Some clients end it with a slash, or write it in lower case.
-  for (const list of [path, `${path}/`, path.toLowerCase()]) {
+  // Some clients end a path with a slash, or write it in lower case.
+  const written = (rest: string): readonly string[] => [
+    `${path}${rest}`,
+    `${path}${rest}/`,
+    `${path.toLowerCase()}${rest}`,
+  ];
+  for (const list of written("")) {
     scope.get(list, async (request, reply) => answer(reply, await requests(request).list(kind, listQuery(request))));
     scope.post(list, async (request, reply) => {
       const { body } = request;
@@ -185,35 +190,37 @@ function addResources(
       return answerResource(reply.code(201), created);
     });
   }
-  scope.get(`${path}/:id`, async (request, reply) => {
-    const found = await requests(request).get(kind, idOf(request), selectionOf(request));
-    const known = request.headers["if-none-match"];
-    if (known !== undefined && sameEtag(known, found.etag)) return reply.code(304).header("etag", found.etag).send();
-    return answerResource(reply, found);
-  });
-  scope.put(`${path}/:id`, async (request, reply) => {
-    const asked = { ...selectionOf(request), version: request.headers["if-match"] };
-    return answerResource(
-      reply,
-      await requests(request).replace(kind, idOf(request), request.body, pushOf(request), asked),
-    );
-  });
-  scope.patch(`${path}/:id`, async (request, reply) => {
-    const selection = selectionOf(request);
-    // The members of a group may be many: only who asks is answered with it.
-    const isBrief = kind === "group" && selection.attributes === undefined;
-    const asked = { ...(isBrief ? { excludedAttributes: ["members"] } : selection) };
-    const version = request.headers["if-match"];
-    const patched = await requests(request).patch(kind, idOf(request), request.body, pushOf(request), {
-      ...asked,
-      version,
+  for (const one of written("/:id")) {
+    scope.get(one, async (request, reply) => {
+      const found = await requests(request).get(kind, idOf(request), selectionOf(request));
+      const known = request.headers["if-none-match"];
+      if (known !== undefined && sameEtag(known, found.etag)) return reply.code(304).header("etag", found.etag).send();
+      return answerResource(reply, found);
     });
-    return isBrief ? reply.code(204).header("etag", patched.etag).send() : answerResource(reply, patched);
-  });
-  scope.delete(`${path}/:id`, async (request, reply) => {
-    await requests(request).remove(kind, idOf(request), pushOf(request), request.headers["if-match"]);
-    return reply.code(204).send();
-  });
+    scope.put(one, async (request, reply) => {
+      const asked = { ...selectionOf(request), version: request.headers["if-match"] };
+      return answerResource(
+        reply,
+        await requests(request).replace(kind, idOf(request), request.body, pushOf(request), asked),
+      );
+    });
+    scope.patch(one, async (request, reply) => {
+      const selection = selectionOf(request);
+      // The members of a group may be many: only who asks is answered with it.
+      const isBrief = kind === "group" && selection.attributes === undefined;
+      const asked = { ...(isBrief ? { excludedAttributes: ["members"] } : selection) };
+      const version = request.headers["if-match"];
+      const patched = await requests(request).patch(kind, idOf(request), request.body, pushOf(request), {
+        ...asked,
+        version,
+      });
+      return isBrief ? reply.code(204).header("etag", patched.etag).send() : answerResource(reply, patched);
+    });
+    scope.delete(one, async (request, reply) => {
+      await requests(request).remove(kind, idOf(request), pushOf(request), request.headers["if-match"]);
+      return reply.code(204).send();
+    });
+  }
 }
 
 function idOf(request: FastifyRequest): string {
@@ -231,6 +238,14 @@ function selectionOf(request: FastifyRequest): Selection {
   return { attributes: names("attributes"), excludedAttributes: names("excludedAttributes") };
 }
 
+/** The filter as a client meant it: whoever writes a blank as `%20` means a plus by `+`, as in `ada+test@example.com`. */
+function filterIn({ url }: FastifyRequest): string | undefined {
+  const parameters = url.slice(url.indexOf("?") + 1).split("&");
+  const written = parameters.find((each) => each.startsWith("filter=")) ?? "";
+  const meant = written.includes("%20") ? written.replaceAll("+", "%2B") : written;
+  return new URLSearchParams(meant).get("filter") ?? undefined;
+}
+
 /** @throws {ScimError} 400: a number is none */
 function listQuery(request: FastifyRequest): ListQuery {
   const query = queryOf(request);
@@ -242,7 +257,7 @@ function listQuery(request: FastifyRequest): ListQuery {
   };
   return {
     ...selectionOf(request),
-    filter: query.get("filter") ?? undefined,
+    filter: filterIn(request),
     // RFC 7644, 3.4.2.4: what is too small is the smallest.
     startIndex: Math.max(whole("startIndex", 1), 1),
     count: Math.max(whole("count", pages.usual), 0),

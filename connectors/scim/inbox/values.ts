@@ -1,5 +1,6 @@
 import { isObject } from "#values.ts";
 import { isBoolean, isMultiValued, spelling } from "./attributes.ts";
+import { flagOf } from "../resource.ts";
 import type { Resource } from "../schema.ts";
 import { invalid } from "./errors.ts";
 
@@ -37,8 +38,9 @@ function cleanedObject(object: Resource): Resource | undefined {
   return entries.size === 0 ? undefined : Object.fromEntries(entries);
 }
 
+/** As a server's `active` is read: a provider whose deactivation is refused leaves somebody in. */
 function booleanOf(name: string, value: unknown): boolean {
-  if (typeof value === "boolean") return value;
-  if (typeof value === "string" && /^(?:true|false)$/i.test(value)) return value.toLowerCase() === "true";
+  const flag = flagOf(isObject(value) ? value["value"] : value);
+  if (flag !== undefined) return flag;
   throw invalid("invalidValue", `${name} is ${JSON.stringify(value)}; expected true or false`);
 }

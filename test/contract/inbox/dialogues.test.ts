@@ -339,6 +339,28 @@ describe("RFC 7644", () => {
     }
   });
 
+  test("one user is the same in lower case, or with a slash at the end", async () => {
+    const { body: odd } = await rfc("POST", "/users", { userName: "ada+odd@x.example" });
+    for (const [path, active, stored] of [
+      [`/users/${odd.id}`, "0", false],
+      [`/Users/${odd.id}/`, { value: "True" }, true],
+      [`/users/${odd.id}`, 0, false],
+    ] as const)
+      expect(await rfc("PATCH", path, patchOp({ op: "Replace", path: "active", value: active }))).toMatchObject({
+        status: 200,
+        body: { active: stored },
+      });
+    // A blank is %20 or a plus, and never both.
+    for (const [at, count] of [
+      [`/Users?count=9&filter=userName%20eq%20%22ada+odd@x.example%22`, 1],
+      [`/Users?filter=userName+eq+%22ada%2Bodd@x.example%22`, 1],
+      [`/Users?filter=userName+eq+%22ada+odd@x.example%22`, 0],
+    ] as const)
+      expect((await rfc("GET", at)).body.totalResults, at).toBe(count);
+    expect((await rfc("DELETE", `/users/${odd.id}`)).status).toBe(204);
+    expect((await rfc("GET", `/Users/${odd.id}/`)).status).toBe(404);
+  });
+
   test("refused, with nothing changed", async () => {
     const before = await rfc("GET", "/Users");
     const path = `/Users/${ids[2]}`;
