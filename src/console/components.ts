@@ -137,7 +137,7 @@ export function countsInShort(counts: Counts, leaving?: LeavingCounts): Html {
   });
   if (leaving !== undefined)
     parts.push(html`<span class="counts">${formatPrincipals(leaving.users, leaving.groups)} leaving</span>`);
-  return parts.length === 0 ? html`<span class="quiet">no changes</span>` : html`${parts}`;
+  return parts.length === 0 ? html`<span class="quiet counts">no changes</span> ` : html`${parts}`;
 }
 
 function signed(kind: KindCounts): Html[] {

@@ -48,12 +48,25 @@ test("a session that ends, and a daemon that stops, in the middle of a decision,
   await window.signIn("admin", "administrator-secret");
   await page.waitForURL(`**/runs/${id}/plan`);
 
+  // What somebody has entered is not thrown away to ask for a sign-in.
+  await page.goto(`/runs/${id}/approve`);
+  await page.getByLabel("Reason").fill("as discussed");
+  await signOut();
+  await first.run();
+  await page.getByText("Your session is over").waitFor();
+  expect(await page.getByLabel("Reason").inputValue()).toBe("as discussed");
+  expect(await window.accessibility()).toEqual([]);
+  window.problems.splice(0);
+  await page.getByRole("link", { name: "sign in again" }).click();
+  await window.signIn("admin", "administrator-secret");
+  await page.waitForURL(`**/runs/${id}/approve`);
+
   // The daemon stops while one page asks, and another one shows.
   await page.goto(`/runs/${id}/approve`);
   await page.getByLabel("Reason").fill("they are all new");
   await other.goto(`/runs/${id}`);
   await stopRollcall(first.running);
-  await page.getByText("Rollcall is not reached").waitFor();
+  await page.getByText("Rollcall can't be reached").waitFor();
   expect(await window.accessibility()).toEqual([]);
   await page.getByRole("button", { name: "Apply 6 changes" }).click();
   await page.getByText("nothing was sent").waitFor();

@@ -296,23 +296,43 @@ function restoreSections() {
   if (location.hash !== "") document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
+function toast(className) {
+  const made = element("div", { className: `notice bad toast ${className}`, role: "alert" });
+  document.body.append(made);
+  return made;
+}
+
 let unreached;
 
-/** Says that the daemon is not reached. What is asked of it meanwhile stays in its form. */
+/** Says that the daemon cannot be reached. What is asked of it meanwhile stays in its form, and that it was not sent stays said. */
 function tellUnreached(notSent) {
-  if (unreached === undefined) {
-    unreached = element("div", { className: "notice bad toast unreached", role: "alert" });
-    document.body.append(unreached);
-  }
-  const text = notSent
-    ? "Rollcall is not reached: nothing was sent. Try again once this message is gone."
-    : "Rollcall is not reached. This page may be out of date; it is brought up to date once Rollcall is reached again.";
-  if (unreached.textContent !== text) unreached.textContent = text;
+  unreached ??= toast("unreached");
+  if (notSent)
+    unreached.textContent = "Rollcall can't be reached: nothing was sent. Try again once this message is gone.";
+  else
+    unreached.textContent ||=
+      "Rollcall can't be reached. This page may be out of date; it updates once Rollcall is back.";
+}
+
+/** Whether somebody has typed or chosen what no form has sent yet. */
+function hasUnsent() {
+  return [...document.querySelectorAll("form[method=post] :is(input, textarea)")].some(
+    ({ value, defaultValue, checked, defaultChecked }) => value !== defaultValue || checked !== defaultChecked,
+  );
+}
+
+/** The session is over: the page asks to sign in, and leads back; what was typed is not thrown away for that. */
+function signInAgain() {
+  if (!hasUnsent()) return location.reload();
+  if (document.querySelector(".signed-out") !== null) return;
+  const link = element("a", { href: location.href }, "sign in again");
+  toast("signed-out").append(
+    element("p", {}, "Your session is over, and what you have entered was not sent. Copy it, then ", link, "."),
+  );
 }
 
 document.addEventListener("htmx:sse:error", ({ detail }) => {
-  // The session is over: the page asks to sign in, and leads back.
-  if (detail.status === 401) location.reload();
+  if (detail.status === 401) signInAgain();
   // What ends because the page is left is followed by no attempt.
   else if (detail.connection?.attempt > 0) tellUnreached(false);
 });

@@ -121,7 +121,7 @@ function standingState({ running, lastRun }: Standing): Html {
 }
 
 function isWrong({ lastRun, overdue }: Standing): boolean {
-  return overdue || lastRun?.state === "failed";
+  return overdue || (lastRun?.state === "failed" && lastRun.cancelled !== true);
 }
 
 /** Why the last run failed, with what to do about it. */
@@ -135,7 +135,7 @@ function problemOf({ lastRun, failures, overdue, lastSuccessAt }: Standing, now:
         ${lastSuccessAt === undefined ? "no run has ever succeeded" : html`the last success was ${when(lastSuccessAt, now)}`}.
       </p>`,
     );
-  if (lastRun?.state !== "failed" || lastRun.error === undefined) return html`${late}`;
+  if (lastRun?.state !== "failed" || lastRun.error === undefined || lastRun.cancelled === true) return html`${late}`;
   const often =
     failures === undefined
       ? ""

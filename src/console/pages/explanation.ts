@@ -53,8 +53,17 @@ export function explanation(page: ExplanationPage): Html {
 /** Syncs that have not answered: the section is brought up to date by itself until they have. */
 function waitsFor({ now, target, name: called, since }: ExplanationPage, asking: readonly Asking[]): Html {
   const again = withQuery("/people/explain", { target, name: called });
+  const link = (label: string): Html =>
+    html`<a
+      href="${again}"
+      hx-get="${again}"
+      hx-target="#explanation"
+      hx-select="#explanation"
+      hx-swap="outerHTML ignoreTitle:true"
+      >${label}</a
+    >`;
   if (since === undefined)
-    return notice("waiting", html`<p>The syncs are no longer asked. <a href="${again}">Ask them again</a></p>`);
+    return notice("waiting", html`<p>The syncs are no longer asked. ${link("Ask them again")}</p>`);
   return html`<div
     class="notice quiet"
     role="status"
@@ -63,11 +72,11 @@ function waitsFor({ now, target, name: called, since }: ExplanationPage, asking:
     hx-headers="${byItselfHeaders}"
     hx-target="#explanation"
     hx-select="#explanation"
-    hx-swap="outerMorph"
+    hx-swap="outerMorph ignoreTitle:true"
   >
     ${icon("running")}
     <div>
-      <p>Asked ${when(since, now)}, and not answered yet. <a href="${again}">Look again</a></p>
+      <p>Asked ${when(since, now)}, and not answered yet. ${link("Look again")}</p>
       ${list(asking.map((each) => html`${name(each.sync)}: ${underWay(each, target)}`))}
     </div>
   </div>`;

@@ -143,6 +143,7 @@ function serviceAlone({ tables, cycles }: NonNullable<OverviewPage["loads"]>, no
 interface Matter {
   readonly rank: number;
   readonly tone: "bad" | "waiting";
+  readonly sync: string;
   readonly content: Html;
   /** Where it is dealt with. */
   readonly action?: { readonly href: string; readonly label: string } | undefined;
@@ -153,7 +154,7 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
   const matters: Matter[] = [];
   const add = (rank: number, tone: Matter["tone"], content: Html, href?: string, label = "Look at the run"): void => {
     const action = href === undefined ? undefined : { href, label };
-    matters.push({ rank, tone, content: html`<b>${name(sync)}</b> ${content}`, action });
+    matters.push({ rank, tone, sync, content: html`<b>${name(sync)}</b> ${content}`, action });
   };
   for (const run of waiting) {
     const { id, counts, expiresAt } = run;
@@ -224,11 +225,16 @@ function matterList(matters: readonly Matter[]): Html {
     </details>`;
 }
 
-function matterRow({ tone, content, action }: Matter): Html {
+function matterRow({ tone, sync, content, action }: Matter): Html {
   return html`<li data-row>
     <span class="${tone}">${icon(tone === "bad" ? "alert" : "clock")}</span>
     <span>${content}</span>
-    ${action !== undefined && html`<a class="button secondary small" href="${action.href}">${action.label}</a>`}
+    ${
+      action !== undefined &&
+      html`<a class="button secondary small" href="${action.href}"
+        ><span><span class="aloud">${sync}: </span>${action.label}</span></a
+      >`
+    }
   </li>`;
 }
 

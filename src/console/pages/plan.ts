@@ -211,7 +211,7 @@ function totalsRow(label: string, cells: readonly (Html | false)[]): Html {
 }
 
 function totalsTable(columns: readonly string[], rows: readonly Html[]): Html {
-  return html`<table class="totals">
+  return html`<table class="totals" aria-label="What the plan comes to">
     <thead>
       <tr>
         <td></td>

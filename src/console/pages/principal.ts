@@ -170,7 +170,7 @@ function later(id: string, title: string, href: string, label: string): Html {
     hx-get="${href}"
     hx-trigger="load"
     hx-select="#${id}"
-    hx-swap="outerHTML"
+    hx-swap="outerHTML ignoreTitle:true"
   >
     <h2 id="${id}-title">${title}</h2>
     <p><a href="${href}">${label}</a></p>

@@ -105,6 +105,8 @@ test("what could not be read says so with its advice; so does a run that failed,
   expect(failed).toContain(
     "Failed 3 times in a row, first 1 hour ago : source corp: no answer tried 3 times Fix the problem first",
   );
+  const cancelled = runOf({ state: "failed", cancelled: true, error: { ...error, advice: "stop" } });
+  expect(textOf(pageOf({ standing: standingOf({ lastRun: cancelled }) }))).not.toContain("Failed");
   expect(textOf(pageOf({ standing: standingOf({ running: "r" }) }))).toMatch(/analytics running/);
   expect(textOf(pageOf({ lastRead: undefined, standing: standingOf() }))).toContain(
     "Last read never, as far as is known",

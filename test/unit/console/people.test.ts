@@ -161,7 +161,7 @@ test("an explanation shows what is known, which sync is still asked for what, an
   expect(explanation({ ...of, answers: [silent] }).toString()).not.toContain("hx-get");
   const gone = explanation({ now, target: "analytics", name: "ada" }).toString();
   expect(textOf(gone)).toContain("The syncs are no longer asked. Ask them again");
-  expect(gone).not.toContain("hx-get");
+  expect(gone).not.toContain("hx-trigger");
 });
 
 test("a page says what to do where nobody is found, and while a target is being listed", () => {
