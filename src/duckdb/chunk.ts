@@ -15,9 +15,30 @@ import {
   DuckDBUnionValue,
   DuckDBVector,
   JSDuckDBValueConverter,
+  ResultReturnType,
 } from "@duckdb/node-api";
-import type { DuckDBDataChunk, DuckDBType, DuckDBValue } from "@duckdb/node-api";
+import type { DuckDBDataChunk, DuckDBResult, DuckDBType, DuckDBValue } from "@duckdb/node-api";
 import bindings from "@duckdb/node-bindings";
+import { UnavailableError } from "#errors.ts";
+
+/** A query failed, or was interrupted, after its first rows. DuckDB's library does not say by what. */
+export class CutOffError extends UnavailableError {
+  constructor() {
+    super("a query failed after its first rows: the memory or the disk may be too small for it. Try again");
+  }
+}
+
+/**
+ * The next rows of a result; undefined: there are no more. Where a query fails after its first rows, the library gives none, as
+ * at the end: only the type of the result differs then.
+ * @throws {CutOffError}
+ */
+export async function nextChunk(result: DuckDBResult): Promise<DuckDBDataChunk | undefined> {
+  const chunk = await result.fetchChunk();
+  if (chunk !== null && chunk.rowCount > 0) return chunk;
+  if (result.returnType === ResultReturnType.INVALID) throw new CutOffError();
+  return undefined;
+}
 
 /*
  * The library's own readers drop a U+FEFF at the start of a text, and names are compared exactly (B.5). So here text is

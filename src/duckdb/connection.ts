@@ -2,7 +2,7 @@ import type { DuckDBConnection, DuckDBResult, DuckDBValue } from "@duckdb/node-a
 import { messageOf, UnavailableError } from "#errors.ts";
 import { isCommitted, isInvalidated } from "./checkpoints.ts";
 import type { Checkpoints } from "./checkpoints.ts";
-import type { readRows } from "./chunk.ts";
+import type { nextChunk, readRows } from "./chunk.ts";
 
 /** A value bound to `?` or `$name` in a statement. */
 export type Parameter = DuckDBValue;
@@ -38,6 +38,7 @@ export class ReopeningError extends UnavailableError {}
 
 interface ConnectedOptions {
   readonly read: typeof readRows;
+  readonly next: typeof nextChunk;
   readonly memoryLimit: string;
   readonly checkpoints: Checkpoints | undefined;
   readonly onInvalidated: (error: unknown) => void;
@@ -130,11 +131,11 @@ export class Connected {
   }
 
   async *#batches<Row extends object>(result: DuckDBResult): AsyncGenerator<Row[]> {
-    const { read } = this.#options;
+    const { read, next } = this.#options;
     const [names, types] = [result.deduplicatedColumnNames(), result.columnTypes()];
     for (;;) {
-      const chunk = await this.#statement(() => result.fetchChunk());
-      if (chunk === null || chunk.rowCount === 0) return;
+      const chunk = await this.#statement(() => next(result));
+      if (chunk === undefined) return;
       yield read(chunk, names, types) as Row[];
     }
   }

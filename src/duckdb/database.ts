@@ -107,9 +107,10 @@ export class Database {
   }
 
   async #connect(): Promise<Connection> {
-    const { readRows } = await loadLibrary();
+    const { readRows, nextChunk } = await loadLibrary();
     const connected = new Connected(await this.#instance.connect(), {
       read: readRows,
+      next: nextChunk,
       memoryLimit: limitOf(this.#options),
       checkpoints: this.#checkpoints,
       onInvalidated: (cause) => {
@@ -220,9 +221,12 @@ async function inTime(reopening: Promise<void>): Promise<void> {
 }
 
 /** Loaded with the first database: it takes 50 MB and a fifth of a second, and a daemon at rest has none open. */
-async function loadLibrary(): Promise<{ DuckDBInstance: typeof DuckDBInstance; readRows: typeof readRows }> {
-  const [{ DuckDBInstance }, { readRows }] = await Promise.all([import("@duckdb/node-api"), import("./chunk.ts")]);
-  return { DuckDBInstance, readRows };
+async function loadLibrary() {
+  const [{ DuckDBInstance }, { readRows, nextChunk }] = await Promise.all([
+    import("@duckdb/node-api"),
+    import("./chunk.ts"),
+  ]);
+  return { DuckDBInstance, readRows, nextChunk };
 }
 
 /** Makes the file of a database where there is none. */

@@ -1,3 +1,4 @@
+import { CutOffError } from "#duckdb/chunk.ts";
 import { identifier, interruptible } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
@@ -8,7 +9,7 @@ import { Databases, ledgerName } from "./databases.ts";
 import { defaultSchema, inTime, keyOf, openStage, queriesOf, schemaOf, soleOf } from "./engine.ts";
 import type { Engine, ListedTable, Query, RowSink, Stage, Table, TableName, Writing } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
-import { meaningOf, readPage, soleStatement } from "./query.ts";
+import { meaningOf, readAll, readPage, soleStatement } from "./query.ts";
 import { define, findTable, listTables } from "./tables.ts";
 import { writeTable } from "./write.ts";
 
@@ -116,10 +117,18 @@ class DuckDbEngine implements Engine {
     const vocabulary = await this.#readVocabulary();
     const read = async (connection: Connection): Promise<number> => {
       await connection.run(useOf(database));
-      return connection.transaction(async () => {
-        await checkQuery(connection, vocabulary, await this.#holdingsOf(database), statement);
-        return readPage(connection, statement, { offset: query.offset ?? 0, limit: query.limit }, sink);
-      });
+      const checked = <Result>(work: () => Promise<Result>): Promise<Result> =>
+        connection.transaction(async () => {
+          await checkQuery(connection, vocabulary, await this.#holdingsOf(database), statement);
+          return work();
+        });
+      const page = { offset: query.offset ?? 0, limit: query.limit };
+      try {
+        return await checked(() => readPage(connection, statement, page, sink));
+      } catch (error) {
+        if (error instanceof CutOffError) await checked(() => readAll(connection, statement));
+        throw error;
+      }
     };
     const run = (limited: AbortSignal): Promise<number> =>
       this.#databases.use(async (connection) => {

@@ -1,11 +1,12 @@
 import { ResultReturnType, StatementType } from "@duckdb/node-api";
+import { CutOffError } from "#duckdb/chunk.ts";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import type { Databases } from "./databases.ts";
 import { defaultSchema } from "./engine.ts";
 import type { RowSink } from "./engine.ts";
-import { convert, meaningOf } from "./query.ts";
+import { convert, meaningOf, readAll } from "./query.ts";
 import { hasWords, nameAt, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
 
@@ -44,10 +45,19 @@ export async function execute(
       continue;
     }
     checkStatement(statement);
+    let isSelect = false;
+    const explained = async (error: unknown): Promise<unknown> => {
+      if (!isSelect || !(error instanceof CutOffError)) return error;
+      return readAll(connection, statement.sql).then(
+        () => error,
+        (cause: unknown) => cause,
+      );
+    };
     try {
       await withinReach(connection, namedDatabases(statement, databases), async () => {
         await connection.watch(async () => {
           const result = await connection.raw.stream(statement.sql);
+          isSelect = result.statementType === StatementType.SELECT;
           mayDefine ||= !plain.has(result.statementType);
           // DuckDB returns a column `Count` even for statements that return nothing.
           await sink.begin(result.returnType === ResultReturnType.NOTHING ? [] : result.columnNames());
@@ -55,7 +65,7 @@ export async function execute(
         });
       });
     } catch (error) {
-      const meaning = meaningOf(error);
+      const meaning = meaningOf(await explained(error));
       // The engine counts lines from the start of the statement.
       if (statements.length === 1 || !(meaning instanceof InputError)) throw meaning;
       const before = statement === statements[0] ? "" : " (the statements before it were executed)";

@@ -21,7 +21,7 @@ import {
   DuckDBUnionType,
   DuckDBUnionValue,
 } from "@duckdb/node-api";
-import { columnReaders, entryNamesOf } from "#duckdb/chunk.ts";
+import { columnReaders, entryNamesOf, nextChunk } from "#duckdb/chunk.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import type { RowSink } from "./engine.ts";
@@ -62,6 +62,14 @@ export async function readPage(
   return Number(count?.total ?? 0);
 }
 
+/**
+ * Reads every value of a query before it gives any. What a query was cut off by, which nobody says, is thrown here, if it fails
+ * again.
+ */
+export function readAll(connection: Connection, statement: string): Promise<void> {
+  return connection.run(`SELECT max(hash(each_row)) FROM (\n${statement}\n) AS each_row`);
+}
+
 /** How many rows are in JavaScript's memory at a time: a value may have megabytes. */
 const rowsAtOnce = 64;
 
@@ -74,8 +82,8 @@ export async function convert(result: DuckDBResult, limit: number, sink: RowSink
   const converters = types.map(converterOf);
   let total = 0;
   for (;;) {
-    const chunk = await result.fetchChunk();
-    if (chunk === null || chunk.rowCount === 0) return total;
+    const chunk = await nextChunk(result);
+    if (chunk === undefined) return total;
     const wanted = Math.min(chunk.rowCount, Math.max(0, limit - total));
     total += chunk.rowCount;
     if (wanted === 0) continue;

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Column, Engine, Table } from "#service/engine/engine.ts";
+import type { Column, Engine, RowSink, Table } from "#service/engine/engine.ts";
 import { executed, pageOf, stageOf } from "./stage.ts";
 
 /** Opens an engine; opened again with the same folder, it has the same tables. */
@@ -255,6 +255,20 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
       }
     });
 
+    test("A.15 a load whose rows cannot all be read leaves the table as it was", async () => {
+      await load("plain", "SELECT 1 AS a, 'kept' AS b", { empty: true });
+      const stage = await engine.openStage();
+      await stage.connection.run(`
+        CREATE VIEW accepted AS SELECT CASE i WHEN 350000 THEN error('unreadable')::INTEGER ELSE 1 END AS a, 'x' AS b, i AS row_number
+        FROM range(400000) r(i)`);
+      const table = await tableOf("plain");
+      await expect(engine.write(stage, table, { empty: false, load: "unreadable" }, never)).rejects.toThrow(
+        /unreadable|failed after its first rows/,
+      );
+      await stage.close();
+      expect(await rowsOf("SELECT * FROM plain")).toEqual([[1, "kept"]]);
+    });
+
     test("A.24 a load is written once, however often it is started", async () => {
       await load("plain", "SELECT 1 AS a, 'once' AS b", { empty: true, load: "the same" });
       await load("plain", "SELECT 1 AS a, 'once' AS b", { load: "the same" });
@@ -432,6 +446,37 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
       const reason = new Error("gone away");
       away.abort(reason);
       expect(await left).toBe(reason);
+    });
+
+    test("a query that fails after its first rows gives none, and says by what", async () => {
+      const sql = `SELECT CAST(CASE i WHEN 350000 THEN 'none' ELSE '1' END AS INTEGER) FROM ${dialect.range(400_000)}`;
+      const query = { database: "shop", sql, limit: 400_000, timeout: 60_000 };
+      const reason = { name: "InputError", message: expect.stringMatching(/['"]none['"]/) };
+      await expect(pageOf(engine, query, never)).rejects.toMatchObject(reason);
+      await expect(executed(engine, "shop", sql, never)).rejects.toMatchObject(reason);
+    });
+
+    test("a query that is stopped after its first rows gives none", async () => {
+      const sql = `SELECT i, repeat('x', 1000) AS x FROM ${dialect.range(300_000)}`;
+      const query = { database: "shop", sql, limit: 300_000 };
+      const away = new AbortController();
+      const sink = (stop: () => void): RowSink => ({ begin: async () => undefined, rows: async () => stop() });
+      const left = engine.query(
+        { ...query, timeout: 600_000 },
+        away.signal,
+        sink(() => away.abort(new Error("gone"))),
+      );
+      await expect(left).rejects.toThrow("gone");
+      await expect(
+        engine.query(
+          { ...query, timeout: 100 },
+          never,
+          sink(() => undefined),
+        ),
+      ).rejects.toMatchObject({
+        name: "UnavailableError",
+        message: expect.stringContaining("0.1 s"),
+      });
     });
 
     test("a query that waits for others is not blamed for their time", async () => {

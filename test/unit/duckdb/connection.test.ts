@@ -28,3 +28,24 @@ test("what broke a transaction is said until it is rolled back, which takes memo
   await connection.transaction(() => connection.run("INSERT INTO t VALUES (2)"));
   expect(await connection.rows("FROM t")).toEqual([{ n: 2 }]);
 });
+
+test("rows of a query that fails, or is stopped, after the first of them are never taken for all", async () => {
+  const database = await openDatabase({ path: ":memory:", memory: 64 * 2 ** 20, spill: tmpdir() });
+  onTestFinished(() => database.close());
+  const connection = await database.connect();
+  onTestFinished(() => connection.close());
+  const failing = "SELECT CASE i WHEN 190000 THEN error('no') ELSE repeat('x', 100) END AS x FROM range(200000) r(i)";
+  let given = 0;
+  const read = async (sql: string, after?: () => void): Promise<void> => {
+    for await (const rows of connection.batches(sql)) {
+      given += rows.length;
+      after?.();
+    }
+  };
+  await expect(read(failing)).rejects.toThrow("failed after its first rows");
+  expect(given).toBeGreaterThan(0);
+  await expect(read(failing.replace("190000", "-1"), connection.interrupt)).rejects.toThrow(
+    "failed after its first rows",
+  );
+  expect(await connection.rows("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+});

@@ -1,5 +1,6 @@
 import bindings from "@duckdb/node-bindings";
 import type { DuckDBDataChunk, DuckDBResult } from "@duckdb/node-api";
+import { nextChunk } from "#duckdb/chunk.ts";
 import type { Column } from "#service/engine/engine.ts";
 
 /*
@@ -42,7 +43,7 @@ export async function* copyOf(result: DuckDBResult, columns: readonly Column[]):
   try {
     for (;;) {
       const chunk = await coming;
-      if (chunk === null || chunk.rowCount === 0) break;
+      if (chunk === undefined) break;
       // DuckDB works on the next one while this one is written.
       coming = fetch(result);
       yield* rowsOf(chunk, columns);
@@ -53,8 +54,8 @@ export async function* copyOf(result: DuckDBResult, columns: readonly Column[]):
   yield trailer;
 }
 
-function fetch(result: DuckDBResult): Promise<DuckDBDataChunk | null> {
-  const chunk = result.fetchChunk();
+function fetch(result: DuckDBResult): Promise<DuckDBDataChunk | undefined> {
+  const chunk = nextChunk(result);
   // It is thrown where the chunk is awaited.
   chunk.catch(() => undefined);
   return chunk;
