@@ -10,7 +10,7 @@ const root = path.dirname(__dirname);
 const needed = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8")).engines.node.replace(/^\D+/, "");
 const [major, minor] = needed.split(".").map(Number);
 const [ownMajor, ownMinor] = process.versions.node.split(".").map(Number);
-/** A checkout runs its TypeScript, the installed package what was compiled from it. */
+/** A checkout runs its TypeScript, the installed package what was bundled of it. */
 const isCheckout = fs.existsSync(path.join(root, "src", "main.ts"));
 
 if (ownMajor < major || (ownMajor === major && ownMinor < minor)) {
@@ -31,7 +31,7 @@ if (ownMajor < major || (ownMajor === major && ownMinor < minor)) {
 }
 
 async function run() {
-  const { main } = await import(isCheckout ? "../src/main.ts" : "../dist/src/main.js");
+  const { main } = await import(isCheckout ? "../src/main.ts" : "../dist/main.js");
   process.exitCode = await main(process.argv);
 }
 

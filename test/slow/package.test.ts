@@ -210,6 +210,7 @@ describe("the package", () => {
           .replace(/^[^/]*\.\w+$/, "*"),
       ),
     );
+    expect(files).toContain("package/dist/LICENSES");
     expect(files.filter((file) => /test|fixtures/.test(file))).toEqual([]);
     expect([...tops].filter((top) => !/^(?:bin|config|dist|packaging|site|src\/console|\*|LICENSE)/.test(top))).toEqual(
       [],
@@ -328,7 +329,7 @@ describe("the executable's cache", () => {
     const [folder = "", ...others] = (await readdir(cache)).filter((name) => name !== "compile");
     expect(others).toEqual([]);
     expect([(await stat(cache)).mode & 0o777, (await stat(join(cache, folder))).mode & 0o777]).toEqual([0o700, 0o700]);
-    const main = join(cache, folder, "dist/src/main.js");
+    const main = join(cache, folder, "dist/main.js");
     await truncate(main, 10);
     expect(await start(way, work, ["version"]).ended).toMatchObject({ code: 0, stderr: "" });
     expect((await stat(main)).size).toBeGreaterThan(10);
