@@ -65,14 +65,17 @@ async function* readGroups(
   list: List,
   entryOptions: EntryOptions,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const isApart = entryOptions.memberships !== "groups" && options.members === "each";
+  const { memberLimit, members } = options;
+  const isApart = entryOptions.memberships !== "groups" && members === "each";
+  const cut = new CutOff(server, options.path);
   for await (const resources of resourcesOf(server, list)) {
+    const whole = resources.map((resource) => entryIn(server, "group", options.path, resource, entryOptions));
+    if (!isApart && memberLimit === undefined) await cut.look(whole);
     const entries: Entry[] = [];
     const apart: { entry: Entry; given: number | undefined; isTyped: boolean }[] = [];
-    for (const resource of resources) {
-      const entry = entryIn(server, "group", options.path, resource, entryOptions);
-      const isCut = options.memberLimit !== undefined && entry.members.length >= options.memberLimit;
-      const isTyped = typeOf(resource) !== undefined;
+    for (const [index, entry] of whole.entries()) {
+      const isCut = entry.members.length >= (memberLimit ?? cut.limit);
+      const isTyped = typeOf(resources[index] ?? {}) !== undefined;
       if (isApart || isCut) apart.push({ entry, given: isCut ? entry.members.length : undefined, isTyped });
       entries.push(isApart || isCut ? { ...entry, members: [] } : entry);
     }
@@ -134,6 +137,62 @@ export async function* membersOfGroup(
       );
     }
     next += members.length;
+  }
+}
+
+/** Shorter lists of members are not cut off. */
+const fewMembers = 20;
+
+/** So many of the largest groups are looked at, where several have as many members. */
+const mostLookedAt = 4;
+
+/**
+ * Finds out whether lists of groups cut off long lists of members: the largest groups so far are asked for by themselves. Of a server
+ * that gives no single groups nothing is known.
+ */
+export class CutOff {
+  readonly #server: Server;
+  readonly #path: string;
+  /** A list of so many members was all of them. */
+  #whole = fewMembers;
+  /** A list of so many members, or more, may not be all of them. */
+  limit = Infinity;
+
+  /** @param path of groups, below the server's base */
+  constructor(server: Server, path: string) {
+    this.#server = server;
+    this.#path = path;
+  }
+
+  /** Looks at the groups of a page. @throws what `Server.ask` throws, but for refusals */
+  async look(groups: readonly { readonly id: string; readonly members: readonly unknown[] }[]): Promise<void> {
+    const most = groups.reduce((size, { members }) => Math.max(size, members.length), 0);
+    if (most <= this.#whole || this.limit < Infinity) return;
+    // One of them may have just so many.
+    for (const { id } of groups.filter(({ members }) => members.length === most).slice(0, mostLookedAt)) {
+      if ((await this.#membersOf(id)) <= most) continue;
+      this.limit = most;
+      return;
+    }
+    this.#whole = most;
+  }
+
+  /** How many members a group has by itself; 0: the server does not say. */
+  async #membersOf(id: string): Promise<number> {
+    const group = {
+      kind: "group",
+      path: this.#path,
+      id,
+      isTyped: false,
+      parameters: { attributes: "members" },
+    } as const;
+    try {
+      const found = await resourceById(this.#server, group, () => ({ value: undefined }));
+      return found === undefined ? 0 : membersOf(found, titleOfLookup(this.#server, group)).length;
+    } catch (error) {
+      if (error instanceof IncompleteReadError) return 0;
+      throw error;
+    }
   }
 }
 

@@ -6,7 +6,7 @@ import { resourcesOf } from "../list.ts";
 import type { List, Paging } from "../list.ts";
 import { idOf, membersOf } from "../resource.ts";
 import type { Resource } from "../schema.ts";
-import { membersOfGroup, pagingOf } from "../server.ts";
+import { CutOff, membersOfGroup, pagingOf } from "../server.ts";
 import { assertTaken } from "./capabilities.ts";
 import type { Capabilities } from "./capabilities.ts";
 import type { Mapping } from "./attributes.ts";
@@ -44,9 +44,10 @@ export async function* read(reading: Reading, context: ReadContext): AsyncGenera
   // Where members are never shown there is nothing to leave out, and some of these servers refuse the parameter.
   const parameters: Record<string, string> = profile.members === "each" ? { excludedAttributes: "members" } : {};
   if (capabilities.paths.group === undefined) return;
+  const cut = new CutOff(server, pathOfKind(reading, "group"));
   for await (const groups of resourcesOf(server, listOf(reading, "group", paging, parameters))) {
     yield groups.map((group) => remoteOf(reading, "group", group));
-    if (profile.members !== "hidden") yield* membersIn(reading, groups);
+    if (profile.members !== "hidden") yield* membersIn(reading, groups, cut);
   }
 }
 
@@ -89,15 +90,23 @@ function remoteOf(reading: Reading, kind: Kind, resource: Resource): RemoteRecor
 /** As many groups as are asked for their members at the same time. */
 const width = 4;
 
-async function* membersIn(reading: Reading, groups: readonly Resource[]): AsyncGenerator<readonly RemoteRecord[]> {
+async function* membersIn(
+  reading: Reading,
+  groups: readonly Resource[],
+  cut: CutOff,
+): AsyncGenerator<readonly RemoteRecord[]> {
   const { server, profile } = reading;
   const path = pathOfKind(reading, "group");
-  const apart: string[] = [];
-  for (const group of groups) {
+  const listed = groups.map((group) => {
     const id = idOf(group) ?? "";
-    const members = membersOf(group, `${server.subject}: ${path}/${id}`);
+    return { id, members: membersOf(group, `${server.subject}: ${path}/${id}`) };
+  });
+  if (profile.members === "auto") await cut.look(listed);
+  const apart: string[] = [];
+  for (const { id, members } of listed) {
     // Servers that leave members out of lists leave out the attribute, or have it empty for every group.
-    if (profile.members === "each" || (profile.members === "auto" && members.length === 0)) apart.push(id);
+    const isPart = members.length === 0 || members.length >= cut.limit;
+    if (profile.members === "each" || (profile.members === "auto" && isPart)) apart.push(id);
     else yield memberships(id, members);
   }
   yield* merged(apart, width, (id) => membersOfOne(server, path, id));

@@ -559,6 +559,26 @@ describe("members", () => {
     );
   });
 
+  test("that only lists cut off are asked for by themselves, unasked", async () => {
+    const all = directory();
+    const server = await paged(all);
+    const cut = all.groups.map((group) => ({ ...group, members: [group["members"] ?? []].flat().slice(0, 100) }));
+    let givesSingle = true;
+    server.intercept((request, response) => {
+      const { pathname, searchParams: at } = new URL(request.url ?? "", "http://localhost");
+      if (pathname.includes("/Groups/")) return !givesSingle && answer(response, 403, {});
+      if (!pathname.endsWith("/Groups")) return false;
+      return answer(response, 200, {
+        totalResults: cut.length,
+        Resources: cut.slice(Number(at.get("startIndex")) - 1),
+      });
+    });
+    expect((await groups({ url: server.url }))["g0"]).toEqual(everybody);
+    // A server without single groups is believed.
+    givesSingle = false;
+    expect((await groups({ url: server.url }))["g0"]).toHaveLength(100);
+  });
+
   test("that a server does not page fail the read", async () => {
     const server = await paged(directory(), { memberLimit: 100 });
     const whole = { memberLimit: 100, memberPages: {} };

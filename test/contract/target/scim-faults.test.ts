@@ -171,6 +171,18 @@ it.each([{ references: true }, { shows: "asked" }, { shows: "single" }] as const
   },
 );
 
+it("reads every member of a group that the list cuts off, and asks for no smaller one", async () => {
+  await start({ listedMembers: 25 });
+  const ids = Array.from({ length: 30 }, (_, index) => application.add("Users", { userName: `user${index}` }));
+  const groups = [10, 24, 25, 30].map((count) =>
+    application.add("Groups", { displayName: `${count}` }, ids.slice(0, count)),
+  );
+  const { members } = await contentsOf(target);
+  expect(["10", "24", "25", "30"].map((name) => members[name]?.length)).toEqual([10, 24, 25, 30]);
+  const asked = application.requests.filter(({ path }) => path.startsWith("Groups/")).map(({ path }) => path.slice(7));
+  expect([...new Set(asked)].toSorted()).toEqual(groups.slice(2).toSorted());
+});
+
 it("replaces no group whose members the server does not show", async () => {
   await start({ patches: false, shows: "nowhere" }, { profile: { members: "hidden" } });
   const ada = (await create("ada"))!;

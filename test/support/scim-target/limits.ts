@@ -9,6 +9,8 @@ export interface Limits {
   readonly excludes: boolean;
   /** Where members of groups are shown. asked: of a single group, with `attributes=members`. */
   readonly shows: "everywhere" | "single" | "asked" | "nowhere";
+  /** Lists of groups show so many members of each. */
+  readonly listedMembers: number;
   /** Members are shown as `$ref` alone. */
   readonly references: boolean;
   readonly membersPerPatch: number;
@@ -56,6 +58,7 @@ const standard: Limits = {
   withoutCursor: 0,
   excludes: true,
   shows: "everywhere",
+  listedMembers: Infinity,
   references: false,
   membersPerPatch: 10_000,
   removalsPerPatch: 10_000,

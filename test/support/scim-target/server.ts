@@ -242,7 +242,7 @@ export class ScimApplication {
       totalResults: matching.length,
       itemsPerPage: page.length,
       ...(isCursor ? asks && end < matching.length && { nextCursor: String(end) } : { startIndex: start + 1 }),
-      Resources: page.map((each) => this.#shown(kind, each, shows)),
+      Resources: page.map((each) => cutOff(this.#shown(kind, each, shows), limits)),
     };
   }
 
@@ -276,6 +276,10 @@ export class ScimApplication {
         }),
     };
   }
+}
+
+function cutOff({ members, ...rest }: Json, { listedMembers }: Limits): Json {
+  return Array.isArray(members) ? { ...rest, members: members.slice(0, listedMembers) } : rest;
 }
 
 function membersIn(value: unknown): readonly string[] {
