@@ -45,7 +45,7 @@ async function inboxToken(admin: Window, approver: Window, url: string): Promise
 
   const { page } = approver;
   expect((await page.goto("/inbox/pushed/token"))?.status()).toBe(403);
-  expect(await page.getByRole("main").textContent()).toContain("managing inboxes needs the role administrator");
+  expect(await page.getByRole("main").textContent()).toContain("Managing inboxes needs the role administrator");
   for (const path of ["token", "revoke"]) {
     const form = `new URLSearchParams({ token: document.querySelector("input[name=token]").value, id: "okta <b>" })`;
     const sent = `fetch("/inbox/pushed/${path}", { method: "POST", body: ${form} }).then(({ status }) => status)`;
@@ -125,7 +125,7 @@ test("an administrator adds and disables people, who change their own passwords 
   await own.page.goto("/account");
   expect(await own.page.content()).not.toContain(token);
   expect((await own.page.goto("/accounts"))?.status()).toBe(403);
-  expect(await own.page.getByRole("main").textContent()).toContain("managing accounts needs the role administrator");
+  expect(await own.page.getByRole("main").textContent()).toContain("Managing accounts needs the role administrator");
   forget(own, 403);
 
   expect(running.output()).not.toContain(await inboxToken(admin, own, url));

@@ -56,7 +56,7 @@ test("without JavaScript: nothing is ticked, a name is mistyped: it says so in p
   const main = page.getByRole("main");
   await page.goto(`/runs/${id}/plan`);
   await page.getByRole("button", { name: "Approve only the ticked…" }).click();
-  expect(await main.textContent()).toContain("no change is ticked");
+  expect(await main.textContent()).toContain("No change is ticked");
   await page.goBack();
   await page.getByRole("checkbox", { name: "Select user ada" }).check();
   await page.getByRole("checkbox", { name: "Select group staff" }).check();

@@ -152,7 +152,7 @@ test("rules are tried for one and for all, refused with their line, stopped; not
   const viewer = await browser.window(daemon.url);
   await viewer.page.goto("/rules");
   await viewer.signIn("ada", "initial-user-secret");
-  expect(await viewer.page.getByRole("main").textContent()).toContain("trying rules needs the role administrator");
+  expect(await viewer.page.getByRole("main").textContent()).toContain("Trying rules needs the role administrator");
   expect(await viewer.page.getByRole("link", { name: "Rules" }).count()).toBe(0);
   forget(viewer, 403);
   expectNoProblems(viewer);

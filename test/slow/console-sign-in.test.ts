@@ -86,7 +86,7 @@ test("the console keeps others out: no session, no privilege, another site, a fo
   const looked = await fetch(url, { headers: { cookie: cookieOf(ada) } });
   expect([looked.status, await looked.text()]).toEqual([
     403,
-    expect.stringContaining("the account ada lacks the administration privilege"),
+    expect.stringContaining("The account ada lacks the administration privilege"),
   ]);
 
   const opened = await post(`${url}/sign-in`, { ...admin, next: "/..//evil.example/x" });

@@ -79,7 +79,7 @@ test("sources and targets are checked on demand; a sync is run now; with the key
     expect((await window.context.request.post(path, { form, headers: { origin: daemon.url } })).status()).toBe(403);
   expect(await daemon.runs()).toHaveLength(before);
   await page.goto("/syncs/nobody/run");
-  expect(await said()).toContain("no sync is called nobody");
+  expect(await said()).toContain("No sync is called nobody");
   forget(window, 404);
   expectNoProblems(window);
   const storageState = await window.context.storageState();

@@ -52,7 +52,7 @@ export function leavers({ now, syncs }: LeaversPage): Html {
   return html`<h1>Leavers</h1>
     <p class="quiet">
       Users and groups that the sources no longer have, as the last run of each sync left them. A user who comes back
-      before being deleted keeps the account.
+      before being deleted keeps the account. Days are those of UTC.
     </p>
     ${syncs.length === 0 && empty(html`<p>There are no syncs yet.</p>`, "leavers")}
     ${[...Map.groupBy(unread, ({ error }) => error.message)].map(([message, of]) =>
@@ -110,8 +110,9 @@ function stage({ stage: of }: StagedLeaver): Html {
   return of === "suspended" ? badge("bad", "pause", "suspended") : badge("waiting", "clock", "in grace");
 }
 
-/** When something happens; what is due is done by the next run. */
+/** When something happens, and on which day; what is due is done by the next run. */
 function next(on: string | undefined, now: number): Html {
   if (on === undefined) return none;
-  return Date.parse(on) <= now ? html`by the next run` : when(on, now);
+  if (Date.parse(on) <= now) return html`by the next run`;
+  return html`${when(on, now)} <small class="quiet">${on.slice(0, 10)}</small>`;
 }

@@ -1,4 +1,5 @@
-import { list, notice } from "#console/components.ts";
+import { capitalized } from "#plan/render/shared.ts";
+import { ended, list, notice, prose } from "#console/components.ts";
 import { html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 
@@ -14,8 +15,8 @@ export function message({ title, message, problems = [], next = { href: "/", lab
   return html`<h1>${title}</h1>
     ${notice(
       "bad",
-      html`<p>${message}</p>
-        ${list(problems)}`,
+      html`<p>${prose(capitalized(ended(message)))}</p>
+        ${list(problems.map(prose))}`,
       true,
     )}
     <p><a href="${next.href}">${next.label}</a></p>`;

@@ -379,7 +379,7 @@ function leaving(syncs: readonly SyncOverview[], now: number): Html | false {
       ${
         words.length > 1 &&
         html`<details class="more">
-          <summary>${pluralize(words.length, "day")}</summary>
+          <summary>${pluralize(words.length, "day")} (UTC)</summary>
           ${list(words)}
         </details>`
       }

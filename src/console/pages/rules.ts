@@ -7,7 +7,7 @@ import type { Outcome } from "#sync/explain/outcome.ts";
 import type { ExplainedTwice, Outlook, PlannedTwice, Side } from "#sync/explain/try.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
-import { empty, facts, list, name, notice, section, when } from "#console/components.ts";
+import { empty, ended, facts, list, name, notice, prose, section, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
 import type { Trial } from "#daemon/trial.ts";
 import { field, filters, hidden, search, select } from "#console/forms.ts";
@@ -145,7 +145,7 @@ function outcome({ sync, text, name: called = "", explained, planned, error, sta
   if (error !== undefined)
     return notice(
       state === "stopped" ? "waiting" : "bad",
-      html`<p>${capitalized(error.message)}.</p>
+      html`<p>${prose(capitalized(ended(error.message)))}</p>
         ${
           error.problems.length > 0 &&
           html`<ul class="problems">
@@ -163,12 +163,13 @@ function problemLine(problem: string, text: string): Html {
   const line = /^rules:(\d+):/.exec(problem)?.[1];
   const source = line === undefined ? undefined : text.split("\n")[Number(line) - 1];
   return html`<li>
-    ${problem} ${source !== undefined && source.trim() !== "" && html`<code class="source">${source.trim()}</code>`}
+    ${prose(problem)}
+    ${source !== undefined && source.trim() !== "" && html`<code class="source">${source.trim()}</code>`}
   </li>`;
 }
 
 function warnings({ warnings: all }: Trial): Html | false {
-  return all.length > 0 && notice("waiting", list(all));
+  return all.length > 0 && notice("waiting", list(all.map(prose)));
 }
 
 /* For one */

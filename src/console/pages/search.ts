@@ -35,13 +35,13 @@ export function search(page: SearchPage): Html {
           each.kind,
           withQuery(`/people/${each.kind}`, { target: each.target, name: each.name }),
           html`${name(titleOf(each))}`,
-          html`${name(each.name)} · ${name(each.target)}`,
+          titleOf(each) === each.name ? name(each.target) : html`${name(each.name)} · ${name(each.target)}`,
         ),
       ),
     ),
     group(
       "Syncs",
-      syncs.map((sync) => item("running", `/runs?sync=${encodeURIComponent(sync)}`, name(sync), "its runs")),
+      syncs.map((sync) => item("runs", `/runs?sync=${encodeURIComponent(sync)}`, name(sync), "its runs")),
     ),
     group(
       "Runs",

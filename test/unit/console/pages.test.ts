@@ -201,7 +201,7 @@ test("a card has who leaves on which day, every limit that came near, and the ex
   const text = textOf(page);
   expect(text).toContain("42 users and 1 group leaving");
   expect(text).toContain("staff 42 users and 1 group will leave, the first on 22 November 2026");
-  expect(text).toContain("2 days 2026-11-22: 40 users and 1 group 2026-12-02: 2 users");
+  expect(text).toContain("2 days (UTC) 2026-11-22: 40 users and 1 group 2026-12-02: 2 users");
   // Of thirty days, the second and the twelfth.
   expect(page).toContain('d="M5 0.0h4V20h-4zM55 18.0h4V20h-4z"');
   expect(text).toContain("Deletions 9 , at most 10");
