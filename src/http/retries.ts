@@ -16,8 +16,16 @@ export interface Retries {
 
 export const defaultRetries: Retries = { attempts: 4, pause: 500, longest: 10_000, patience: 60_000 };
 
-/** An attempt's result, or why there was none: then it may be tried again, `after` so many milliseconds if that is known. */
-export type Outcome<T> = { readonly value: T } | { readonly problem: string; readonly after?: number | undefined };
+/** The first pause where a service has had enough and does not say for how long; each further one is longer by this. */
+const crowdedPause = 10_000;
+
+/**
+ * An attempt's result, or why there was none: then it may be tried again, `after` so many milliseconds if that is known.
+ * `isCrowded`: the service has had enough, and does not say for how long. Limits of a minute are common.
+ */
+export type Outcome<T> =
+  | { readonly value: T }
+  | { readonly problem: string; readonly after?: number | undefined; readonly isCrowded?: boolean | undefined };
 
 /** @throws {UnavailableError} with the last attempt's problem; when `signal` is aborted: its reason, at once */
 export async function repeat<T>(
@@ -29,13 +37,14 @@ export async function repeat<T>(
   for (let count = 1; ; count += 1) {
     const outcome = await attempt();
     if ("value" in outcome) return outcome.value;
-    const { problem, after } = outcome;
+    const { problem, after, isCrowded = false } = outcome;
     if (after !== undefined && after > patience) {
       throw new UnavailableError(`${problem}. It asks not to be called again for ${formatDuration(after)}`);
     }
     if (count >= attempts) throw new UnavailableError(count === 1 ? problem : `${problem} (tried ${count} times)`);
     const own = Math.min(longest, pause * 2 ** (count - 1)) * (1 - Math.random() / 2);
-    const wait = Math.max(own, after ?? 0);
+    const least = isCrowded ? Math.min(crowdedPause * count, patience) : 0;
+    const wait = Math.max(own, least, after ?? 0);
     log(`${problem}; attempt ${count + 1} of ${attempts} follows in ${formatDuration(wait)}`);
     await sleep(wait, undefined, { signal }).catch((error: unknown) => {
       signal.throwIfAborted();

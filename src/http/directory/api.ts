@@ -72,9 +72,6 @@ export interface Get<T> extends Pick<Exchange<T>, "use" | "keepsOpen" | "signal"
   readonly refused?: ((refusal: Refusal) => { readonly value: T } | undefined) | undefined;
 }
 
-/** How long a change waits after a 429 that does not say how long, in milliseconds. */
-const crowdedPause = 10_000;
-
 /** In bytes: what is larger is read as a stream. */
 const longestPage = 64 * 1024 * 1024;
 
@@ -288,10 +285,9 @@ export class DirectoryApi implements Requester {
       // Any other server error leaves open whether the request was carried out.
       const isUndone = status === 429 || status === 425 || (status === 503 && after !== undefined);
       if (exchange.once === true && !isUndone) throw new UnavailableError(`${problem}; it may have been done`);
-      // Limits of half a minute are common, and changes cannot be left to another time as easily as a read. A pause of
-      // nothing says as little as none: it may be a date by another clock.
-      const isCrowded = exchange.writes === true && status === 429;
-      return { problem, after: isCrowded ? after || crowdedPause : after };
+      // To a change, no pause at all says as little: it may be a date by another clock.
+      const isSaid = (exchange.writes === true ? after || undefined : after) !== undefined || this.#pace.isWaiting();
+      return { problem, after, isCrowded: status === 429 && !isSaid };
     }
     throw new RefusedError(`${problem}: ${this.#options.advice?.(refusal) ?? adviceOn(refusal, exchange.isForToken)}`, {
       status,

@@ -50,6 +50,11 @@ export class Pace {
     this.#reason = reason;
   }
 
+  /** Whether an answer has said when the next request may be made, and that is not yet. */
+  isWaiting(): boolean {
+    return this.#next > performance.now();
+  }
+
   /** Resolves when a request may be made. @throws the signal's reason */
   async turn(signal: AbortSignal, warn: (message: string) => void): Promise<void> {
     for (;;) {

@@ -314,19 +314,35 @@ describe("a request", () => {
     await expect(failing.api.json(new URL(broken.url))).rejects.toThrow(UnavailableError);
   });
 
-  test("that changes something waits after 429 also where the server names no pause, or one of nothing", async () => {
-    for (const pause of [undefined, "0", new Date(0).toUTCString()]) {
-      const { url } = await serve(
-        (_, response) => void response.writeHead(429, pause === undefined ? {} : { "retry-after": pause }).end(),
-      );
-      const giveUp = new AbortController();
-      const { api, warnings } = apiOf(url, { timeouts: { ...timeouts, pause: 60_000 } });
-      const write = api.write({ url: new URL(url), method: "POST", signal: giveUp.signal, use: async () => 1 });
-      await vi.waitFor(() => expect(warnings).toHaveLength(1));
-      giveUp.abort(new Error("enough"));
-      await expect(write).rejects.toThrow("enough");
-      expect(warnings[0]).toMatch(/answered 429; attempt 2 of 4 follows in 10 s$/);
-    }
+  test.each([
+    ["GET", undefined],
+    ["POST", undefined],
+    ["POST", "0"],
+    ["POST", new Date(0).toUTCString()],
+  ] as const)("waits after 429 where the server names no pause: %s, %s", async (method, pause) => {
+    const { url } = await serve(
+      (_, response) => void response.writeHead(429, pause === undefined ? {} : { "retry-after": pause }).end(),
+    );
+    const giveUp = new AbortController();
+    const { api, warnings } = apiOf(url, { timeouts: { ...timeouts, pause: 60_000 } });
+    const request = { url: new URL(url), signal: giveUp.signal, use: async () => 1 };
+    const asked = method === "GET" ? api.get(request) : api.write({ ...request, method });
+    await vi.waitFor(() => expect(warnings).toHaveLength(1));
+    giveUp.abort(new Error("enough"));
+    await expect(asked).rejects.toThrow("enough");
+    expect(warnings[0]).toMatch(/answered 429; attempt 2 of 4 follows in 10 s$/);
+  });
+
+  test("needs no such pause where the server's window says when the next request may come", async () => {
+    const headers = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1" };
+    let asked = 0;
+    const { url } = await serve((_, response) => {
+      if (asked++ > 0) json(response, {});
+      else response.writeHead(429, headers).end();
+    });
+    const { api, warnings } = apiOf(url);
+    await expect(api.json(new URL(url))).resolves.toMatchObject({ value: {} });
+    expect(warnings).toEqual([expect.stringMatching(/attempt 2 of 4 follows in \d+ ms$/)]);
   });
 
   test("waits for nobody beyond the configured pause", async () => {

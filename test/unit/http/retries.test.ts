@@ -39,6 +39,15 @@ test("the pauses grow, with jitter, up to the longest", async () => {
   }
 });
 
+test("a service that has had enough is left alone for longer, within the patience", async () => {
+  const messages: string[] = [];
+  const retries = { attempts: 3, pause: 1, longest: 2, patience: 5 };
+  const context = { retries, log: (message: string) => messages.push(message) };
+  const crowded = async (): Promise<Outcome<never>> => ({ problem: "no", isCrowded: true });
+  await expect(repeat(crowded, context, new AbortController().signal)).rejects.toThrow("no (tried 3 times)");
+  expect(messages.map((message) => /in (.*)$/.exec(message)?.[1])).toEqual(["5 ms", "5 ms"]);
+});
+
 test("a pause longer than the remaining time is not made", async () => {
   const context = { retries: { ...defaultRetries, patience: 1000 }, log: () => undefined };
   await expect(repeat(failing(300_000), context, new AbortController().signal)).rejects.toThrow(
