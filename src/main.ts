@@ -13,7 +13,6 @@ import { runProgram } from "./cli/program.ts";
 import type { Configuration } from "./config/configuration.ts";
 import { keepFilesPrivate } from "./files/private.ts";
 import { root } from "./root.ts";
-import type { Forked } from "./service/worker/fork.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("package.json", root), "utf8")) as { version: string };
 
@@ -32,21 +31,9 @@ const composition: Composition = {
     await copyToPostgres({ data, memory, postgres: readTarget({ postgres: url, sslrootcert }), ...rest });
   },
   startService,
-  beginService: async () => {
-    const { forkWorker } = await import("./service/worker/fork.ts");
-    const databases = forkWorker();
-    return {
-      start: (configuration, options) => startService(configuration, options, databases),
-      abandon: () => databases.child.kill("SIGKILL"),
-    };
-  },
 };
 
-async function startService(
-  configuration: Configuration,
-  options: ServiceStart,
-  databases?: Forked,
-): Promise<RunningService> {
+async function startService(configuration: Configuration, options: ServiceStart): Promise<RunningService> {
   if (configuration.service === undefined) throw new Error("the configuration has no service");
   // Only when it is needed: a command beside a running service has no use for a server.
   const { startService: start } = await import("./service/service.ts");
@@ -62,7 +49,6 @@ async function startService(
       : { pinboards: async () => (await import("./config/pinboards.ts")).loadPinboards(pinboards) }),
     data,
     memory,
-    databases,
     ...options,
   });
 }

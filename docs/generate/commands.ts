@@ -65,7 +65,6 @@ export async function helpOf(path: readonly string[]): Promise<string> {
       readTable: unused,
       loadInboxRoutes: unused,
       copyEngine: unused,
-      beginService: unused,
       startService: unused,
     });
   } finally {

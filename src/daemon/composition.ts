@@ -25,15 +25,6 @@ export interface Composition {
   copyEngine(configuration: Configuration, copy: EngineCopy): Promise<void>;
   /** Starts the embedded service of a configuration that has one. */
   startService(configuration: Configuration, options: ServiceStart): Promise<RunningService>;
-  /** Begins with what takes longest, and needs nothing: the process of the databases loads its libraries meanwhile. */
-  beginService(): Promise<BegunService>;
-}
-
-export interface BegunService {
-  /** As `startService`. */
-  start(configuration: Configuration, options: ServiceStart): Promise<RunningService>;
-  /** Ends what was begun, unless the service has ended it. */
-  abandon(): void;
 }
 
 export interface EngineCopy {

@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import type { Logger } from "pino";
-import type { BegunService, Composition, RunningService, ServiceStart } from "./composition.ts";
+import type { Composition, RunningService, ServiceStart } from "./composition.ts";
 import { announce, dataFolderInUse, readPresence, refuseUnusable } from "./data-folder.ts";
 import { lockHolder } from "#duckdb/database.ts";
 import type { Configuration } from "#config/configuration.ts";
@@ -103,14 +103,16 @@ function listens(url: string): Promise<boolean> {
  */
 export async function startAnnounced(
   configuration: Configuration,
-  begun: BegunService,
+  composition: Pick<Composition, "startService">,
   options: Omit<ServiceStart, "private">,
 ): Promise<RunningService> {
   const { data } = configuration;
   await refuseUnusable(data);
-  const service = await begun.start(configuration, { private: false, ...options }).catch(async (error: unknown) => {
-    throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
-  });
+  const service = await composition
+    .startService(configuration, { private: false, ...options })
+    .catch(async (error: unknown) => {
+      throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
+    });
   const session = await service.openLocalSession();
   const { url, certificate } = service;
   const startedAt = new Date().toISOString();

@@ -36,7 +36,6 @@ import { logIn } from "#service/session/login.ts";
 import type { LoginContext } from "#service/session/login.ts";
 import { Sessions } from "#service/session/sessions.ts";
 import { KnownAddresses } from "#service/session/known-addresses.ts";
-import type { Forked } from "#service/worker/fork.ts";
 import type { TableDefinitions } from "#service/worker/messages.ts";
 import { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Host, Observer } from "./host.ts";
@@ -58,8 +57,6 @@ export interface ServiceOptions extends ServiceSettings {
   /** Reads all pinboards, at the start and at every `reload`. Absent: there are none. */
   readonly pinboards?: () => Promise<readonly Pinboard[]>;
   readonly observe?: Observer;
-  /** A process for the databases that was started beforehand, and is the service's from then on. */
-  readonly databases?: Forked | undefined;
   /** Further readiness checks. */
   readonly probes?: readonly Probe[];
   readonly routes?: AddRoutes;
@@ -219,7 +216,7 @@ function warnOfExpiry(cert: string | undefined, log: Logger): void {
 }
 
 async function startWorker(options: ServiceOptions, { folder }: Storage): Promise<Worker> {
-  const { engine, memory, log, databases, tables } = options;
+  const { engine, memory, log, tables } = options;
   return Worker.open({
     engine,
     folder: join(folder, "databases"),
@@ -229,7 +226,6 @@ async function startWorker(options: ServiceOptions, { folder }: Storage): Promis
     tables: tables === undefined ? undefined : await readDefinitions(tables),
     whenUsed: options.private,
     log,
-    forked: databases,
   });
 }
 

@@ -10,7 +10,6 @@ import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
-import { forkWorker } from "#service/worker/fork.ts";
 import { Worker } from "#service/worker/worker.ts";
 import type { Answer, WorkerOptions } from "#service/worker/worker.ts";
 import { loadParameters } from "#wire/loads.ts";
@@ -166,16 +165,6 @@ test("the process ends when it has nothing to do, and gives the databases' files
   database.close();
   const name = { database: "own", schema: "core_default_schema", table: "t" };
   expect(await resting.find(name)).toBeUndefined();
-});
-
-test("a process that was started beforehand ends when nothing needs it; the first task starts another", async () => {
-  const place = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
-  onTestFinished(() => rm(place, { recursive: true }));
-  const forked = forkWorker();
-  const unused = await Worker.open({ ...optionsOf(place), forked, idle: 100 });
-  onTestFinished(() => unused.close());
-  await forked.ended;
-  expect(await unused.tables()).toEqual([]);
 });
 
 test("tables are created before the first task, once; for a single command that may need none, only then", async () => {

@@ -98,10 +98,8 @@ async function startAll(options: Start, started: AsyncDisposableStack) {
     announcePassword: () => {},
   });
 
-  // The data folder, whose lock a daemon holds, and the process of the databases, which takes longest.
+  // The data folder, whose lock a daemon holds.
   if (only !== "service") started.adopt(await holdLock(configuration), (lock) => lock.release());
-  const begun = only !== "daemon" && configuration.service !== undefined ? await composition.beginService() : undefined;
-  started.defer(() => begun?.abandon());
   started.defer(() => withdraw(configuration.data));
 
   // A service alone needs none of what runs syncs.
@@ -126,7 +124,10 @@ async function startAll(options: Start, started: AsyncDisposableStack) {
     addMetrics(app, host);
     api?.routes(app, host);
   };
-  const service = begun && (await startAnnounced(configuration, begun, { log, observe: metrics, probes, routes }));
+  const service =
+    only === "daemon" || configuration.service === undefined
+      ? undefined
+      : await startAnnounced(configuration, composition, { log, observe: metrics, probes, routes });
   started.defer(() => service?.stop());
   if (service !== undefined) {
     metrics.watch(() => service.figures());

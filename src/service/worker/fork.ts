@@ -32,7 +32,7 @@ const threads = "12";
  */
 const niceness = 2;
 
-/** Starts the process. Needs so little itself that a program can do so before it loads anything else. */
+/** Starts the process. */
 export function forkWorker(): Forked {
   const kept = Object.fromEntries(environment.map((name) => [name, process.env[name]]));
   const child = fork(fileURLToPath(import.meta.resolve("#service/worker/main.ts")), [], {

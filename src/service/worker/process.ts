@@ -10,8 +10,6 @@ import type { FromWorker, Results, Task, ToWorker, WorkerSettings } from "./mess
 
 export interface ProcessOptions {
   readonly settings: WorkerSettings;
-  /** The first process, where it was started beforehand. */
-  readonly forked?: Forked | undefined;
   /** How much memory of its own the process may hold, in bytes. Beyond it, it is killed. */
   readonly limit: number;
   /** How long it stays without a task, in milliseconds. */
@@ -78,7 +76,6 @@ export class WorkerProcess {
   #ending: Promise<void> = Promise.resolve();
   #active = 0;
   #lastId = 0;
-  #forked: Forked | undefined;
   #rest: NodeJS.Timeout | undefined;
   #isClosed = false;
   #hasTables = false;
@@ -87,8 +84,6 @@ export class WorkerProcess {
 
   constructor(options: ProcessOptions) {
     this.#options = options;
-    this.#forked = options.forked;
-    if (options.forked !== undefined) this.#restAfter(undefined);
   }
 
   /**
@@ -137,12 +132,10 @@ export class WorkerProcess {
 
   #startNew(): Promise<Running> {
     const starting = this.#ending.then(async () => {
-      const first = this.#forked;
-      this.#forked = undefined;
       const { tables, ...rest } = this.#options.settings;
       // A table that somebody drops later stays dropped.
       const settings = { ...rest, tables: this.#hasTables ? undefined : tables, hasFailed: this.#hasFailed };
-      const running = await open(first ?? forkWorker(), settings, (lost) => {
+      const running = await open(forkWorker(), settings, (lost) => {
         this.#hasFailed ||= lost.reason === "disk";
         if (this.#current !== starting) return;
         this.#current = undefined;
@@ -179,9 +172,6 @@ export class WorkerProcess {
 
   async #stop(): Promise<void> {
     clearTimeout(this.#rest);
-    // It has opened nothing.
-    this.#forked?.child.kill("SIGKILL");
-    this.#forked = undefined;
     if (this.#current !== undefined) {
       this.#ending = this.#current.then(end, () => undefined);
       this.#current = undefined;

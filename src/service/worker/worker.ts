@@ -16,7 +16,6 @@ import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import { definedTables } from "#service/engine/statements.ts";
 import type { Format } from "#service/pinboards/rows.ts";
-import type { Forked } from "./fork.ts";
 import type { Results, TableDefinitions, Task, WorkerSettings, WrittenRows } from "./messages.ts";
 import { LostError, WorkerProcess } from "./process.ts";
 import type { RunOptions } from "./process.ts";
@@ -30,8 +29,6 @@ export interface WorkerOptions extends Omit<WorkerSettings, "engine" | "hasFaile
   /** Opens the databases for the first task only, which fails where they cannot be opened. */
   readonly whenUsed?: boolean | undefined;
   readonly log: Logger;
-  /** A process for them that was started beforehand. */
-  readonly forked?: Forked | undefined;
   /** How long the process stays without work, in milliseconds. Default: a minute. */
   readonly idle?: number | undefined;
 }
@@ -83,14 +80,12 @@ export class Worker {
     files,
     tables,
     log,
-    forked,
     idle = 60_000,
   }: WorkerOptions) {
     this.#answers = answers;
     this.#memory = memory;
     this.#process = new WorkerProcess({
       settings: { engine, folder, memory, files, tables },
-      forked,
       limit: processLimit(memory),
       idle,
       onLost: ({ message, reason }) => {
