@@ -66,7 +66,6 @@ function waitsFor({ now, target, name: called, since }: ExplanationPage, asking:
     return notice("waiting", html`<p>The syncs are no longer asked. ${link("Ask them again")}</p>`);
   return html`<div
     class="notice quiet"
-    role="status"
     hx-get="${withQuery("/people/explain", { target, name: called, since })}"
     hx-trigger="every 2s"
     hx-headers="${byItselfHeaders}"
@@ -76,7 +75,9 @@ function waitsFor({ now, target, name: called, since }: ExplanationPage, asking:
   >
     ${icon("running")}
     <div>
-      <p>Asked ${when(since, now)}, and not answered yet. ${link("Look again")}</p>
+      <p>
+        <span role="status">Not every sync has answered yet.</span> Asked ${when(since, now)}. ${link("Look again")}
+      </p>
       ${list(asking.map((each) => html`${name(each.sync)}: ${underWay(each, target)}`))}
     </div>
   </div>`;

@@ -39,7 +39,7 @@ export function draft(page: DraftPage): Html {
         hx-include="closest form"
         hx-select="#preview"
         hx-target="#preview"
-        hx-swap="outerHTML"
+        hx-swap="outerMorph"
       >
         <h2>How it is read</h2>
         <p class="quiet">Guessed from the beginning of the file. Correct it where it is wrong.</p>
@@ -89,7 +89,7 @@ function heading(of: HostedCycle, now: number): Html {
 
 /** The part of the page that follows what is entered. */
 function reading({ table, guess, preview, problem, fields }: DraftPage): Html {
-  return html`<section id="preview" aria-labelledby="reading" aria-live="polite">
+  return html`<section id="preview" aria-labelledby="reading">
     <h2 id="reading">As it would be read</h2>
     ${
       problem !== undefined &&
@@ -100,7 +100,8 @@ function reading({ table, guess, preview, problem, fields }: DraftPage): Html {
         true,
       )
     }
-    ${preview !== undefined && html`${verdict(preview)} ${preview.keys !== undefined && aboutKeys(preview.keys, preview.isWhole)} ${rowsOf(preview, table, fields.has_header_row === "" ? [] : (guess?.header ?? []))}`}
+    <div role="status">${preview !== undefined && verdict(preview)}</div>
+    ${preview !== undefined && html`${preview.keys !== undefined && aboutKeys(preview.keys, preview.isWhole)} ${rowsOf(preview, table, fields.has_header_row === "" ? [] : (guess?.header ?? []))}`}
   </section>`;
 }
 

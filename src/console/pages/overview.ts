@@ -160,7 +160,8 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
     const { id, counts, expiresAt } = run;
     const isHeld = run.state === "held";
     const until = expiresAt === undefined ? "" : html`, expires ${when(expiresAt, now)}`;
-    const verb = isHeld ? `is ${stateOf(run)}` : "waits for approval";
+    const again = run.error === undefined ? "waits for approval" : "could not be applied and waits for approval again";
+    const verb = isHeld ? `is ${stateOf(run)}` : again;
     add(
       isHeld ? 0 : 1,
       isHeld ? "bad" : "waiting",

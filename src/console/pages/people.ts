@@ -294,10 +294,8 @@ export function principals(target: string, kind: Kind | "both", rows: readonly R
       cell: (row) =>
         html`${called(target, row)}${row.isDirect === false && html` <small class="quiet">through a group</small>`}`,
     },
-    {
-      label: kind === "group" ? "Group name" : "Login",
-      cell: login,
-    },
+    // Groups are often called by their name alone.
+    (kind !== "group" || rows.some(login)) && { label: kind === "group" ? "Group name" : "Login", cell: login },
     ...contacts(rows, kind),
     kind !== "user" && {
       label: "Members",

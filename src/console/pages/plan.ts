@@ -30,7 +30,7 @@ import { field, filters, hidden, search, select } from "#console/forms.ts";
 import { at, html, queryOf, withQuery } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 import { box, changeRow, changesTogether, otherNames, partForm } from "#console/pages/changes.ts";
-import { heading, notes, problem, runTabs, timeline } from "#console/pages/run.ts";
+import { heading, notes, planAgain, problem, runTabs, timeline } from "#console/pages/run.ts";
 
 /** What the filters of a plan say, as a form sends it. Empty: everything. */
 export type PlanFilter = {
@@ -76,7 +76,7 @@ export function plan(page: PlanPage): Html {
   const { run, now, shown, filter } = page;
   const { id, counts } = run;
   const changesOf = (cause: Cause): string => `${at("/runs", id, "plan")}?cause=${cause.id}#changes`;
-  return html`${heading(run, now)} ${runTabs(run, "plan")} ${said(run, now)}
+  return html`${heading(run, now)} ${runTabs(run, "plan")} ${said(run, now, planAgain(page))}
     <div class="columns plan">
       <div class="beside">
         ${counts !== undefined && !isEmpty(counts) && totals(counts)} ${limits(run)} ${expectations(run)}
@@ -100,8 +100,9 @@ export function plan(page: PlanPage): Html {
 }
 
 /** The verdict, who has approved, and what went wrong. */
-function said(run: RunRecord, now: number | undefined): Html {
-  return html`${verdict(run, now)} ${approvals(run, now)} ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)}`;
+function said(run: RunRecord, now: number | undefined, next?: Html): Html {
+  return html`${verdict(run, now)} ${approvals(run, now)}
+  ${(!isOpen(run) || run.heldBy !== "limits") && problem(run, next)}`;
 }
 
 /** What a plan comes to: the verdict first, then numbers, limits, expectations and causes. */

@@ -44,7 +44,7 @@ export function run(page: RunPage): Html {
   const { run: record, now } = page;
   const { id } = record;
   return html`${heading(record, now)} ${runTabs(record, "run")} ${decision(page)}
-    ${(!isOpen(record) || record.heldBy !== "limits") && problem(record, whatNext(page))}
+    ${(!isOpen(record) || record.heldBy !== "limits") && problem(record, planAgain(page) ?? whatNext(page))}
     <div class="columns">
       <div>${section("stages", "Stages", timeline(page))} ${expectations(record)} ${notes(record)}</div>
       <div>
@@ -119,14 +119,31 @@ export const advice: Readonly<Record<string, string>> = {
   stop: "A person has to look at this before it goes on.",
 };
 
-/** Why it failed or is held, and what to do. @param next what comes after it, where that is known */
+/** How many details or problems are shown at once; more are folded. */
+const fewDetails = 5;
+
+/** A plan that still waits, but that the target has outrun: how somebody who may decide gets a new one. */
+export function planAgain({ run, mayDecide }: Pick<RunPage, "run" | "mayDecide">): Html | undefined {
+  if (run.state !== "pending" || !mayDecide || run.for !== undefined || run.undoes !== undefined) return undefined;
+  return html`<p><a href="${at("/syncs", run.sync, "run")}">Run ${name(run.sync)} now…</a> to plan again.</p>`;
+}
+
+/** Why it failed, is held or was not applied, and what to do. @param next what comes after it, where that is known */
 export function problem(run: RunRecord, next?: Html): Html | false {
   const { error, cancelled } = run;
   if (error === undefined) return false;
+  const [first, more] = [error.problems.slice(0, fewDetails), error.problems.slice(fewDetails)];
   return notice(
     cancelled === true ? "waiting" : "bad",
-    html`<p><b>${capitalized(stateOf(run))}</b>: ${prose(error.message)}</p>
-      ${list(error.problems.map(prose))}
+    html`<p><b>${run.state === "pending" ? "Not applied" : capitalized(stateOf(run))}</b>: ${prose(error.message)}</p>
+      ${list(first.map(prose))}
+      ${
+        more.length > 0 &&
+        html`<details class="more">
+          <summary>More</summary>
+          ${list(more.map(prose))}
+        </details>`
+      }
       ${next ?? (cancelled !== true && advice[error.advice] !== undefined && html`<p>${advice[error.advice]}</p>`)}`,
   );
 }
@@ -218,9 +235,6 @@ function exported(document: NonNullable<RunRecord["export"]>): Html {
   const { to, error } = document as { readonly to?: string; readonly error?: { readonly message: string } };
   return error === undefined ? html`to ${to ?? "its tables"}` : html`<span class="bad">failed: ${error.message}</span>`;
 }
-
-/** A note with more details than these is folded on a page. */
-const fewDetails = 5;
 
 /** What the run noted. @param isWhole nothing is folded, for what is read elsewhere */
 export function notes({ notes: all }: RunRecord, isWhole = false): Html | false {

@@ -151,7 +151,7 @@ test("an explanation shows what is known, which sync is still asked for what, an
   const silent = { ...explained("ada"), sync: "others", records: [], outcomes: [], foreign: [] };
   const page = explanation({ ...of, answers: [...asking, silent] }).toString();
   expect(textOf(page)).toMatch(
-    /Asked 10 seconds ago.*staff : reads hr , ldap.*guests : lists analytics.*robots : waits for its turn/s,
+    /Not every sync has answered yet\.\s+Asked 10 seconds ago.*staff : reads hr , ldap.*guests : lists analytics.*robots : waits for its turn/s,
   );
   expect(page).toContain(
     'hx-get="/people/explain?target=analytics&amp;name=ada&amp;since=2026-11-21T11%3A59%3A50.000Z"',

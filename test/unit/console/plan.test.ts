@@ -147,6 +147,17 @@ test("whoever decides sees what the plan notes, long lists of it folded", () => 
   expect(after).not.toContain("left alone");
 });
 
+test("an approved plan that the target has outrun says that it was not applied, and how to plan again", () => {
+  const problems = Array.from({ length: 8 }, (_, index) => `group Team ${index}: it was to be created`);
+  const error = { message: "the plan is out of date", problems, advice: "stop" } as const;
+  const run = pendingRun("20261121-100000-000001", { counts, error });
+  const page = plan(pageOf({ run })).toString();
+  expect(textOf(page)).toContain("Not applied : the plan is out of date group Team 0");
+  expect(page).toMatch(/<summary>More<\/summary>[^]*Team 7[^]*href="\/syncs\/staff\/run"/);
+  expect(plan(pageOf({ run, mayDecide: false })).toString()).not.toContain("/syncs/staff/run");
+  expect(plan(pageOf({ run: { ...run, undoes: "r" } })).toString()).not.toContain("/syncs/staff/run");
+});
+
 test("a change shows each value before and after, and a rename its other name", () => {
   const change: Change = {
     action: "update",
