@@ -113,15 +113,24 @@ export async function unresolvedLinks(connection: Connection, limit: number): Pr
   const [count, excluded] = [Number(total?.count ?? 0), Number(total?.excluded ?? 0)];
   // Of two origins in one file, the shorter one has the smaller line.
   const rows = await connection.rows<{ reason: string; count: bigint; origin: string }>(`
-    SELECT 'the ' || coalesce(kind, 'user or group') || ' ' || ${inMessage("key")}
-        || CASE state WHEN 'several' THEN ' may be one of several' ELSE ' does not exist' END AS reason,
-      count(*) AS count, min({'length': length(origin), 'text': origin}).text AS origin
-    FROM (
-      SELECT l.source, l.kind, l.key, l.state, coalesce(l.origin, e.origin) AS origin
-      FROM lost_link l LEFT JOIN staged_entry e ON e.seq = coalesce(l.member, l.grp)
-      WHERE l.state IS DISTINCT FROM 'excluded')
-    GROUP BY source, kind, key, state
-    ORDER BY count DESC, min({'length': length(origin), 'text': origin}), reason LIMIT ${limit}`);
+    WITH lost AS MATERIALIZED (
+      SELECT source, kind, key, state, count(*) AS count, min({'length': length(origin), 'text': origin}) AS origin
+      FROM (
+        SELECT l.source, l.kind, l.key, l.state, coalesce(l.origin, e.origin) AS origin
+        FROM lost_link l LEFT JOIN staged_entry e ON e.seq = coalesce(l.member, l.grp)
+        WHERE l.state IS DISTINCT FROM 'excluded')
+      GROUP BY source, kind, key, state ORDER BY count DESC, origin, kind, key LIMIT ${limit}),
+    spelled AS (
+      SELECT l.source, l.kind, l.key, min(k.key) AS other
+      FROM (FROM lost WHERE state IS NULL) l JOIN ${entryKeys} k
+        ON k.source = l.source AND lower(k.key) = lower(l.key) AND k.kind = coalesce(l.kind, k.kind) AND k.key <> l.key
+      GROUP BY ALL)
+    SELECT 'the ' || coalesce(l.kind, 'user or group') || ' ' || ${inMessage("l.key")}
+        || CASE WHEN state = 'several' THEN ' may be one of several'
+          WHEN other IS NOT NULL THEN ' does not exist; ' || ${inMessage("other")} || ' does, in other letters' ELSE ' does not exist' END AS reason,
+      count, origin.text AS origin
+    FROM lost l LEFT JOIN spelled s ON s.source = l.source AND s.kind IS NOT DISTINCT FROM l.kind AND s.key = l.key
+    ORDER BY count DESC, l.origin, reason`);
   const reasons = rows.map(({ reason, count, origin }) => ({ reason, count: Number(count), origin }));
   const more = reasons.reduce((left, each) => left - each.count, count - excluded);
   return { count, excluded, reasons, more, alike: total?.states === 1n };

@@ -576,6 +576,22 @@ describe("quarantine", () => {
     ]);
   });
 
+  test("says of a reference in other letters what it may mean", async () => {
+    const { assembly } = await assembleAll(connection(), {
+      s: [
+        user("u1", { memberOf: ["maths", "none"] }),
+        user("u2", { keys: ["Ada"] }),
+        group("Maths", { members: [{ kind: "user", key: "ADA" }] }),
+      ],
+      other: [group("None")],
+    });
+    expect(assembly.unresolved.reasons.map(({ reason }) => reason).toSorted()).toEqual([
+      'the group "maths" does not exist; "Maths" does, in other letters',
+      'the group "none" does not exist',
+      'the user "ADA" does not exist; "Ada" does, in other letters',
+    ]);
+  });
+
   test("takes those of whom a reference may mean either: unknown is not absent", async () => {
     const result = await assembleAll(connection(), {
       s: [
