@@ -46,23 +46,20 @@ const imports = Object.fromEntries(
     .toSorted()
     .map((name) => [name, byName[name]]),
 );
-writeFileSync(join(dist, "package.json"), JSON.stringify({ type: "module", imports }));
-writeFileSync(
-  join(dist, "LICENSES"),
-  licensesOf(output.flatMap((each) => ("moduleIds" in each ? each.moduleIds : []))),
-);
+const folders = output
+  .flatMap((each) => ("moduleIds" in each ? each.moduleIds : []))
+  .flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []);
+const libraries = [...new Set(folders)].toSorted();
+const bundled = libraries.map((folder) => folder.slice(folder.lastIndexOf("node_modules/") + "node_modules/".length));
+writeFileSync(join(dist, "package.json"), JSON.stringify({ type: "module", imports, bundled }));
+writeFileSync(join(dist, "LICENSES"), libraries.map(licenseOf).join("\n"));
 
 const types = join(dist, "types");
 execFileSync("tsc", ["--project", fileURLToPath(new URL("tsconfig.json", import.meta.url))], { stdio: "inherit" });
 const names = { "#connectors/*.ts": "./connectors/*.d.ts", "#*.ts": "./src/*.d.ts" };
 writeFileSync(join(types, "package.json"), JSON.stringify({ type: "module", imports: names }));
 
-/** The licenses of the libraries that the modules are of. */
-function licensesOf(modules: readonly string[]): string {
-  const folders = modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []);
-  return [...new Set(folders)].toSorted().map(licenseOf).join("\n");
-}
-
+/** @param folder of a library */
 function licenseOf(folder: string): string {
   const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Record<
     string,

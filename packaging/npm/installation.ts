@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -9,8 +9,8 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 export type Architecture = "x64" | "arm64";
 
 /**
- * Unpacks a package into a new folder and installs its libraries there, in the versions of `package-lock.json`, for Linux
- * with the GNU C library.
+ * Unpacks a package into a new folder and installs there, in the versions of `package-lock.json`, for Linux with the GNU C library,
+ * the libraries that its bundle does not have.
  */
 export function installPackage(archive: string, folder: string, architecture: Architecture): void {
   mkdirSync(folder);
@@ -34,6 +34,34 @@ export function installPackage(archive: string, folder: string, architecture: Ar
       stdio: ["ignore", "ignore", "inherit"],
     },
   );
+  removeBundled(folder);
+}
+
+interface Manifest {
+  /** Of the bundle: the libraries in it. */
+  readonly bundled?: readonly string[];
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+/** Removes libraries that are in the bundle, unless others need them. Connectors of one's own may import `zod`. */
+function removeBundled(folder: string): void {
+  const read = (of: string): Manifest => JSON.parse(readFileSync(join(folder, of, "package.json"), "utf8")) as Manifest;
+  const { bundled = [] } = read("dist");
+  const { dependencies = {} } = read(".");
+  const libraries = join(folder, "node_modules");
+  const needed = new Set(["zod", ...Object.keys(dependencies).filter((name) => !bundled.includes(name))]);
+  for (const name of needed) {
+    if (!existsSync(join(libraries, name))) continue;
+    const own = read(`node_modules/${name}`);
+    for (const each of Object.keys({ ...own.dependencies, ...own.optionalDependencies })) needed.add(each);
+  }
+  for (const entry of readdirSync(libraries)) {
+    const names = entry.startsWith("@")
+      ? readdirSync(join(libraries, entry)).map((name) => `${entry}/${name}`)
+      : [entry];
+    for (const name of names) if (!needed.has(name)) rmSync(join(libraries, name), { recursive: true });
+  }
 }
 
 /** Fetches the Node.js of this version for a processor into a folder. @returns its path */
