@@ -19,7 +19,7 @@ const mostWaiting = 2;
 export class Rows<Table extends string> {
   readonly #connection: DuckDBConnection;
   readonly #open = new Map<Table, Pending>();
-  readonly #others = new Map<string, DuckDBPreparedStatement>();
+  readonly #statements = new Map<string, DuckDBPreparedStatement>();
   #inserting: Promise<void> = Promise.resolve();
   #waiting = 0;
 
@@ -28,7 +28,7 @@ export class Rows<Table extends string> {
     this.#connection = connection;
     for (const table of Object.keys(tables) as Table[]) {
       const types = tables[table].split(",").map((column) => column.trim().split(/\s+/)[1] ?? "");
-      this.#open.set(table, { table, types, columns: types.map(() => []), count: 0, text: 0, statements: new Map() });
+      this.#open.set(table, { sql: insertOf(table, types), columns: types.map(() => []), count: 0, text: 0 });
     }
   }
 
@@ -46,13 +46,13 @@ export class Rows<Table extends string> {
   }
 
   /** Runs a statement in turn with the inserts: `$1` is the first value, and so on. It is prepared once. */
-  execute(sql: string, ...values: readonly Value[]): void {
+  execute(sql: string, ...values: readonly (string | number)[]): void {
     this.#inTurn(async () => {
-      const statement = this.#others.get(sql) ?? (await this.#connection.prepare(sql));
-      this.#others.set(sql, statement);
+      const statement = this.#statements.get(sql) ?? (await this.#connection.prepare(sql));
+      this.#statements.set(sql, statement);
       for (const [index, value] of values.entries()) {
         if (typeof value === "number") statement.bindInteger(index + 1, value);
-        else bindText(statement, index, value);
+        else statement.bindVarchar(index + 1, value);
       }
       await statement.run();
     });
@@ -72,9 +72,7 @@ export class Rows<Table extends string> {
   /** Drops rows that were not flushed. Nothing is running when it resolves. */
   async close(): Promise<void> {
     await this.#inserting.catch(() => undefined);
-    const inserts = [...this.#open.values()].map(({ statements }) => statements);
-    for (const prepared of [...inserts, this.#others])
-      for (const statement of prepared.values()) statement.destroySync();
+    for (const statement of this.#statements.values()) statement.destroySync();
   }
 
   /** Does something after everything before it. */
@@ -92,41 +90,22 @@ export class Rows<Table extends string> {
   }
 
   #insert(pending: Pending): void {
-    const { columns, count } = pending;
-    const isFull = count === rowsPerInsert;
-    const filled = isFull ? columns : columns.map((column) => column.slice(0, count));
-    // A value that all rows share, as the kind of an entry often is, is sent once. One list at least says how many there are.
-    const lists = filled.map((column) => column.some((value) => value !== column[0]));
-    if (!lists.includes(true)) lists[0] = true;
-    const texts = filled.map((column, index) => {
-      const [value = null] = column;
-      return lists[index] ? jsonOf(column) : value === null ? null : String(value).toWellFormed();
-    });
+    const { sql, columns, count } = pending;
+    const filled = count === rowsPerInsert ? columns : columns.map((column) => column.slice(0, count));
+    const texts = filled.map(jsonOf);
     pending.count = 0;
     pending.text = 0;
-    this.#inTurn(async () => {
-      const statement = await this.#statementFor(pending, lists);
-      for (const [index, text] of texts.entries()) bindText(statement, index, text);
-      await statement.run();
-    });
+    this.execute(sql, ...texts);
   }
+}
 
-  async #statementFor(
-    { table, types, statements }: Pending,
-    lists: readonly boolean[],
-  ): Promise<DuckDBPreparedStatement> {
-    const form = lists.join();
-    const known = statements.get(form);
-    if (known !== undefined) return known;
-    const columns = types.map((type, index) =>
-      lists[index] ? `unnest(from_json(c${index}, '["${type}"]'))` : `c${index}::${type}`,
-    );
-    // A parameter inside the expression makes the whole list a constant, which takes three times as long.
-    const texts = `(VALUES (${types.map((_, index) => `$${index + 1}`).join(", ")})) t(${types.map((_, index) => `c${index}`).join(", ")})`;
-    const statement = await this.#connection.prepare(`INSERT INTO ${table} SELECT ${columns.join(", ")} FROM ${texts}`);
-    statements.set(form, statement);
-    return statement;
-  }
+/** Inserts rows whose columns are parameters, each a list in JSON. */
+function insertOf(table: string, types: readonly string[]): string {
+  const columns = types.map((type, index) => `unnest(from_json(c${index}, '["${type}"]'))`);
+  const names = types.map((_, index) => `c${index}`);
+  // A parameter inside the expression makes the whole list a constant, which takes three times as long.
+  const texts = `(VALUES (${types.map((_, index) => `$${index + 1}`).join(", ")})) t(${names.join(", ")})`;
+  return `INSERT INTO ${table} SELECT ${columns.join(", ")} FROM ${texts}`;
 }
 
 /** A lone surrogate is not valid JSON; most columns have none. */
@@ -136,16 +115,8 @@ function jsonOf(column: readonly Value[]): string {
   return JSON.stringify(column.map((value) => (typeof value === "string" ? value.toWellFormed() : value)));
 }
 
-function bindText(statement: DuckDBPreparedStatement, index: number, text: string | null): void {
-  if (text === null) statement.bindNull(index + 1);
-  else statement.bindVarchar(index + 1, text);
-}
-
 interface Pending {
-  readonly table: string;
-  readonly types: readonly string[];
-  /** By which columns are lists, and which one value for all rows. */
-  readonly statements: Map<string, DuckDBPreparedStatement>;
+  readonly sql: string;
   /** Values, column by column: first those of the `count` rows that were not inserted yet, then old ones to be overwritten. */
   readonly columns: readonly Value[][];
   count: number;

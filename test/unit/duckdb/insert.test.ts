@@ -59,13 +59,6 @@ test("rows of many inserts keep their columns beside each other", async () => {
   expect(await inserted(rows)).toEqual(rows);
 });
 
-test("rows that share the values of some columns, or of all, are as many as they were", async () => {
-  const shared: Row[] = [7, 7, 7].map((n) => [n, "\0ü", null]);
-  expect(await inserted(shared)).toEqual(shared);
-  const first = Array.from({ length: 9_000 }, (_, n): Row => [n, n < 5_000 ? "a" : `b ${n}`, n < 4_096 ? null : "1"]);
-  expect(await inserted(first)).toEqual(first);
-});
-
 test("rows with long texts need not fit into memory together", async () => {
   const small = await openDatabase({ path: ":memory:", memory: 96 * 2 ** 20, spill: tmpdir() });
   const only = await small.connect();
