@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { FastifyInstance } from "fastify";
 import type { BuiltInConnector, BuiltInTargetConnector, Connector, InboxHost, TargetConnector } from "#connector.ts";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, messageOf, placeOf } from "#errors.ts";
 import type { TableReader } from "#principals/lookup.ts";
 
 /** The connectors that come with Rollcall. */
@@ -75,7 +75,11 @@ async function loadModule(path: string, folder: string, what: string, shape: Sha
   try {
     module = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
   } catch (error) {
-    throw new InputError(`${path} fails to load: ${messageOf(error)}`, { cause: error });
+    const place = placeOf(error);
+    throw new InputError(
+      `${path} fails to load: ${messageOf(error)}${place === "" ? "" : `, at ${place}`}${adviceOn(error)}`,
+      { cause: error },
+    );
   }
   const connector = module["default"];
   if (connector === undefined) {
@@ -84,6 +88,11 @@ async function loadModule(path: string, folder: string, what: string, shape: Sha
   const problems = shapeProblems(connector, shape);
   if (problems.length === 0) return connector;
   throw new InputError(`the default export of ${path} is not ${what}: ${problems.join(", ")}`, { problems });
+}
+
+function adviceOn(error: unknown): string {
+  if (!messageOf(error).includes("outside a module")) return "";
+  return '; give the package.json beside it "type": "module", or the file the extension .mjs or .mts';
 }
 
 /** What a connector's module may import wherever it lies. */

@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { redact } from "./redact.ts";
 
 /**
@@ -141,10 +142,31 @@ export interface ErrorDocument {
   readonly next?: string | undefined;
 }
 
-/** Without secrets. */
+/**
+ * The file and line that threw an error, for whoever wrote them, such as `/etc/rollcall/hr.ts:12:5`: of the code nearest
+ * to the fault that is in no library, and otherwise of the fault. "" when nothing tells.
+ */
+export function placeOf(error: unknown): string {
+  if (!(error instanceof Error)) return "";
+  const places = (error.stack ?? "")
+    .split("\n")
+    .flatMap((line) => /^(?: +at (?:.*\()?)?((?:file:\/\/)?\/.*:\d+)\)?$/.exec(line)?.[1] ?? []);
+  const place = places.find((each) => !each.includes("/node_modules/")) ?? places[0] ?? "";
+  return place.startsWith("file:") ? fileURLToPath(place) : place;
+}
+
+/** The error of JavaScript itself that is behind another one: a fault in a program, not in what it was given. */
+function faultBehind(error: unknown): Error | undefined {
+  if (error instanceof RollcallError || !(error instanceof Error)) return undefined;
+  const isFault = [TypeError, ReferenceError, RangeError].some((each) => error instanceof each);
+  return isFault ? error : faultBehind(error.cause);
+}
+
+/** Without secrets. Of a fault in a program, such as a connector of one's own, the message ends with its place. */
 export function errorDocument(error: unknown): ErrorDocument {
+  const place = placeOf(faultBehind(error));
   return {
-    message: redact(describedMessage(error)),
+    message: redact(`${describedMessage(error)}${place === "" ? "" : `, at ${place}`}`),
     problems: error instanceof InputError || error instanceof HeldError ? error.problems.map(redact) : [],
     advice: error instanceof RollcallError ? error.advice : "stop",
     ...(error instanceof HeldError && error.next !== undefined && { next: redact(error.next) }),

@@ -32,7 +32,11 @@ test.each([
     'import "./other.mjs"; export default {};',
     /^\.\/m1\.mjs fails to load: .*other\.mjs/,
   ],
-  ["a module that fails", 'throw new Error("no licence");', /^\.\/m2\.mjs fails to load: no licence$/],
+  [
+    "a module that fails",
+    'throw new Error("no licence");',
+    /^\.\/m2\.mjs fails to load: no licence, at \/.*\/m2\.mjs:1:7$/,
+  ],
   ["a module that is no JavaScript", "export default {{", /^\.\/m3\.mjs fails to load: /],
   [
     "a module without default export",
