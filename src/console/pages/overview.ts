@@ -102,6 +102,7 @@ function syncStates(syncs: readonly SyncOverview[]): Html[] {
     if (running !== undefined) return "running";
     if (waiting.length > 0) return "waiting";
     if (lastRun === undefined) return "new";
+    if (lastRun.cancelled === true && !overdue) return "cancelled";
     return overdue || lastRun.state === "failed" || lastRun.state === "held" ? "bad" : "good";
   };
   const all = syncs.map(standing);
@@ -110,6 +111,7 @@ function syncStates(syncs: readonly SyncOverview[]): Html[] {
     ["waiting", "waiting", "to decide"],
     ["bad", "bad", "failing"],
     ["running", "info", "running"],
+    ["cancelled", "quiet", "cancelled"],
     ["new", "quiet", "never run"],
   ] as const;
   return kinds.flatMap(([kind, tone, word]) => {

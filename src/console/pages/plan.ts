@@ -236,15 +236,27 @@ function limits({ limits: checks }: Judged): Html | false {
   return shown.length > 0 && section("limits", "Limits", html`<div class="gauges">${shown.map(gauge)}</div>`);
 }
 
+/** How many causes are shown at once, the largest; more of them are folded, not in the way of the changes. */
+const causesShown = 8;
+
 /** Why the changes are there. @param changesOf the address of those that a cause explains */
 export function causes({ causes: all = [], counts }: Judged, changesOf?: (cause: Cause) => string): Html | false {
   if (all.every(({ kind }) => kind === "first")) return false;
   const [drift, others] = [all.filter(({ kind }) => kind === "drift"), all.filter(({ kind }) => kind !== "drift")];
   const whole = Math.max(counts === undefined ? 0 : changes(counts), ...all.map(({ users, groups }) => users + groups));
-  const cards = (some: readonly Cause[]): Html =>
+  const row = (some: readonly Cause[]): Html =>
     html`<ul class="cause-cards">
       ${some.map((cause) => causeCard(cause, whole, changesOf?.(cause)))}
     </ul>`;
+  const cards = (some: readonly Cause[]): Html =>
+    // One more would only be behind a click.
+    some.length <= causesShown + 1
+      ? row(some)
+      : html`${row(some.slice(0, causesShown))}
+          <details class="more">
+            <summary>${formatNumber(some.length - causesShown)} more</summary>
+            ${row(some.slice(causesShown))}
+          </details>`;
   return html`${others.length > 0 && section("causes", "Causes", cards(others))}
   ${
     drift.length > 0 &&

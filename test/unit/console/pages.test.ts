@@ -144,6 +144,15 @@ test("the overview says first what needs a person: held plans, then waiting ones
   expect(order).not.toContain(-1);
 });
 
+test("a run that was cancelled is not counted as failing", () => {
+  const error = { message: "The daemon is stopping.", problems: [], advice: "stop" } as const;
+  const failed = endedRun({ state: "failed", error });
+  expect(textOf(overviewOf([failed]))).toContain("1 failing");
+  const text = textOf(overviewOf([{ ...failed, cancelled: true }]));
+  expect(text).toContain("1 cancelled");
+  expect(text).not.toContain("failing");
+});
+
 test("of many syncs that need attention the overview shows the first, and the others behind a click; each leads on", () => {
   const failed = runOf({ state: "failed", error: { message: "no answer", problems: [], advice: "retry" } });
   const standing = { sync: "staff", target: "analytics", skipped: [], waiting: [], mayRun: false } as const;

@@ -138,6 +138,18 @@ test("a plan says its verdict first, then numbers, limits and causes, then its c
   expect(order, text).not.toContain(-1);
 });
 
+test("of many causes the largest are shown, and the others behind a click", () => {
+  const page = (count: number): string => {
+    const causes = Array.from({ length: count }, (_, index) => {
+      const cause = { id: `c${index + 1}`, kind: "gone", source: `s${index}`, users: 1, groups: 0 } as const;
+      return { ...cause, example: { kind: "user", name: "kim" } } as const;
+    });
+    return plan(pageOf({ run: pendingRun("20261121-100000-000001", { counts, causes }) })).toString();
+  };
+  expect(page(9)).not.toContain('class="more"');
+  expect(page(31)).toMatch(/gone from s7[^]*<summary>23 more<\/summary>[^]*gone from s8/);
+});
+
 test("whoever decides sees what the plan notes, long lists of it folded", () => {
   const details = ["u1", "u2", "u3", "u4", "u5", "u6"].map((each) => ({ text: `user ${each}: mail "a; b"` }));
   const notes = [{ text: "6 mail values that aren't one address:", details }, { text: "2 principals left alone" }];
