@@ -17,6 +17,7 @@ import { isOpen } from "#state/record.ts";
 import type { RunRecord } from "#state/record.ts";
 import { filterWords, nothingShown, renderReport } from "#sync/report.ts";
 import { checkMayDecide, mayDecide } from "./accounts.ts";
+import type { Visitor } from "./accounts.ts";
 import { actorOf, download, formOf, offsetOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { at, queryOf } from "./html.ts";
@@ -68,9 +69,16 @@ class PlanPages {
       counts === undefined
         ? undefined
         : await this.#excerpts(run, toFilter(filter), (found) => pageOf(found, counts, offsetOf(from)));
-    const may = mayDecide(visitorOf(request), run.target);
-    const objection = objectionTo(run, actorOf(request));
-    const page = plan({ now: Date.now(), run, mayDecide: may, objection, filter, shown });
+    const visitor = visitorOf(request);
+    const page = plan({
+      now: Date.now(),
+      run,
+      mayDecide: mayDecide(visitor, run.target),
+      objection: objectionTo(run, actorOf(request)),
+      noOverrides: noOverridesOf(visitor),
+      filter,
+      shown,
+    });
     return this.#send(request, reply, { ...frame(run, "Plan"), live: request.url }, page);
   }
 
@@ -119,8 +127,7 @@ class PlanPages {
       return this.#send(request, reply.code(400), frame(run, "A part"), page);
     }
     const counts = await this.#countsOf(run, { selection });
-    const visitor = visitorOf(request);
-    const noOverrides = may(visitor.role, "override") ? undefined : refusalOf(visitor, "override");
+    const noOverrides = noOverridesOf(visitorOf(request));
     const page = approve({ ...shared(request, run), selection, counts, noOverrides });
     return this.#send(request, reply, frame(run, "Approve"), page);
   }
@@ -268,6 +275,11 @@ async function pageOf(found: Excerpts, whole: Counts, from: number): Promise<Non
 function reasonOf(form: URLSearchParams): string | undefined {
   const reason = (form.get("reason") ?? "").trim();
   return reason === "" ? undefined : reason;
+}
+
+/** Why somebody may not override limits; undefined: they may. */
+function noOverridesOf(visitor: Visitor): string | undefined {
+  return may(visitor.role, "override") ? undefined : refusalOf(visitor, "override");
 }
 
 /** What every page that decides begins with. */

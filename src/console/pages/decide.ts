@@ -75,7 +75,7 @@ export function approve({ now, run, token, selection, counts, noOverrides }: App
         action: at("/runs", id, "approve"),
         fields: html`${token} ${hidden("digest", digest)} ${selectionFields(selection)}
         ${noOverrides === undefined && overrides(part, beyond, names)}
-        ${reason(isBeyond && !part ? "Reason" : "Reason (optional)", isBeyond && !part)}`,
+        ${!mustOverride && reason(isBeyond && !part ? "Reason" : "Reason (optional)", isBeyond && !part)}`,
         button:
           !mustOverride &&
           (nth < needed

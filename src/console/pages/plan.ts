@@ -49,6 +49,8 @@ export interface PlanPage extends Timed {
   readonly mayDecide: boolean;
   /** Why an approval of theirs would not count. */
   readonly objection?: string | undefined;
+  /** Why they may not override limits; absent: they may. */
+  readonly noOverrides?: string | undefined;
   readonly filter: PlanFilter;
   /** What of the plan matches the filter; absent: the changes are no longer stored. */
   readonly shown?:
@@ -450,12 +452,13 @@ function downloads({ run: { id, digest }, filter, shown }: PlanPage): Html | fal
 }
 
 /** What stays in sight: what would happen, and the decisions. */
-function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | false {
+function bar({ run, mayDecide, filter, shown, objection, noOverrides }: PlanPage): Html | false {
   const { id, digest = "", counts, leaving } = run;
   if (!isOpen(run) || counts === undefined) return false;
   const beyond = trippedLimits(run).length > 0;
   const [deleted, suspended] = [countOf(counts, "delete"), countOf(counts, "suspend")];
   const some = shown?.count ?? 0;
+  const refused = objection ?? (beyond ? noOverrides : undefined);
   return html`<div class="bar" role="region" aria-label="Decide">
     <span
       ><b
@@ -466,7 +469,7 @@ function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | fal
     ${
       mayDecide
         ? html`<span class="buttons">
-            ${objection === undefined ? html`<a class="button ${(beyond || deleted + suspended > 0) && "danger"}" href="${at("/runs", id, "approve")}">${beyond ? "Override" : "Approve"}${deleted > 0 && `, delete ${formatPrincipals(counts.users.delete, counts.groups.delete)}`}${suspended > 0 && `, suspend ${pluralize(suspended, "user")}`}…</a>` : html`<small class="quiet">${objection}.</small>`}
+            ${refused === undefined ? html`<a class="button ${(beyond || deleted + suspended > 0) && "danger"}" href="${at("/runs", id, "approve")}">${beyond ? "Override" : "Approve"}${deleted > 0 && `, delete ${formatPrincipals(counts.users.delete, counts.groups.delete)}`}${suspended > 0 && `, suspend ${pluralize(suspended, "user")}`}…</a>` : html`<small class="quiet">${capitalized(refused)}.</small>`}
             ${
               isFiltered(filter) &&
               some > 0 &&
@@ -477,7 +480,7 @@ function bar({ run, mayDecide, filter, shown, objection }: PlanPage): Html | fal
             ${!isEmpty(counts) && html`<a class="button secondary" href="${at("/runs", id, "part")}">Approve a part…</a>`}
             <a class="button secondary" href="${at("/runs", id, "reject")}">Reject…</a>
           </span>`
-        : html`<small class="quiet">An administrator of ${name(run.target)} decides.</small>`
+        : html`<small class="quiet">Approvers and administrators decide.</small>`
     }
   </div>`;
 }

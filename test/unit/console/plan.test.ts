@@ -219,11 +219,24 @@ test("the only section is read page by page, with the filter in every link", () 
 test("only whoever may decide gets buttons, and only while there is something to decide", () => {
   expect(textOf(plan(pageOf()))).toContain("Approve, delete 2 users… Approve a part… Reject…");
   const looking = textOf(plan(pageOf({ mayDecide: false })));
-  expect(looking).toContain("An administrator of analytics decides.");
+  expect(looking).toContain("Approvers and administrators decide.");
   expect(looking).not.toContain("Approve, ");
   const applied = textOf(plan(pageOf({ run: appliedRun({ counts }), shown: undefined })));
   expect(applied).not.toContain("Approve, ");
   expect(applied).toContain("The changes of this run are no longer stored");
+});
+
+test("whoever may not override limits is told so where the button would be, and may still apply a part", () => {
+  const run = pendingRun("r", {
+    state: "held",
+    heldBy: "limits",
+    counts,
+    limits: [trippedLimit({ value: 2, bound: 1 })],
+  });
+  const page = plan(pageOf({ run, noOverrides: "overriding limits needs the role administrator" }));
+  expect(textOf(page)).toContain("Overriding limits needs the role administrator.");
+  expect(textOf(page)).not.toContain("Override, delete");
+  expect(page.toString()).toContain("Approve a part…");
 });
 
 test("an approval is asked once, with numbers; a limit is only overridden by a tick and a reason", () => {
