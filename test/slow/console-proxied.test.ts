@@ -51,7 +51,7 @@ test("behind a proxy with a path of its own and another Host, everything leads b
   expect(ended.headers.get("location")).toBe("/rollcall/sign-in?next=%2Fruns%2Fx%2Fapprove%3Fonly%3Dcreate&unsent=yes");
   const refused = await send("http://elsewhere.example.com");
   expect([refused.status, refused.headers.get("content-type")]).toEqual([403, "text/html; charset=utf-8"]);
-  expect(await refused.text()).toContain("the request comes from a page of another site");
+  expect(await refused.text()).toContain("The request comes from a page of another site");
   await stopRollcall(daemon.running);
 });
 

@@ -8,7 +8,7 @@ import { auditFormats, listAudit, renderAudit } from "#state/audit/list.ts";
 import type { AuditFormat, AuditPage as Found } from "#state/audit/list.ts";
 import { actorOf, entryWords, verdictWords } from "#state/audit/words.ts";
 import { formatNumber } from "#text.ts";
-import { empty, list, moment, name, none, notice, table } from "#console/components.ts";
+import { empty, list, moment, name, none, notice, prose, table } from "#console/components.ts";
 import { download } from "#console/context.ts";
 import type { AppOptions, Send } from "#console/context.ts";
 import { day, field, filters, hidden, search, select } from "#console/forms.ts";
@@ -230,7 +230,7 @@ function lines(details: readonly string[]): Html | false {
   if (details.length === 0) return false;
   const shown = details.slice(0, shownDetails.most);
   const left = details.length - shown.length;
-  const list = html`${shown.map((line) => html`<small class="source"><bdi>${line}</bdi></small>`)}
+  const list = html`${shown.map((line) => html`<small class="source"><bdi>${prose(line)}</bdi></small>`)}
   ${left > 0 && html`<small class="source">and ${formatNumber(left)} more: the downloads have all</small>`}`;
   if (details.length <= shownDetails.once) return list;
   return html`<details>

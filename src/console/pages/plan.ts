@@ -458,7 +458,8 @@ function bar({ run, mayDecide, filter, shown, objection, noOverrides }: PlanPage
   const beyond = trippedLimits(run).length > 0;
   const [deleted, suspended] = [countOf(counts, "delete"), countOf(counts, "suspend")];
   const some = shown?.count ?? 0;
-  const refused = objection ?? (beyond ? noOverrides : undefined);
+  // An objection begins with a name.
+  const refused = objection ?? (beyond && noOverrides !== undefined ? capitalized(noOverrides) : undefined);
   return html`<div class="bar" role="region" aria-label="Decide">
     <span
       ><b
@@ -469,7 +470,7 @@ function bar({ run, mayDecide, filter, shown, objection, noOverrides }: PlanPage
     ${
       mayDecide
         ? html`<span class="buttons">
-            ${refused === undefined ? html`<a class="button ${(beyond || deleted + suspended > 0) && "danger"}" href="${at("/runs", id, "approve")}">${beyond ? "Override" : "Approve"}${deleted > 0 && `, delete ${formatPrincipals(counts.users.delete, counts.groups.delete)}`}${suspended > 0 && `, suspend ${pluralize(suspended, "user")}`}…</a>` : html`<small class="quiet">${capitalized(refused)}.</small>`}
+            ${refused === undefined ? html`<a class="button ${(beyond || deleted + suspended > 0) && "danger"}" href="${at("/runs", id, "approve")}">${beyond ? "Override" : "Approve"}${deleted > 0 && `, delete ${formatPrincipals(counts.users.delete, counts.groups.delete)}`}${suspended > 0 && `, suspend ${pluralize(suspended, "user")}`}…</a>` : html`<small class="quiet">${refused}.</small>`}
             ${
               isFiltered(filter) &&
               some > 0 &&

@@ -76,6 +76,11 @@ test("moments of every page are those of the zone in which days are chosen, and 
   );
 });
 
+test("details of an entry show code as code", () => {
+  const facts = { by: { name: "kim", from: "::1" }, sync: "staff", run: "r1", reason: "as `rollcall plan` says" };
+  expect(pageOf({ entries: [entryOf(1, "rejected", facts)] })).toContain("as <code>rollcall plan</code> says");
+});
+
 test("pages and downloads of the audit log keep the filter", () => {
   const entries = [entryOf(7, "started", { by: { name: "root", from: "command line" }, process: 1 })];
   const page = pageOf({ entries, more: true, fields: { by: "ro&ot", before: "90" } });
