@@ -21,7 +21,10 @@ import type { DuckDBDataChunk, DuckDBResult, DuckDBType, DuckDBValue } from "@du
 import bindings from "@duckdb/node-bindings";
 import { UnavailableError } from "#errors.ts";
 
-/** A query failed, or was interrupted, after its first rows. DuckDB's library does not say by what. */
+/**
+ * A query failed after its first rows, was interrupted, or was ended by the next statement on its connection. DuckDB's library
+ * does not say which.
+ */
 export class CutOffError extends UnavailableError {
   constructor() {
     super("a query failed after its first rows: the memory or the disk may be too small for it. Try again");

@@ -13,7 +13,10 @@ export interface Connection {
   run(sql: string, parameters?: readonly Parameter[]): Promise<void>;
   /** All rows as objects by column name, for results known to be small. BIGINT gives `bigint`, a list an array. */
   rows<Row extends object>(sql: string, parameters?: readonly Parameter[]): Promise<Row[]>;
-  /** The rows in batches of up to 2,048, as they are computed. Stopping early stops the query. */
+  /**
+   * The rows in batches of up to 2,048, as they are computed. Stopping early stops the query.
+   * @throws {UnavailableError} it has failed or was interrupted, or another statement was run on the connection meanwhile
+   */
   batches<Row extends object>(sql: string, parameters?: readonly Parameter[]): AsyncIterable<Row[]>;
   /** Runs `work` in a transaction: committed when it returns, rolled back when it throws. */
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
