@@ -31,6 +31,8 @@ export const remoteTables = {
  */
 export const knownTables = {
   remote_known: "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR, is_new BOOLEAN",
+  /** The same of what the run has created, and the target does not list yet. */
+  remote_late: "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR, is_new BOOLEAN",
   /** Memberships as the sync wrote them, for targets that do not show them. `pending`: the outcome is not known. */
   remote_member_known: "grp VARCHAR, kind VARCHAR, member VARCHAR, pending BOOLEAN",
 } as const;

@@ -1,4 +1,5 @@
 import { planAgain } from "#state/record.ts";
+import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { literal, textList } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -9,7 +10,7 @@ import { tables } from "#plan/tables.ts";
 import { columnOf } from "#principals/attributes.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import { readSyncAnswer, writePrincipals } from "#plan/lists.ts";
-import { formatName, formatNumber, pluralize, visible } from "#text.ts";
+import { formatDuration, formatName, formatNumber, pluralize, visible } from "#text.ts";
 import type { Run, Verdict } from "./context.ts";
 import { forgetBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
 import type { Baseline } from "#sync/planning/baseline.ts";
@@ -106,8 +107,18 @@ async function verifyWritten(
     INSERT INTO unwritten ${refused.join(" UNION ALL ")}`);
   // Perhaps the target cannot be read.
   if (notCreated.length > 0) await options.storeUnwritten?.(workbench);
-  await readObjects(target, workbench, { declared, signal: watching.signal(), warn });
+  for (const pause of [...(options.lags ?? usualLags), undefined]) {
+    await readObjects(target, workbench, { declared, signal: watching.signal(), warn });
+    if (pause === undefined || !(await isLate(connection))) break;
+    warn(
+      `target ${target.name}: its lists do not show everything yet that it has taken; reading them again in ${formatDuration(pause)}`,
+    );
+    await delay(pause, undefined, { signal: watching.signal() });
+  }
   await findHeld(connection, declared, "sent_value");
+  await connection.run(`
+    INSERT INTO remote_late FROM remote_known ANTI JOIN remote_object USING (kind, id)
+    WHERE (kind, id) IN (SELECT (kind, id) FROM sent_value WHERE before IS NULL)`);
   await makeFromRemote(connection, declared, "arrived");
   await matchCase(connection, "arrived", "desired");
   await createChanges(connection, declared, { actual: "arrived", desired: "desired", into: "missing" });
@@ -129,6 +140,18 @@ async function verifyWritten(
   ];
   const message = `target ${target.name}: ${pluralize(written, "change")} written, but not all of the plan; the next run plans what is left`;
   return { partly: new HeldError(message, told, "verification") };
+}
+
+/** How long lists may be behind what was written, in milliseconds: they are read again after each. */
+const usualLags = [1_000, 5_000, 15_000];
+
+/** Whether an object that was created is not in the list, or one that was changed is there as it was. */
+async function isLate(connection: Connection): Promise<boolean> {
+  const [late] = await connection.rows(`
+    SELECT true FROM sent_value s LEFT JOIN remote_object o USING (kind, id)
+    WHERE CASE WHEN s.before IS NULL THEN o.id IS NULL
+      ELSE o.attributes = s.before AND s.before <> s.sent AND s.answered = s.sent END LIMIT 1`);
+  return late !== undefined;
 }
 
 /** How many principals are named that are not as planned. */

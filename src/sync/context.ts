@@ -46,6 +46,8 @@ export interface RunOptions {
   readonly files: StateFiles;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
+  /** How long to wait, in milliseconds, before late lists of a target are read again, each time. Absent: some seconds. */
+  readonly lags?: readonly number[] | undefined;
   readonly interruption: Interruption;
   /** Called when a stage begins, and while records are read. */
   readonly progress?: ((stage: Stage, records?: number) => void) | undefined;

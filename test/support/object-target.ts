@@ -41,6 +41,8 @@ export interface Faults {
   silent?: boolean;
   /** It refuses to create or change objects of these names. */
   refuses?: readonly string[];
+  /** So many further reads list no object that is made from now on, and changed ones as they were. */
+  lag?: number;
   /** Asked to create users of these names, it answers with others, who are there. */
   confuses?: Readonly<Record<string, string>>;
   /** It does not answer writes: what was sent has arrived (`after`), or has not. */
@@ -84,6 +86,8 @@ export class ObjectStore {
   /** Who was to be created although there was somebody of that name, whatever its case. */
   twice: string[] = [];
   faults: Faults = {};
+  /** As a read found them that was not behind. */
+  #listed: Stored[] = [];
 
   constructor(file?: string) {
     this.#file = file;
@@ -109,6 +113,14 @@ export class ObjectStore {
 
   all(): Stored[] {
     return [...this.#objects.values()];
+  }
+
+  /** What a list has. */
+  listed(): Stored[] {
+    const { lag = 0 } = this.faults;
+    if (lag === 0) this.#listed = structuredClone(this.all());
+    else this.faults.lag = lag - 1;
+    return this.#listed;
   }
 
   /** By kind and name. */
@@ -276,7 +288,7 @@ export function objectTarget(store: ObjectStore, abilities: Partial<TargetAbilit
     async *read() {
       store.load();
       if (store.faults.unreadable === true) throw new UnavailableError("the target does not answer");
-      const objects = store.all();
+      const objects = store.listed();
       const records: RemoteRecord[] = objects.map(remoteOf);
       for (const { kind, id: group, members } of objects)
         if (kind === "group" && able.readsMembers)

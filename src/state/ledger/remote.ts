@@ -45,15 +45,21 @@ export function readRemote(sync: string): string {
     INSERT INTO remote_member_known SELECT * EXCLUDE (sync) FROM owned.remote_member WHERE sync = ${sync}`;
 }
 
-/** Writes which objects the principals of the sync are now, and forgets members that are gone from the target. */
+/**
+ * Writes which objects the principals of the sync are now, and forgets members that are gone from the target. What was created and
+ * is not listed yet is kept.
+ */
 export function replaceRemote(sync: string): string {
   const written = `SELECT * EXCLUDE (sync) FROM owned.remote WHERE sync = ${sync}`;
+  const isOwn = "(kind, name) IN (SELECT (kind, name) FROM managed UNION SELECT (kind, name) FROM ledger)";
   // Rows that stay are not written again: most runs change little or nothing.
   return `
     CREATE OR REPLACE TEMP TABLE remote_now AS
-    SELECT n.kind, n.id, n.name, k.sent, k.stored, coalesce(k.is_new, false) AS is_new FROM remote_name n
-    LEFT JOIN remote_known k ON k.kind = n.kind AND k.id = n.id
-    WHERE n.is_meant AND (n.kind, n.name) IN (SELECT (kind, name) FROM managed UNION SELECT (kind, name) FROM ledger);
+    FROM (
+      SELECT n.kind, n.id, n.name, k.sent, k.stored, coalesce(k.is_new, false) AS is_new FROM remote_name n
+      LEFT JOIN remote_known k ON k.kind = n.kind AND k.id = n.id WHERE n.is_meant
+      UNION ALL FROM remote_late)
+    WHERE ${isOwn};
     DELETE FROM owned.remote WHERE sync = ${sync} AND (kind, id) IN (SELECT (kind, id) FROM (${written} EXCEPT FROM remote_now));
     INSERT INTO owned.remote SELECT ${sync}, * FROM (FROM remote_now EXCEPT ${written});
     DELETE FROM owned.remote_member WHERE sync = ${sync} AND (

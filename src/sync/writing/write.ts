@@ -12,6 +12,8 @@ import { differingKeys } from "#values.ts";
 import { pagesOf, phasesOf } from "./phases.ts";
 import type { PlannedWrite } from "./phases.ts";
 
+type Change<Action extends ObjectChange["action"]> = Extract<ObjectChange, { action: Action }>;
+
 export interface WritingOptions {
   readonly target: ObjectTarget;
   readonly declared: Attributes;
@@ -56,8 +58,11 @@ export async function writeChanges(options: WritingOptions): Promise<Written> {
   const { target, declared, connection } = options;
   const writer = new Writer(options);
   await connection.run(
-    "CREATE OR REPLACE TEMP TABLE sent_value (kind VARCHAR, id VARCHAR, sent VARCHAR, changed VARCHAR, answered VARCHAR, before VARCHAR)",
+    `CREATE OR REPLACE TEMP TABLE sent_value (kind VARCHAR, id VARCHAR, sent VARCHAR, changed VARCHAR, answered VARCHAR, before VARCHAR);
+    CREATE OR REPLACE TEMP TABLE unlisted AS SELECT kind, id, name FROM remote_known ANTI JOIN remote_object USING (kind, id)`,
   );
+  const [unlisted] = await connection.rows("FROM unlisted LIMIT 1");
+  writer.hasUnlisted = unlisted !== undefined;
   for (const phase of phasesOf({ declared, membersPerChange: target.abilities.membersPerChange })) {
     for await (const page of pagesOf(connection, phase)) {
       await writer.writeAll(page);
@@ -76,6 +81,8 @@ class Writer {
   readonly #notCreated: { readonly kind: Kind; readonly name: string }[] = [];
   #unanswered = 0;
   #stopped: string | undefined;
+  /** Whether the ledger knows objects that the target did not list. */
+  hasUnlisted = false;
   /** An error that ends the run, such as a lost lease. */
   #failure: { readonly error: unknown } | undefined;
   /** When the next change may be written, of `performance.now()`. */
@@ -183,6 +190,7 @@ class Writer {
     const { target, signal } = this.#options;
     const { change } = write;
     if (change.action === "members") await this.#rememberMembers(change, true);
+    if (change.action === "create" && this.hasUnlisted && (await this.#isThere(write, change))) return;
     if (change.action === "create" || change.action === "members") {
       const stored = await target.write(change, signal);
       if (change.action === "create" && stored !== undefined) await this.#assertNew(change, stored);
@@ -206,10 +214,33 @@ class Writer {
   }
 
   /**
+   * Whether the sync has made the object already, and the target gives it by its id: lists may be late, and a second one would
+   * be another.
+   * @throws {ObjectRefusedError} it is there, and not as it is to be
+   */
+  async #isThere(write: PlannedWrite, change: Change<"create">): Promise<boolean> {
+    const { connection, target, signal } = this.#options;
+    const { kind, name } = change;
+    const known = await connection.rows<{ id: string }>(
+      `SELECT id FROM unlisted WHERE kind = ${literal(kind)} AND name = ${literal(name)}`,
+    );
+    for (const { id } of known) {
+      const now = await target.current(kind, id, signal);
+      if (now === undefined) continue;
+      await this.#remember(write, now);
+      if (this.#text(now) === this.#text(change)) return true;
+      throw new ObjectRefusedError(
+        `the target has it (id ${formatName(id)}), and does not list it: its lists may be late, or leave some out`,
+      );
+    }
+    return false;
+  }
+
+  /**
    * Some targets answer a creation with an account that has the same e-mail address, say. That one is not the sync's.
    * @throws {ObjectRefusedError} the object has another name, and was there before
    */
-  async #assertNew({ kind, name }: ObjectChange & { readonly action: "create" }, stored: RemoteObject): Promise<void> {
+  async #assertNew({ kind, name }: Change<"create">, stored: RemoteObject): Promise<void> {
     if (spelling(stored.name) === spelling(name)) return;
     const [was] = await this.#options.connection.rows<{ name: string }>(
       `SELECT name FROM remote_name WHERE kind = ${literal(kind)} AND id = ${literal(stored.id)}`,

@@ -233,6 +233,48 @@ describe("a target that stores something else than it is sent", () => {
   });
 });
 
+describe("a target whose lists are late", () => {
+  const soon = (lags: readonly number[]) => runIt(syncOf(), { lags });
+
+  test("is read again until they show what was written", async () => {
+    await people("ada,Countess,,maths");
+    await runIt();
+    store().faults = { taken: () => Object.assign(store().faults, { lag: 2 }) };
+    await people("ada,Baroness,,maths", "grace,,,maths");
+    expect(await soon([1, 1])).toMatchObject({ outcome: "applied" });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+  });
+
+  test("gets nobody twice, however late they are", async () => {
+    await people("ada,Countess,,");
+    await runIt();
+    store().faults = { lag: 99 };
+    await people("ada,Countess,,", "grace,Admiral,,navy");
+    for (let time = 0; time < 3; time++)
+      expect(await refused(soon([1]))).toEqual(["still to create: group navy", "still to create: user grace"]);
+    await people("ada,Countess,,", "grace,Commodore,,navy");
+    expect(await refused(soon([]))).toEqual([
+      expect.stringMatching(/^user grace: not created: the target has it \(id user-\d\), and does not list it/),
+      "still to create: group navy",
+      "still to create: user grace",
+    ]);
+    expect(store().twice).toEqual([]);
+    store().faults = {};
+    expect(await runIt()).toMatchObject({ outcome: "applied", counts: { users: { create: 0, update: 1 } } });
+    expect(store().groups()).toEqual({ navy: ["grace"] });
+  });
+
+  test("gets whoever was removed there by hand once more", async () => {
+    store().faults = { lag: 99 };
+    await people("ada,Countess,,");
+    expect(await refused(soon([]))).toEqual(["still to create: user ada"]);
+    store().remove("user", "ada");
+    store().faults = {};
+    expect(await runIt()).toMatchObject({ outcome: "applied", counts: { users: { create: 1 } } });
+    expect(await runIt()).toMatchObject({ outcome: "no change" });
+  });
+});
+
 test.each<[string, Faults, string, string]>([
   [
     "while another attribute changes",
