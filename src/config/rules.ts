@@ -144,7 +144,9 @@ function otherKeys(document: ConfigurationDocument, sync: string): Problem[] {
   const other = (path: Path, allowed: readonly string[]): Problem[] =>
     keysOf(document, path)
       .filter((key) => !allowed.includes(key))
-      .map((key) => document.problem([...path, key], "key", only));
+      .map((key) =>
+        document.problem([...path, key], "key", ruleKeys.includes(key) ? `put it below syncs.${sync}` : only),
+      );
   return [...other([], ["syncs"]), ...other(["syncs"], [sync]), ...other(["syncs", sync], ruleKeys)];
 }
 

@@ -157,7 +157,9 @@ async function work(
   say: (message: Exclude<TrialMessage, { readonly type: "result" }>) => void,
 ): Promise<Result> {
   const child = fork(program, [trialArgument], {
-    execArgv: [`--max-old-space-size=${heap}`],
+    // By the environment: an executable takes its options from there alone, and its arguments are the program's.
+    env: { ...process.env, NODE_OPTIONS: `${process.env["NODE_OPTIONS"] ?? ""} --max-old-space-size=${heap}`.trim() },
+    execArgv: [],
     stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
   let result: Result | undefined;

@@ -21,6 +21,7 @@ import { rollcall } from "../support/rollcall/command.ts";
 import { watchOutput } from "../support/rollcall/rollcall.ts";
 import type { Ended, Running } from "../support/rollcall/rollcall.ts";
 import { debianPackages } from "../support/ldap/debian.ts";
+import { Visit } from "../support/cookies.ts";
 import { login } from "../support/rollcall/service.ts";
 import { testsOfDeb, testsOfImage } from "./debian.ts";
 
@@ -104,6 +105,20 @@ function digestIn({ stdout }: Pick<Ended, "stdout">): unknown {
   return (JSON.parse(stdout) as { runs: { plan: { digest: string } }[] }).runs[0]?.plan.digest;
 }
 
+/** What a trial of rules, which has a process of its own, says in the console. */
+async function rulesTried(url: string): Promise<string> {
+  const visit = new Visit();
+  await visit.submit(await visit.follow(`${url}/sign-in`), { username: "admin", password });
+  const { text: page } = await visit.follow(`${url}/rules`);
+  const token = /name="token" value="([^"]+)"/.exec(page)?.[1] ?? "";
+  const text = "syncs: { staff: { users: { name: entry.login, displayName: entry.display_name } } }";
+  const begun = await visit.ask(`${url}/rules`, { token, sync: "staff", what: "all", text });
+  const trial = new URL(begun.headers.get("location") ?? "", url).href;
+  let said = "";
+  await expect.poll(async () => (said = (await visit.follow(trial)).text), { timeout: 30_000 }).not.toContain(">Stop<");
+  return said;
+}
+
 describe.each(Object.entries(ways))("%s", (_, way) => {
   const run = (cwd: string, ...args: readonly string[]): Promise<Ended> => start(way, cwd, args).ended;
 
@@ -129,6 +144,7 @@ describe.each(Object.entries(ways))("%s", (_, way) => {
     await daemon.wrote("no change");
     const { url } = JSON.parse(await readFile(join(folder, "data/service.json"), "utf8")) as { url: string };
     expect(await login(url, { name: "admin", password })).toMatch(/./);
+    expect(await rulesTried(url)).toContain("What follows is about the run with the changed rules");
     // Whatever its pages load is in the package.
     const page = await (await fetch(`${url}/`)).text();
     const assets = [...page.matchAll(/(?:href|src)="([^"]+\.(?:css|js|svg)[^"]*)"/g)].map(([, path]) => path ?? "");

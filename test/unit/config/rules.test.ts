@@ -122,6 +122,11 @@ test.each([
   expect(tables).toEqual([]);
 });
 
+test("rules in the wrong place are told the right one", async () => {
+  const problems = await refused((text) => `${text}users: { name: entry.uid }\n`);
+  expect(problems).toEqual([expect.stringMatching(/^rules:\d+:1: users: put it below syncs\.staff$/)]);
+});
+
 test.each([
   ["a variable", '"${env:HOME}"'],
   ["a variable of the configuration in another place", '"${env:TOKEN}"'],
