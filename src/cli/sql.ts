@@ -41,7 +41,9 @@ export async function sql(
   statements: string,
   { database, csv = false }: SqlOptions,
 ): Promise<ExitCode> {
-  const { embedded, interruption, output } = context;
+  const { configuration, embedded, interruption, output } = context;
+  if (configuration.service === undefined)
+    throw new InputError(`${configuration.file} has no \`service:\`, so there are no databases to run SQL in`);
   const script = statements === "-" ? await text(addAbortSignal(interruption.stop, process.stdin)) : statements;
   if (script.trim() === "")
     throw new InputError('there is no SQL; write `rollcall sql "SELECT …"`, or - to read standard input');

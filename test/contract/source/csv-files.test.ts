@@ -1,11 +1,10 @@
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { parse } from "yaml";
 import type { SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import csv from "#connectors/csv/index.ts";
@@ -136,16 +135,6 @@ test("names the file as it is configured", async () => {
   expect(failure).toBeInstanceOf(IncompleteReadError);
   expect(failure).toMatchObject({ message: expect.stringMatching(/^\.\.\/nowhere\/people\.csv does not exist/) });
   expect(String(failure)).toMatch(/ \(looked in \/[^)]*nowhere\); check the path and the export$/);
-});
-
-test("connectors/csv/README.md shows options that are valid", async () => {
-  const readme = await readFile(new URL("../../../connectors/csv/README.md", import.meta.url), "utf8");
-  const examples = [...readme.matchAll(/```yaml\n(.*?)```/gs)].map((match) => parse(match[1] ?? "").sources.company);
-  expect(examples).toHaveLength(4);
-  for (const { connector, ...options } of examples) {
-    expect(connector).toBe("csv");
-    expect(csv.options.safeParse(options).error).toBeUndefined();
-  }
 });
 
 test("does no work before it is read", () => {

@@ -1,5 +1,4 @@
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -376,21 +375,6 @@ test("a lookup tells who is there, in scope, and what it cannot tell fails", asy
   expect(await found({ where: { enabled: false } }, "1")).toEqual([]);
   await expect(found({ url: "users/2?for={id}" }, "1")).rejects.toThrow(/the answer is another user than 1/);
   await expect(found({ url: "none?for={id}", at: "x" }, "1")).resolves.toEqual([]);
-});
-
-test("connectors/http/README.md shows options that are valid", async () => {
-  const text = await readFile(new URL("../../../connectors/http/README.md", import.meta.url), "utf8");
-  const { parse } = await import("yaml");
-  const blocks = [...text.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)].map(
-    ([, block]) => parse(block ?? "") as { sources?: object },
-  );
-  const sources = blocks.flatMap((block) => Object.values(block.sources ?? {}) as { connector: string }[]);
-  expect(sources.length).toBeGreaterThan(1);
-  for (const { connector, ...options } of sources) {
-    expect(connector).toBe("http");
-    const result = http.options.safeParse(options);
-    expect(result.success ? "" : z.prettifyError(result.error)).toBe("");
-  }
 });
 
 test("a refusal of the page after the last is the end, if a number proves it", async () => {

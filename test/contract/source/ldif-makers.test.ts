@@ -1,12 +1,10 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parse } from "yaml";
 import type { SourceRecord } from "#connector.ts";
-import ldap from "#connectors/ldap/index.ts";
 import { debianPackages, missing } from "../../support/ldap/debian.ts";
 import { ldifEntry } from "../../support/ldap/ldif.ts";
 import { base, noOpenLdap, type OpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
@@ -238,13 +236,4 @@ describe.skipIf(noLdb !== undefined)(`files that ldbsearch writes${noLdb === und
       await rm(folder, { recursive: true });
     }
   });
-});
-
-test("connectors/ldap/README.md shows options that are valid", async () => {
-  const readme = await readFile(new URL("../../../connectors/ldap/README.md", import.meta.url), "utf8");
-  const sources = [...readme.matchAll(/^```yaml\n(.*?)```/gms)].flatMap(
-    (match) => parse(match[1] ?? "").sources?.corp ?? [],
-  );
-  expect(sources).toHaveLength(4);
-  for (const { connector: _, ...options } of sources) expect(ldap.options.safeParse(options).error).toBeUndefined();
 });

@@ -1,10 +1,9 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { parse } from "yaml";
 import scim from "#connectors/scim/index.ts";
 import { IncompleteReadError, RefusedError, UnavailableError } from "#errors.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
@@ -648,17 +647,6 @@ describe("what is asked for", () => {
       /answered 400 \(invalidFilter: .*check the filter/,
     );
   });
-});
-
-test("connectors/scim/README.md shows options that are valid", async () => {
-  const readme = await readFile(new URL("../../../connectors/scim/README.md", import.meta.url), "utf8");
-  const examples = [...readme.matchAll(/```yaml\n(.*?)```/gs)].map((match) => parse(match[1] ?? "").sources);
-  expect(examples).toHaveLength(3);
-  for (const sources of examples) {
-    const { connector, ...options } = Object.values(sources)[0] as Record<string, unknown>;
-    expect(connector).toBe("scim");
-    expect(scim.options.safeParse(options).error).toBeUndefined();
-  }
 });
 
 test.each([

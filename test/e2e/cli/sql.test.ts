@@ -117,6 +117,11 @@ describe("sql, where no service runs", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({
       error: { advice: "fix", message: expect.stringMatching(/^Binder/) },
     });
+    await writeFile(
+      join(folder, "rollcall.yaml"),
+      `targets: { far: { url: https://far.example, username: a, password: b } }`,
+    );
+    expect((await sql("SELECT 1")).stderr).toMatch(/has no `service:`, so there are no databases to run SQL in\n$/);
   });
 });
 

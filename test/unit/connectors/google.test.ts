@@ -1,21 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { parse } from "yaml";
 import { options } from "#connectors/google/options.ts";
 
 const required = { key: { file: "key.json" }, subject: "sync@example.com" };
-
-test("connectors/google/README.md shows options that are valid", async () => {
-  const readme = await readFile(new URL("../../../connectors/google/README.md", import.meta.url), "utf8");
-  const examples = [...readme.matchAll(/```yaml\n(.*?)```/gs)].map(
-    (match) => (parse(match[1] ?? "") as { sources: { workspace: { connector: string } } }).sources.workspace,
-  );
-  expect(examples).toHaveLength(2);
-  for (const { connector, ...shown } of examples) {
-    expect(connector).toBe("google");
-    expect(options.safeParse(shown).error).toBeUndefined();
-  }
-});
 
 test("what is left out is Google's, and the subject's customer", () => {
   expect(options.parse(required)).toMatchObject({

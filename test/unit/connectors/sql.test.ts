@@ -1,6 +1,4 @@
-import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { parse } from "yaml";
 import { options } from "#connectors/sql/options.ts";
 import type { Options } from "#connectors/sql/options.ts";
 import { wrapped } from "#connectors/sql/query.ts";
@@ -97,16 +95,4 @@ test.each([
   ["SELECT 1 AS id -- all;", "SELECT 1 AS id -- all;"],
 ])("asks for the rows of %s", (query, inner) => {
   expect(wrapped("*", query, "standard")).toBe(`SELECT * FROM (\n${inner}\n) AS rollcall_query`);
-});
-
-test("connectors/sql/README.md shows options that are valid", async () => {
-  const readme = await readFile(new URL("../../../connectors/sql/README.md", import.meta.url), "utf8");
-  const examples = [...readme.matchAll(/```yaml\n(.*?)```/gs)].map(
-    (match) => (parse(match[1] ?? "") as { sources: { hr: { connector: string } } }).sources.hr,
-  );
-  expect(examples).toHaveLength(2);
-  for (const { connector, ...shown } of examples) {
-    expect(connector).toBe("sql");
-    expect(options.safeParse(shown).error).toBeUndefined();
-  }
 });
