@@ -92,7 +92,8 @@ export function model(
       if (record.kind === "group") for (const member of record.members) connect(member, self);
     }
   }
-  for (const [source, records] of Object.entries(known === undefined ? {} : sources))
+  // Where no rule asks for groups, and none are made, references are of no use.
+  for (const [source, records] of Object.entries(compiled.groupQuestions === undefined ? {} : sources))
     for (const key of new Set(records.flatMap((record) => (record.kind === "user" ? record.keys : [])))) {
       const found = judged.filter(
         ({ source: from, entry }) =>
