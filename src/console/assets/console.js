@@ -155,12 +155,17 @@ function openPalette() {
   const found = element("div", {});
   const dialog = element("dialog", { id: "palette", "aria-label": "Search" }, input, found);
   let asked;
-  const find = async () => {
+  let waiting;
+  // While a target is being listed, it asks again by itself: not for ever, some cannot be listed.
+  const tries = 10;
+  const find = async (left = tries) => {
+    const isAgain = left < tries;
+    const headers = isAgain ? { "x-rollcall-by-itself": "1" } : {};
     asked?.abort();
     asked = new AbortController();
     const { signal } = asked;
     const ask = async () => {
-      const answer = await fetch(`${root}/search?q=${encodeURIComponent(input.value)}`, { signal });
+      const answer = await fetch(`${root}/search?q=${encodeURIComponent(input.value)}`, { signal, headers });
       // The session is over: the page asks to sign in.
       return answer.redirected ? location.reload() : answer.text();
     };
@@ -169,9 +174,11 @@ function openPalette() {
     if (text === undefined || signal.aborted) return;
     const page = new DOMParser().parseFromString(text, "text/html");
     const results = page.querySelector("#results") ?? page.querySelector("#main");
-    if (results !== null) found.replaceChildren(document.adoptNode(results));
+    // What somebody goes through with the arrows stays.
+    if (results === null || (isAgain && document.activeElement !== input)) return;
+    found.replaceChildren(document.adoptNode(results));
+    if ("again" in results.dataset && left > 0) waiting = setTimeout(() => void find(left - 1), 1000);
   };
-  let waiting;
   input.addEventListener("input", () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => void find(), 120);
@@ -190,7 +197,11 @@ function openPalette() {
     }
   });
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("close", () => {
+    clearTimeout(waiting);
+    asked?.abort();
+    dialog.remove();
+  });
   document.body.append(dialog);
   dialog.showModal();
   void find();

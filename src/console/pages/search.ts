@@ -71,7 +71,7 @@ export function search(page: SearchPage): Html {
       /></label>
       <button type="submit" class="secondary">Search</button>
     </form>
-    <div id="results" class="palette">
+    <div id="results" class="palette" ${unlisted.length > 0 && html`data-again`}>
       ${groups.length === 0 ? html`<p class="quiet" role="status">${unlisted.length > 0 ? html`Nothing else is called` : html`Nothing is called`} ${name(text)}.${text.length === 1 && " People and groups are found by two characters or more."}</p>` : groups}
       ${unlisted.length > 0 && html`<p class="quiet">${unlisted.length > targetsNamed ? pluralize(unlisted.length, "target") : series(unlisted.map(name))} ${unlisted.length === 1 ? "is" : "are"} not listed yet: search again in a moment for people and groups.</p>`}
     </div>`;

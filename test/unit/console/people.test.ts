@@ -5,6 +5,7 @@ import { people } from "#console/pages/people.ts";
 import { explanation } from "#console/pages/explanation.ts";
 import { membershipPicture } from "#console/pages/memberships.ts";
 import { history, principal } from "#console/pages/principal.ts";
+import { search } from "#console/pages/search.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import { textOf } from "../../support/pages.ts";
 import { appliedRun } from "../../support/runs.ts";
@@ -176,6 +177,15 @@ test("a page says what to do where nobody is found, and while a target is being 
   // The heading of a person comes with the list, which knows what they are called.
   const unknown = principal({ ...of, kind: "user", name: "ada" }).toString();
   expect(unknown).toMatch(/<hgroup id="who">[^]*hx-select-oob="#who"/);
+});
+
+test("a search says which targets it knows nothing of yet, and is asked again for them", () => {
+  const of = { now, text: "ada", places: [], runnable: [], syncs: [], runs: [], people: [] };
+  const waits = search({ ...of, unlisted: ["analytics"] }).toString();
+  expect(textOf(waits)).toContain("Nothing else is called ada. analytics is not listed yet");
+  expect(waits).toContain("data-again");
+  expect(textOf(search({ ...of, unlisted: [] }).toString())).toContain("Nothing is called ada.");
+  expect(search({ ...of, unlisted: [] }).toString()).not.toContain("data-again");
 });
 
 test("a page of users and groups says which part it shows, and leads to the next with the same search", () => {
