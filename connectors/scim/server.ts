@@ -1,5 +1,5 @@
 import type { Entry, MemberReference, ReadContext, SourceRecord } from "#connector.ts";
-import { IncompleteReadError } from "#errors.ts";
+import { IncompleteReadError, RefusedError, UnavailableError } from "#errors.ts";
 import { jsonIn } from "#http/client.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Server, ServerOptions } from "./client.ts";
@@ -67,7 +67,11 @@ async function* readGroups(
 ): AsyncGenerator<readonly SourceRecord[]> {
   const { memberLimit, members } = options;
   const isApart = entryOptions.memberships !== "groups" && members === "each";
-  const cut = new CutOff(server, options.path);
+  const cut = new CutOff(
+    server,
+    options.path,
+    "set groups: { memberLimit } to how many members of a group the list shows at most",
+  );
   for await (const resources of resourcesOf(server, list)) {
     const whole = resources.map((resource) => entryIn(server, "group", options.path, resource, entryOptions));
     if (!isApart && memberLimit === undefined) await cut.look(whole);
@@ -148,20 +152,22 @@ const mostLookedAt = 4;
 
 /**
  * Finds out whether lists of groups cut off long lists of members: the largest groups so far are asked for by themselves. Of a server
- * that gives no single groups nothing is known.
+ * that refuses single groups nothing is known.
  */
 export class CutOff {
   readonly #server: Server;
   readonly #path: string;
+  readonly #hint: string;
   /** A list of so many members was all of them. */
   #whole = fewMembers;
   /** A list of so many members, or more, may not be all of them. */
   limit = Infinity;
 
-  /** @param path of groups, below the server's base */
-  constructor(server: Server, path: string) {
+  /** @param path of groups, below the server's base; hint: what to set where the server fails on single groups */
+  constructor(server: Server, path: string, hint: string) {
     this.#server = server;
     this.#path = path;
+    this.#hint = hint;
   }
 
   /** Looks at the groups of a page. @throws what `Server.ask` throws, but for refusals */
@@ -187,11 +193,16 @@ export class CutOff {
       parameters: { attributes: "members" },
     } as const;
     try {
-      const found = await resourceById(this.#server, group, () => ({ value: undefined }));
-      return found === undefined ? 0 : membersOf(found, titleOfLookup(this.#server, group)).length;
+      const found = await resourceById(this.#server, group);
+      return membersOf(found, titleOfLookup(this.#server, group)).length;
     } catch (error) {
-      if (error instanceof IncompleteReadError) return 0;
-      throw error;
+      if (error instanceof IncompleteReadError || error instanceof RefusedError) return 0;
+      // A server that is busy for a moment has not said that nothing is cut off.
+      if (!(error instanceof UnavailableError)) throw error;
+      throw new UnavailableError(
+        `${error.message}. Rollcall asks for the largest group to see whether the list cuts off members; if the server can't answer, ${this.#hint}`,
+        { cause: error },
+      );
     }
   }
 }

@@ -44,7 +44,7 @@ export async function* read(reading: Reading, context: ReadContext): AsyncGenera
   // Where members are never shown there is nothing to leave out, and some of these servers refuse the parameter.
   const parameters: Record<string, string> = profile.members === "each" ? { excludedAttributes: "members" } : {};
   if (capabilities.paths.group === undefined) return;
-  const cut = new CutOff(server, pathOfKind(reading, "group"));
+  const cut = new CutOff(server, pathOfKind(reading, "group"), "set profile: { members: list }");
   for await (const groups of resourcesOf(server, listOf(reading, "group", paging, parameters))) {
     yield groups.map((group) => remoteOf(reading, "group", group));
     if (profile.members !== "hidden") yield* membersIn(reading, groups, cut);

@@ -562,19 +562,25 @@ describe("members", () => {
     const all = directory();
     const server = await paged(all);
     const cut = all.groups.map((group) => ({ ...group, members: [group["members"] ?? []].flat().slice(0, 100) }));
-    let givesSingle = true;
+    const refusals = [503];
     server.intercept((request, response) => {
       const { pathname, searchParams: at } = new URL(request.url ?? "", "http://localhost");
-      if (pathname.includes("/Groups/")) return !givesSingle && answer(response, 403, {});
+      if (pathname.includes("/Groups/")) {
+        const status = refusals.shift();
+        return status !== undefined && answer(response, status, {});
+      }
       if (!pathname.endsWith("/Groups")) return false;
       return answer(response, 200, {
         totalResults: cut.length,
         Resources: cut.slice(Number(at.get("startIndex")) - 1),
       });
     });
+    // It is busy for a moment, and asked again.
     expect((await groups({ url: server.url }))["g0"]).toEqual(everybody);
+    refusals.push(500, 500, 500, 500);
+    await expect(groups({ url: server.url })).rejects.toThrow(/answered 500 .*set groups: \{ memberLimit \}/);
     // A server without single groups is believed.
-    givesSingle = false;
+    refusals.push(403, 403, 403, 403);
     expect((await groups({ url: server.url }))["g0"]).toHaveLength(100);
   });
 
