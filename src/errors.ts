@@ -97,9 +97,16 @@ export class HeldError extends RollcallError {
 /** The message of anything thrown; of an `Error` with an empty message (`AggregateError`), its code or its causes'. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  if (isOfReplacedProgram(error)) return "the program was replaced while it was running; restart Rollcall";
   if (error.message !== "") return error.message;
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   return "code" in error ? String(error.code) : error.name;
+}
+
+/** Whether a part of this program that is loaded when it is needed has gone meanwhile, as when another version was installed. */
+function isOfReplacedProgram(error: Error): boolean {
+  const { code, url } = error as { code?: unknown; url?: unknown };
+  return code === "ERR_MODULE_NOT_FOUND" && String(url).startsWith(new URL(".", import.meta.url).href);
 }
 
 /** Why the system refused a file, by its code. */

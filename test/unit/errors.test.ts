@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { errorDocument, InputError, placeOf } from "#errors.ts";
+import { errorDocument, InputError, messageOf, placeOf } from "#errors.ts";
 
 test.each([
   ["a module", "    at read (file:///etc/roll%20call/hr.ts:6:120)", "/etc/roll call/hr.ts:6:120"],
@@ -20,4 +20,12 @@ test("only a fault in a program says its place", () => {
   expect(errorDocument(new Error("the connector has failed: x is undefined", { cause: fault })).message).toMatch(here);
   expect(errorDocument(new Error("nobody came")).message).toBe("nobody came");
   expect(errorDocument(new InputError("hr.ts is wrong", { cause: fault })).message).toBe("hr.ts is wrong");
+});
+
+test("a part of the program that has gone means that it was replaced, another module does not", () => {
+  const missing = (url: string): Error =>
+    Object.assign(new Error("Cannot find module"), { code: "ERR_MODULE_NOT_FOUND", url });
+  const own = new URL("../../src/sync/run-Dk3jsX.js", import.meta.url).href;
+  expect(messageOf(missing(own))).toBe("the program was replaced while it was running; restart Rollcall");
+  expect(messageOf(missing("file:///etc/rollcall/table.js"))).toBe("Cannot find module");
 });
