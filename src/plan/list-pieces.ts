@@ -16,8 +16,6 @@ export interface ListPiece {
   readonly bytes: number;
   /** No element up to here is anything but an object of the interface's types, with each field once. */
   readonly isTyped: boolean;
-  /** Each of its elements is as `user/list` of Rollcall's service gives them: `principalTypes`, no other fields, values of their types. */
-  readonly isUsual: boolean;
 }
 
 /** In bytes. */
@@ -39,8 +37,6 @@ export class ListPieces {
   /** Nothing is in them; its files take them from here. */
   readonly #buffers: Buffer[] = [];
   #first = 0;
-  /** How many elements before the file are unusual. */
-  #unusual = 0;
   #file: PieceFile;
   /** Why it is no list. */
   #problem: unknown;
@@ -114,11 +110,9 @@ export class ListPieces {
   #publish(): Promise<unknown> {
     const { path: file, bytes } = this.#file;
     const first = this.#first;
-    const { wrong, repeated, unusual } = this.#scan;
+    const { wrong, repeated } = this.#scan;
     const isTyped = wrong.length === 0 && repeated === undefined;
-    const isUsual = unusual === this.#unusual;
-    this.#unusual = unusual;
-    const piece = this.#file.end().then(() => ({ file, first, bytes, isTyped, isUsual }));
+    const piece = this.#file.end().then(() => ({ file, first, bytes, isTyped }));
     piece.catch(() => undefined);
     this.#take(piece);
     return piece;

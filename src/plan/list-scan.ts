@@ -13,9 +13,6 @@ export const principalFields = [
 ] as const;
 export type PrincipalField = (typeof principalFields)[number];
 
-/** What else `user/list` gives of a principal (B.9). */
-const listFields = ["visibility", "created", "modified"] as const;
-
 /** The fields of an element that have another type than specification 2.7's; `null` has the type of every field. */
 export interface WrongTypes {
   /** Of the element, from 0. */
@@ -30,11 +27,9 @@ const [deepestElement, mostElementValues] = [250_000, 1_000_000];
 /** Of how many elements wrong types are told. */
 const mostWrong = 100;
 
-const allFields = [...principalFields, ...listFields];
-const fieldNames = allFields.map((field) => Buffer.from(field));
-const [mailField, typeField, groupNamesField, visibilityField] = (
-  ["mail", "principalTypeEnum", "groupNames", "visibility"] as const
-).map((field) => allFields.indexOf(field)) as [number, number, number, number];
+const fieldNames = principalFields.map((field) => Buffer.from(field));
+const typeField = principalFields.indexOf("principalTypeEnum");
+const groupNamesField = principalFields.indexOf("groupNames");
 
 /** What a group has not: whatever is there is ignored (B.5). */
 const userFields: ReadonlySet<PrincipalField> = new Set(["mail", "password"]);
@@ -57,8 +52,6 @@ export class ListScan {
   readonly wrong: WrongTypes[] = [];
   /** The first field that an element gives twice. */
   repeated: { readonly index: number; readonly field: PrincipalField } | undefined;
-  /** How many elements are more or less than `user/list` of Rollcall's service would give: other fields, types or values. */
-  unusual = 0;
 
   #offset = 0;
   #depth = 0;
@@ -74,13 +67,11 @@ export class ListScan {
   #isObject = false;
   /** Its type, as its place in `typeNames`; -1: another, or none yet. */
   #type = -1;
-  /** The field whose value is read, as its place in `allFields`; -1: another. */
+  /** The field whose value is read, as its place in `principalFields`; -1: another. */
   #field = -1;
   /** The fields that the element has, and those of a wrong type, as bits. */
   #seen = 0;
   #wrong = 0;
-  /** It has a field that is none of them, or one twice. */
-  #hasOther = false;
   /** What is being read is a key of the element, or its type. */
   #text: "key" | "type" | undefined;
   /** Where that begins in these bytes; what came before in `#before`. */
@@ -183,9 +174,7 @@ export class ListScan {
   #beginValue(byte: number, at: number): void {
     const field = this.#field;
     if (field < 0) return;
-    if (field > visibilityField) return;
-    const isNull = byte === smallN && field !== visibilityField;
-    if (!isNull && byte !== (field === groupNamesField ? openBracket : quote)) this.#wrong |= 1 << field;
+    if (byte !== smallN && byte !== (field === groupNamesField ? openBracket : quote)) this.#wrong |= 1 << field;
     if (field === typeField && byte === quote) this.#beginText("type", at);
   }
 
@@ -209,18 +198,15 @@ export class ListScan {
 
   #endKey(field: number): void {
     this.#field = field;
-    const bit = 1 << field;
-    if (field < 0 || (this.#seen & bit) !== 0) this.#hasOther = true;
     if (field < 0) return;
-    if ((this.#seen & bit) !== 0 && field < principalFields.length)
+    const bit = 1 << field;
+    if ((this.#seen & bit) !== 0)
       this.repeated ??= { index: this.elements, field: principalFields[field] as PrincipalField };
     this.#seen |= bit;
   }
 
   #endElement(): void {
     const isGroup = this.#type === 0;
-    const isMailOfGroup = isGroup && (this.#seen & (1 << mailField)) !== 0;
-    if (this.#wrong !== 0 || this.#hasOther || this.#type < 0 || isMailOfGroup) this.unusual++;
     if (this.#wrong !== 0) {
       const fields = principalFields.filter(
         (field, place) => (this.#wrong & (1 << place)) !== 0 && !(isGroup && userFields.has(field)),
@@ -231,7 +217,6 @@ export class ListScan {
     this.#values = 0;
     this.#seen = 0;
     this.#wrong = 0;
-    this.#hasOther = false;
     this.#field = -1;
     this.#type = -1;
   }

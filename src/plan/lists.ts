@@ -72,7 +72,7 @@ const readFields = [...ownFields.user, "visibility"];
  * - `json`: the element as it is written, unless these columns have all of it
  * @param elements what `readPiece` calls `load` with
  */
-function principalsOf(elements: Elements, isUsual: boolean): string {
+function principalsOf(elements: Elements): string {
   return `
     SELECT
       CASE WHEN is_user THEN 'user' WHEN is_group THEN 'group' ELSE '' END AS kind,
@@ -89,20 +89,15 @@ function principalsOf(elements: Elements, isUsual: boolean): string {
       SELECT *,
         coalesce(given.principalTypeEnum = 'LOCAL_USER', false) AS is_user,
         coalesce(given.principalTypeEnum = 'LOCAL_GROUP', false) AS is_group
-      FROM (${isUsual ? usualElements(elements) : anyElements(elements)}))`;
+      FROM (${parsed(elements)}))`;
 }
 
-/** Parses each element once. */
-function usualElements(elements: Elements): string {
-  const types = readFields.map((field) => `${field}: '${typeOf(field)}'`).join(", ");
-  return `
-    SELECT index, given, true AS has_all, false AS is_repeated, NULL::JSON AS json
-    FROM ${elements("read_json", `, records = 'true', columns = {${types}}`)} given`;
-}
-
-function anyElements(elements: Elements): string {
+function parsed(elements: Elements): string {
   const types = Object.fromEntries(
-    readFields.map((field) => [field, field === "groupNames" ? ["VARCHAR"] : typeOf(field)]),
+    readFields.map((field) => [
+      field,
+      field === "groupNames" ? ["VARCHAR"] : field === "visibility" ? "JSON" : "VARCHAR",
+    ]),
   );
   const found = readFields.map((field) => `(given.${field} IS NOT NULL)::INTEGER`).join(" + ");
   const knownKeys = `list_filter(keys, lambda key: key IN (${principalFields.map(literal).join(", ")}))`;
@@ -117,11 +112,6 @@ function anyElements(elements: Elements): string {
       FROM (
         SELECT index, json, json_keys(json) AS keys, from_json(json, '${JSON.stringify(types)}') AS given
         FROM ${elements("read_json_objects")}))`;
-}
-
-function typeOf(field: string): string {
-  if (field === "groupNames") return "VARCHAR[]";
-  return field === "visibility" ? "JSON" : "VARCHAR";
 }
 
 /**
@@ -159,7 +149,7 @@ export async function readList(connection: Connection, bytes: AsyncIterable<Buff
 
 function loadPiece(connection: Connection, piece: ListPiece): Promise<void> {
   const into = piece.first === 0 ? "CREATE OR REPLACE TABLE read_principals AS" : "INSERT INTO read_principals";
-  return readPiece(piece, (elements) => connection.run(`${into} ${principalsOf(elements, piece.isUsual)}`));
+  return readPiece(piece, (elements) => connection.run(`${into} ${principalsOf(elements)}`));
 }
 
 /** `receivePrincipals` of a file. */

@@ -38,7 +38,7 @@ test("a call of user/sync whose list cannot be read to its end is known as one t
     begun: async () => true,
     pieces: async function* () {
       reading.resolve();
-      yield { file, first: 0, bytes: 2, isTyped: true, isUsual: true };
+      yield { file, first: 0, bytes: 2, isTyped: true };
     },
     received: Promise.resolve({ elements, apply: false, removeDeleted: true, defaultPassword: undefined }),
   };
