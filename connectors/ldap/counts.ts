@@ -10,6 +10,9 @@ import type { Options } from "./options.ts";
 /** Below one base so many containers are counted; with more, only the base is: each may be an entry with entries below. */
 const mostContainers = 2_000;
 
+/** So few people may well leave their containers on one day. */
+const mostLeaving = 10;
+
 /** A file is searched without a base. */
 const root = "the root";
 
@@ -25,6 +28,7 @@ class Counts {
   readonly #reading: CountsOptions;
   readonly #prefix: string;
   readonly #counts = new Map<string, number>();
+  readonly #bases = new Set<string>();
   /** Bases with so many containers that those are not counted. */
   readonly #crowded: string[] = [];
 
@@ -39,6 +43,7 @@ class Counts {
     const containers = new Set<string>();
     const name = base === "" ? root : base;
     this.#counts.set(name, 0);
+    this.#bases.add(name);
     return ({ keys: [key = ""] }) => {
       this.#add(name);
       if (this.#crowded.includes(outer)) return;
@@ -63,17 +68,30 @@ class Counts {
    * Reports the counts.
    * @throws {IncompleteReadError} a place has no entries, and had some at the last good read
    */
-  end(): void {
+  async end(isThere: IsThere): Promise<void> {
     const { count, lastCounts = {} } = this.#reading.context;
     for (const [place, amount] of this.#counts) count?.(`${this.#prefix}${place}`, amount);
-    const emptied = Object.entries(lastCounts).filter(([name]) => {
+    const emptied = Object.entries(lastCounts).filter(([name, before]) => {
       if (!name.startsWith(this.#prefix)) return false;
       const place = name.slice(this.#prefix.length);
       const isCounted = this.#counts.has(place) || !this.#crowded.some((outer) => isWithin(place, outer));
-      return isCounted && (this.#counts.get(place) ?? 0) === 0;
+      return isCounted && before > 0 && (this.#counts.get(place) ?? 0) === 0;
     });
-    refuseEmptied(emptied, this.#reading);
+    const places = emptied.map(([name]) => name.slice(this.#prefix.length));
+    const lost = emptied.reduce((sum, [, before]) => sum + before, 0);
+    // A part that is offline is not found itself.
+    const hasLeft =
+      lost < mostLeaving && !places.some((place) => this.#bases.has(place)) && (await all(places, isThere));
+    if (!hasLeft) refuseEmptied(emptied, this.#reading);
   }
+}
+
+/** Whether a search finds the container of this name. */
+export type IsThere = (dn: string) => Promise<boolean>;
+
+async function all(places: readonly string[], isThere: IsThere): Promise<boolean> {
+  for (const place of places) if (!(await isThere(place))) return false;
+  return true;
 }
 
 /** What a read of one kind checks of the entries that come. */
@@ -114,9 +132,10 @@ export class Checks {
 
   /**
    * All bases have ended.
+   * @param isThere looks at a container that is empty now; absent: nobody can
    * @throws {IncompleteReadError} there is less than configured, or than the last good read makes likely
    */
-  end(): void {
+  async end(isThere: IsThere = async () => false): Promise<void> {
     const kind = this.#kind;
     const { place, options } = this.#reading;
     const part = partOptions(kind, options);
@@ -125,7 +144,7 @@ export class Checks {
       const where = names === "" ? place : `${place}: ${names}`;
       throw tooFew(where, kind, this.#total, `${part.minEntries} (${kind}s.minEntries)`);
     }
-    this.#counts.end();
+    await this.#counts.end(isThere);
     warnOfUnknown(this.#values, { subject: place, kind, count: this.#total }, this.#reading.context);
     const [name] = this.#values.end();
     if (name === undefined) return;

@@ -3,11 +3,11 @@ import type { Connector, OpenContext, ReadContext, Source, SourceRecord } from "
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { describe, places, version } from "./describe.ts";
-import { selectionOf } from "./attributes.ts";
+import { inFilter, selectionOf } from "./attributes.ts";
 import { Checks, refuseEmptied } from "./counts.ts";
 import type { CountsOptions } from "./counts.ts";
 import { dnKeys, isWithin } from "#principals/dn.ts";
-import { openDirectory, search } from "./directory.ts";
+import { lookUp, openDirectory, search } from "./directory.ts";
 import type { Directory } from "./directory.ts";
 import { recordOf } from "./entries.ts";
 import type { ParsedEntry, Reader } from "./entries.ts";
@@ -20,7 +20,7 @@ import { filterProblems, placeOf, version as versionOfFiles } from "./ldif-files
 import { MalformedError } from "./message.ts";
 import { options, partOptions, placesOf } from "./options.ts";
 import type { Options } from "./options.ts";
-import { queryOf } from "./search.ts";
+import { anyAttribute, queryOf } from "./search.ts";
 import { addProblem } from "#values.ts";
 import { Yielder } from "#principals/yield.ts";
 
@@ -143,7 +143,7 @@ async function* recheck(
   }
   for (const { checks, bases } of kinds) {
     for (const { below } of bases) below.end();
-    checks.end();
+    await checks.end();
   }
   checkMemberships(memberships, { ...reading, options });
 }
@@ -194,7 +194,19 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
     }
     below.end();
   }
-  checks.end();
+  await checks.end((dn) => isThere(reading.directory, dn));
+}
+
+/**
+ * Whether a search from above finds the container of this name, as it would its entries: that of a database apart, or offline,
+ * is not found. A file says it of none.
+ */
+async function isThere(directory: Directory, dn: string): Promise<boolean> {
+  const [, type, value, base] = /^([a-z][a-z0-9-]*)=([^\\,+]+),(.+)$/i.exec(dn) ?? [];
+  if (!("connection" in directory) || type === undefined || value === undefined || base === undefined) return false;
+  const filter = `(${type}=${inFilter(value, "text")})`;
+  const query = { base, scope: "one", filter, attributes: [anyAttribute], what: `the container ${dn}` } as const;
+  return (await lookUp(directory, query)).length > 0;
 }
 
 /** Whether the message holds the whole entry. */

@@ -124,6 +124,30 @@ test("a part of the tree that had entries and has none fails the read, unless th
   expect((await readAll(options(directory, whole), { lastCounts })).users).toHaveLength(105);
 });
 
+test("a container that a few people have left is empty, if a search finds it; one that many have left may be hidden", async () => {
+  const [small, big] = [`ou=small,${south}`, `ou=big,${south}`];
+  const named = (dn: string, ou: string): DirectoryEntry => ({ dn, attributes: { ...unit(dn).attributes, ou: [ou] } });
+  const directory = await serve([
+    ...company(),
+    named(small, "small"),
+    named(big, "big"),
+    ...people(9, small, "few"),
+    ...people(10, big, "many"),
+  ]);
+  const lastCounts = await count(options(directory));
+  const leave = (container: string): void => {
+    directory.entries = directory.entries.filter(({ dn }) => !dn.endsWith(`,${container}`));
+  };
+  leave(small);
+  expect(await count(options(directory), { lastCounts })).toMatchObject({ [`users below ${south}`]: 110 });
+  directory.entries = directory.entries.filter(({ dn }) => dn !== small);
+  const of = async () => (await failureOf(readAll(options(directory), { lastCounts }))).message;
+  expect(await of()).toContain(`no users below ${small}, where the last good read found 9`);
+  directory.entries.push(named(small, "small"));
+  leave(big);
+  expect(await of()).toContain("no users below");
+});
+
 test("a base that had entries and has none fails the read, although the others have enough", async () => {
   const directory = await serve(company());
   const lastCounts = await count(options(directory));
