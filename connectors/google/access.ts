@@ -99,7 +99,7 @@ export class ServiceAccount {
         authorization,
         attempts,
         ...connectionOf(this.#options, this.#place.folder),
-        isTemporary: ({ status, body }) => (status === 403 && limits.has(reasonIn(body)) ? true : undefined),
+        isLimit: ({ status, body }) => status === 403 && limits.has(reasonIn(body)),
         errorText,
         advice: (refusal) => this.#advice(refusal),
       },

@@ -11,7 +11,7 @@ import { defaultRetries, repeat, retryAfter } from "#http/retries.ts";
 import type { Outcome } from "#http/retries.ts";
 import type { Authorization, Exchange, Refusal, Requester } from "./authorization.ts";
 import { JsonError } from "./json.ts";
-import { Pace } from "./pace.ts";
+import { isUsedUp, Pace } from "./pace.ts";
 
 /** Time limits, in milliseconds. */
 export interface ApiTimeouts {
@@ -47,8 +47,8 @@ export interface ApiOptions extends Pick<HttpClientOptions, "ca" | "certificate"
   readonly errorText?: ((body: unknown) => string | undefined) | undefined;
   /** What to do about a refusal; undefined: the advice for any service. */
   readonly advice?: ((refusal: Refusal) => string | undefined) | undefined;
-  /** Whether a refusal may end by itself; undefined: 408, 425, 429 and 5xx do. */
-  readonly isTemporary?: ((refusal: Refusal) => boolean | undefined) | undefined;
+  /** Whether a refusal means too many requests, beside 429 and a 403 whose headers say so. */
+  readonly isLimit?: ((refusal: Refusal) => boolean) | undefined;
 }
 
 /** One request that changes something. */
@@ -280,14 +280,15 @@ export class DirectoryApi implements Requester {
     if (result !== undefined) return result;
     const { status, said, headers } = refusal;
     const problem = `${subject} answered ${status}${said === undefined ? "" : ` (${said})`}`;
-    if (this.#options.isTemporary?.(refusal) ?? isTemporary(status)) {
+    const isLimit = saysTooMany(refusal) || this.#options.isLimit?.(refusal) === true;
+    if (isLimit || isTemporary(status)) {
       const after = retryAfter(headers["retry-after"], Date.now());
       // Any other server error leaves open whether the request was carried out.
-      const isUndone = status === 429 || status === 425 || (status === 503 && after !== undefined);
+      const isUndone = isLimit || status === 425 || (status === 503 && after !== undefined);
       if (exchange.once === true && !isUndone) throw new UnavailableError(`${problem}; it may have been done`);
       // To a change, no pause at all says as little: it may be a date by another clock.
       const isSaid = (exchange.writes === true ? after || undefined : after) !== undefined || this.#pace.isWaiting();
-      return { problem, after, isCrowded: status === 429 && !isSaid };
+      return { problem, after, isCrowded: isLimit && !isSaid };
     }
     throw new RefusedError(`${problem}: ${this.#options.advice?.(refusal) ?? adviceOn(refusal, exchange.isForToken)}`, {
       status,
@@ -435,9 +436,14 @@ function shown(url: URL): string {
   return `${url.origin}${url.pathname}${kept.length === 0 ? "" : `?${kept.join("&")}`}`;
 }
 
+/** Some services, such as GitHub, answer 403 then. */
+function saysTooMany({ status, headers }: Refusal): boolean {
+  return status === 429 || (status === 403 && (headers["retry-after"] !== undefined || isUsedUp(headers)));
+}
+
 /** 501 and 505 stay. */
 function isTemporary(status: number): boolean {
-  return [408, 425, 429].includes(status) || (status >= 500 && status !== 501 && status !== 505);
+  return [408, 425].includes(status) || (status >= 500 && status !== 501 && status !== 505);
 }
 
 /** Why an attempt failed; throws when another one would fail too. */

@@ -82,6 +82,11 @@ function textOf(headers: IncomingHttpHeaders, name: string): string | undefined 
 /** Seconds since 1970, not seconds from now. */
 const isDate = 1_000_000_000;
 
+/** Whether the headers of an answer say that nothing is left of the present window. */
+export function isUsedUp(headers: IncomingHttpHeaders): boolean {
+  return windowOf(headers, Date.now()).remaining === 0;
+}
+
 /** What is left of the present window, and when the next one begins, in milliseconds from now. */
 function windowOf(
   headers: IncomingHttpHeaders,

@@ -333,16 +333,19 @@ describe("a request", () => {
     expect(warnings[0]).toMatch(/answered 429; attempt 2 of 4 follows in 10 s$/);
   });
 
-  test("needs no such pause where the server's window says when the next request may come", async () => {
-    const headers = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1" };
+  test.each([
+    [429, { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1" }],
+    [403, { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1" }],
+    [403, { "retry-after": "1" }],
+  ])("needs no such pause where the server says when the next request may come: %i", async (status, headers) => {
     let asked = 0;
     const { url } = await serve((_, response) => {
       if (asked++ > 0) json(response, {});
-      else response.writeHead(429, headers).end();
+      else response.writeHead(status, headers).end();
     });
     const { api, warnings } = apiOf(url);
     await expect(api.json(new URL(url))).resolves.toMatchObject({ value: {} });
-    expect(warnings).toEqual([expect.stringMatching(/attempt 2 of 4 follows in \d+ ms$/)]);
+    expect(warnings).toEqual([expect.stringMatching(/attempt 2 of 4 follows in (\d+ ms|1 s)$/)]);
   });
 
   test("waits for nobody beyond the configured pause", async () => {
