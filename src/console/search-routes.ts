@@ -48,21 +48,22 @@ export function addSearchPage(scope: FastifyInstance, options: AppOptions, send:
   async function peopleCalled(
     request: FastifyRequest,
     text: string,
-  ): Promise<{ people: (ListedPrincipal & { target: string })[]; unlisted: string[] }> {
+  ): Promise<{ people: (ListedPrincipal & { target: string })[]; unlisted: string[]; failed: string[] }> {
     const { target: own } = visitorOf(request);
-    if (text.length < 2) return { people: [], unlisted: [] };
+    if (text.length < 2) return { people: [], unlisted: [], failed: [] };
     const targets = people.targets().filter((each) => own === undefined || each === own);
     const find = async (listing: Listing): Promise<readonly ListedPrincipal[]> =>
       (await listing.search(text, undefined, { offset: 0, limit: most })).rows;
     // A target that cannot be listed is no reason to find nothing: its own page says why.
     const found = await Promise.all(
-      targets.map((target) => people.list(target, undefined, find, patience).catch(() => undefined)),
+      targets.map((target) => people.list(target, undefined, find, patience).catch(() => null)),
     );
     return {
       people: targets
         .flatMap((target, index) => (found[index] ?? []).map((row) => Object.assign(row, { target })))
         .slice(0, 2 * most),
       unlisted: targets.filter((_, index) => found[index] === undefined),
+      failed: targets.filter((_, index) => found[index] === null),
     };
   }
 }

@@ -61,7 +61,7 @@ export function leavers({ now, syncs }: LeaversPage): Html {
     ${withSome.map((each) => ofSync(each, now))}
     ${
       without.length > 0 &&
-      notice("good", html`<p>Nobody is gone from the sources of ${series(without.map(({ sync }) => name(sync)))}.</p>`)
+      notice("info", html`<p>Nobody is in grace or suspended by ${series(without.map(({ sync }) => name(sync)))}.</p>`)
     }`;
 }
 

@@ -20,13 +20,15 @@ export interface SearchPage extends Timed {
   readonly syncs: readonly string[];
   readonly runs: readonly RunRecord[];
   readonly people: readonly (ListedPrincipal & { readonly target: string })[];
-  /** The targets that are being listed, or could not be: the page has nobody of them. */
+  /** The targets that are being listed: the page has nobody of them yet. */
   readonly unlisted: readonly string[];
+  /** Those that could not be listed. */
+  readonly failed: readonly string[];
 }
 
 /** The search over everything: what `/` opens, and a page of its own without a script. */
 export function search(page: SearchPage): Html {
-  const { now, text, places, runnable, syncs, runs, people, unlisted } = page;
+  const { now, text, places, runnable, syncs, runs, people, unlisted, failed } = page;
   const groups = [
     group(
       "People and groups",
@@ -72,8 +74,9 @@ export function search(page: SearchPage): Html {
       <button type="submit" class="secondary">Search</button>
     </form>
     <div id="results" class="palette" ${unlisted.length > 0 && html`data-again`}>
-      ${groups.length === 0 ? html`<p class="quiet" role="status">${unlisted.length > 0 ? html`Nothing else is called` : html`Nothing is called`} ${name(text)}.${text.length === 1 && " People and groups are found by two characters or more."}</p>` : groups}
+      ${groups.length === 0 ? html`<p class="quiet" role="status">${unlisted.length + failed.length > 0 ? html`Nothing else is called` : html`Nothing is called`} ${name(text)}.${text.length === 1 && " People and groups are found by two characters or more."}</p>` : groups}
       ${unlisted.length > 0 && html`<p class="quiet">${unlisted.length > targetsNamed ? pluralize(unlisted.length, "target") : series(unlisted.map(name))} ${unlisted.length === 1 ? "is" : "are"} not listed yet: search again in a moment for people and groups.</p>`}
+      ${failed.length > 0 && html`<p class="quiet">Without people and groups of ${series(failed.map((target) => html`<a href="${withQuery("/people", { target })}">${name(target)}</a>`))}, which could not be listed.</p>`}
     </div>`;
 }
 

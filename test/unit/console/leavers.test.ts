@@ -38,7 +38,7 @@ test("a page has who is leaving, at which stage and until when, and what is not 
   expect(text).toMatch(/bob suspended 1 day ago (?:– )?in 29 days/);
   expect(text).toMatch(/kim suspended 1 day ago (?:– )?never/);
   expect(text).toMatch(/ops in grace 1 day ago (?:– )?by the next run/);
-  expect(text).toContain("Nobody is gone from the sources of quiet.");
+  expect(text).toContain("Nobody is in grace or suspended by quiet.");
   expect(text).toContain("other , third : another run is under way.");
   expect([...leaversCsv(syncs)].slice(1, 3)).toEqual([
     '"staff","user","eve","2026-11-20T12:00:00.000Z","grace","2026-11-21T11:00:00.000Z","2026-12-01T12:00:00.000Z"\n',

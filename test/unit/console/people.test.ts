@@ -180,12 +180,14 @@ test("a page says what to do where nobody is found, and while a target is being 
 });
 
 test("a search says which targets it knows nothing of yet, and is asked again for them", () => {
-  const of = { now, text: "ada", places: [], runnable: [], syncs: [], runs: [], people: [] };
+  const of = { now, text: "ada", places: [], runnable: [], syncs: [], runs: [], people: [], failed: [] };
   const waits = search({ ...of, unlisted: ["analytics"] }).toString();
   expect(textOf(waits)).toContain("Nothing else is called ada. analytics is not listed yet");
   expect(waits).toContain("data-again");
   expect(textOf(search({ ...of, unlisted: [] }).toString())).toContain("Nothing is called ada.");
-  expect(search({ ...of, unlisted: [] }).toString()).not.toContain("data-again");
+  const failed = search({ ...of, unlisted: [], failed: ["grafana"] }).toString();
+  expect(textOf(failed)).toContain("Without people and groups of grafana , which could not be listed.");
+  expect(failed).not.toContain("data-again");
 });
 
 test("a page of users and groups says which part it shows, and leads to the next with the same search", () => {
