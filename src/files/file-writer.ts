@@ -9,8 +9,6 @@ export class FileWriter {
   readonly #file: FileHandle;
   readonly #buffer = Buffer.allocUnsafeSlow(bufferSize);
   #length = 0;
-  /** How much is in the file, in bytes. */
-  written = 0;
 
   private constructor(file: FileHandle) {
     this.#file = file;
@@ -24,7 +22,6 @@ export class FileWriter {
     if (this.#length + bytes.length > this.#buffer.length) await this.flush();
     if (bytes.length > this.#buffer.length) {
       await this.#file.writeFile(bytes);
-      this.written += bytes.length;
       return;
     }
     this.#buffer.set(bytes, this.#length);
@@ -34,7 +31,6 @@ export class FileWriter {
   /** Writes what is in the buffer. */
   async flush(): Promise<void> {
     await this.#file.writeFile(this.#buffer.subarray(0, this.#length));
-    this.written += this.#length;
     this.#length = 0;
   }
 

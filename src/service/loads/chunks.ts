@@ -85,7 +85,6 @@ export class Arriving {
         await file.write(piece);
         giveBack(piece);
       }
-      await file.flush();
       await file.sync();
       signal.throwIfAborted();
     } catch (error) {

@@ -19,7 +19,7 @@ export interface ProcessOptions {
 }
 
 export interface RunOptions {
-  /** Resolves when the answer may grow by so many bytes, or when what the task follows has so many. */
+  /** Resolves when the answer may grow by so many bytes. */
   readonly room?: ((bytes: number) => Promise<void>) | undefined;
   /** The process is killed when the task is not done in this time, in milliseconds: it does not let itself be stopped. */
   readonly atMost?: number | undefined;
