@@ -10,6 +10,9 @@ export function sqlState(error: unknown): string | undefined {
 const unavailable = /^(?:08|53|58|57P|40|55P03|57014|25006|XX)/;
 const refused = /^(?:28|3D000)/;
 
+/** What servers that take plain passwords say, and the driver where they take SCRAM. */
+const noPassword = /^empty password returned by client$|client password must be a (?:non-empty )?string$/;
+
 /** Codes of Node for a certificate that is not accepted. */
 const certificate = /CERT|UNABLE_TO|SELF_SIGNED|^ERR_(?:TLS|SSL)/;
 
@@ -34,6 +37,11 @@ export function meaningOf(error: unknown, place: string): unknown {
   if (error instanceof RollcallError) return error;
   const state = sqlState(error);
   const message = messageOf(error);
+  if (noPassword.test(message))
+    return new RefusedError(
+      `PostgreSQL at ${place} asks for a password, and there is none: write it into the URL (postgres://user:password@host/database), or into PGPASSWORD`,
+      { cause: error },
+    );
   if (state !== undefined) {
     if (refused.test(state)) return new RefusedError(`PostgreSQL at ${place} refused: ${message}`, { cause: error });
     if (state === "25006")

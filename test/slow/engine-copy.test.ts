@@ -98,7 +98,12 @@ test("everything in a data folder is in PostgreSQL afterwards, and the service g
   expect(again.stderr).toContain("has 3 users already");
 
   await writeFile(definition, "");
-  const moved = await startService({ data, service: { engine: { postgres: url } } });
+  // As the copy takes it, the service may have the password from the environment; its databases are in another process.
+  const postgres = url.replace(/:[^:@/]+@/, "@");
+  const PGPASSWORD = new URL(url).password;
+  const unnamed = await failToStart({ data, service: { engine: { postgres } } });
+  expect(unnamed.stdout + unnamed.stderr).toMatch(/asks for a password, and there is none: write it into the URL/);
+  const moved = await startService({ data, service: { engine: { postgres } }, env: { PGPASSWORD } });
   try {
     // The session, the users with their times and passwords, and the tables are the same.
     expect(await list(moved.url, session)).toEqual(before);

@@ -20,8 +20,8 @@ export interface Ending {
 /** How much of the end of what it writes to standard error is kept, in characters. */
 const keptOutput = 2_000;
 
-/** What it gets of the environment, which may hold the service's secrets. */
-const environment = ["PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LD_LIBRARY_PATH"];
+/** What it gets of the environment, which may hold secrets: of those, only where the password of the database may be. */
+const environment = ["PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PGPASSWORD", "PGPASSFILE"];
 
 /** Its DuckDB calls must not wait for each other: there are up to three queries, two loads, and their files. */
 const threads = "12";
