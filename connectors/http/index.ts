@@ -1,5 +1,5 @@
 import { Enough } from "#completeness.ts";
-import type { Connector, OpenContext, ReadContext } from "#connector.ts";
+import type { Connector, OpenContext, ReadContext, RecordId } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { DirectoryApi, reading } from "#http/directory/api.ts";
 import type { Authorization } from "#http/directory/authorization.ts";
@@ -103,11 +103,24 @@ async function describe(
   ] as const) {
     if (list === undefined) continue;
     const idOf = (found: Found): string => (id === undefined ? "" : idIn(found, id));
-    lines.push(
-      await firstPage(api, options, list, { name, ids: "group" in list ? [list.group, list.member] : [list.id], idOf }),
-    );
+    const ids = "group" in list ? [list.group, list.member] : [list.id];
+    const { line, first } = await firstPage(api, options, list, { name, ids, idOf });
+    lines.push(line);
+    if (name !== "membership" && first !== undefined && id?.find !== undefined) {
+      await assertFound(api, options, { kind: name, id: first }, context);
+      lines.push(`a ${name} of it is found by its id (find)`);
+    }
   }
   return [`${options.url}, ${describeConnection(api.socket())}`, `as ${authorization.who}`, ...lines];
+}
+
+/** @throws {InputError} who is in the list is not found by the id: everybody would seem to be gone */
+async function assertFound(api: DirectoryApi, options: Options, record: RecordId, context: ReadContext): Promise<void> {
+  for await (const found of find(api, options, [record], context)) if (found.length > 0) return;
+  const { kind, id } = record;
+  throw new InputError(
+    `${api.subject}: the ${kind} ${id} is in the list and not found by its id, as if it were gone; check the url and the where of ${kind}s: { find }`,
+  );
 }
 
 async function firstPage(
@@ -115,13 +128,14 @@ async function firstPage(
   options: Options,
   list: ListOptions,
   { name, ids, idOf }: Pick<Declared, "ids"> & { readonly name: string; readonly idOf: (found: Found) => string },
-): Promise<string> {
+): Promise<{ readonly line: string; readonly first?: string | undefined }> {
   // A full page is not asked for again: this is no read.
   const proven = listOf(api, { options, list: { ...list, size: undefined }, ids }, idOf);
   for await (const { items, total } of pagesOf(api, proven)) {
-    for (const item of items) idOf(item);
+    const [first] = items.map(idOf);
     const all = total === undefined ? "" : ` of ${total}`;
-    return `${pluralize(items.length, name)}${all} on the first page of ${proven.url.origin}${proven.url.pathname}`;
+    const where = `${proven.url.origin}${proven.url.pathname}`;
+    return { line: `${pluralize(items.length, name)}${all} on the first page of ${where}`, first };
   }
-  return `no ${name}s at ${proven.url.origin}${proven.url.pathname}`;
+  return { line: `no ${name}s at ${proven.url.origin}${proven.url.pathname}` };
 }

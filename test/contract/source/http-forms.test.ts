@@ -375,6 +375,13 @@ test("a lookup tells who is there, in scope, and what it cannot tell fails", asy
   expect(await found({ where: { enabled: false } }, "1")).toEqual([]);
   await expect(found({ url: "users/2?for={id}" }, "1")).rejects.toThrow(/the answer is another user than 1/);
   await expect(found({ url: "none?for={id}", at: "x" }, "1")).resolves.toEqual([]);
+  // What finds nobody would find nobody gone: the check tries it.
+  const check = (where: object) => source(where).describe?.({ signal: new AbortController().signal, warn: () => {} });
+  expect(await check({ where: { enabled: true } })).toContain("a user of it is found by its id (find)");
+  for (const where of [{ url: "none?for={id}" }, { where: { enabled: "True" } }])
+    await expect(check(where)).rejects.toThrow(
+      "source hr: the user 1 is in the list and not found by its id, as if it were gone; check the url and the where of users: { find }",
+    );
 });
 
 test("a refusal of the page after the last is the end, if a number proves it", async () => {
