@@ -195,6 +195,13 @@ export default defineConfig({
     "unicorn/require-post-message-target-origin": "off",
     "no-console": "error",
     eqeqeq: "error",
+    "no-restricted-properties": [
+      "error",
+      ...["fetchChunk", "fetchAllChunks", "yieldRows"].map((property) => ({
+        property,
+        message: "A result that breaks off looks complete to it: use nextChunk of src/duckdb/chunk.ts",
+      })),
+    ],
     "no-var": "error",
     "prefer-const": "error",
   },
@@ -218,6 +225,7 @@ export default defineConfig({
         ],
       },
     })),
+    { files: ["src/duckdb/chunk.ts"], rules: { "no-restricted-properties": "off" } },
     {
       files: ["test/**/*.ts"],
       rules: {
