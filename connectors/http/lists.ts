@@ -89,8 +89,9 @@ function pagingOf({ next, size }: ListOptions): Paging {
   if (next === undefined) return { by: "none" };
   if ("link" in next) return { by: "link", size: size?.count };
   if ("cursor" in next) return { by: "cursor", parameter: next.parameter, size: size?.count };
-  if ("offset" in next) return { by: "offset", parameter: next.offset, start: next.start };
-  return { by: "page", parameter: next.page, start: next.start };
+  const numbered = { start: next.start, size: size?.count };
+  if ("offset" in next) return { by: "offset", parameter: next.offset, ...numbered };
+  return { by: "page", parameter: next.page, ...numbered };
 }
 
 /**

@@ -21,10 +21,16 @@ export type Paging =
   | { readonly by: "link"; readonly size?: number | undefined }
   /** A page has a text to send as `parameter` for the next one. */
   | { readonly by: "cursor"; readonly parameter: string; readonly size?: number | undefined }
-  /** `parameter` says how many to skip (`start`: the first one's, default 0). An empty page is the end. */
-  | { readonly by: "offset"; readonly parameter: string; readonly start?: number | undefined }
-  /** `parameter` is the number of the page (`start`: the first one's, default 1). An empty page is the end. */
-  | { readonly by: "page"; readonly parameter: string; readonly start?: number | undefined };
+  /**
+   * `parameter` says how many to skip (`start`: the first one's, default 0), or is the number of the page (default 1). An empty
+   * page is the end.
+   */
+  | {
+      readonly by: "offset" | "page";
+      readonly parameter: string;
+      readonly start?: number | undefined;
+      readonly size?: number | undefined;
+    };
 
 /** A list as its pages are asked for. */
 export interface PagedList<Item> {

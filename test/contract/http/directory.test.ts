@@ -203,11 +203,14 @@ describe("a list", () => {
     const { api } = apiOf(url);
     const paging = { by: "page", parameter: "page" } as const;
     expect(await idsOf(api, listAt(api, url, { paging, proof }))).toEqual(all(25));
-    // All on the first page may be as many as the service sends at a time.
-    const { api: other } = apiOf(url);
-    const single = listAt(other, url, { paging, proof: { by: "total", name: "total" } });
-    const get = async () => ({ items: people(10), total: 10 });
-    await expect(idsOf(other, { ...single, get })).rejects.toThrow(/a page holds only records that came before/);
+    // It may be the only page. Its total may be its size, where it is as large as pages are.
+    const get = async () => ({ items: people(25), total: 25 });
+    const only = (size?: number) => ({ ...listAt(api, url, { paging: { ...paging, size }, proof }), get });
+    expect(await idsOf(api, only(26))).toEqual(all(25));
+    if (proof.by !== "total") expect(await idsOf(api, only())).toEqual(all(25));
+    else
+      for (const size of [undefined, 25])
+        await expect(idsOf(api, only(size))).rejects.toThrow(/a page holds only records that came before/);
   });
 
   test("whose total is missing is no proof", async () => {
