@@ -60,8 +60,9 @@ async function writeText(output: Output, found: SyncLeavers): Promise<void> {
   }
   const { leavers } = found;
   const users = leavers.filter(({ kind }) => kind === "user").length;
-  const who = leavers.length === 0 ? "nobody is" : formatPrincipals(users, leavers.length - users);
-  await output.write(`${title}: ${who} gone from the sources\n`);
+  // Before its first run, a sync knows of nobody who is gone.
+  const some = `${formatPrincipals(users, leavers.length - users)} gone from the sources`;
+  await output.write(`${title}: ${leavers.length === 0 ? "nobody is in grace or suspended" : some}\n`);
   if (leavers.length === 0) return;
   const names = ["kind", "name", "gone since", "stage", "next"];
   const now = Date.now();

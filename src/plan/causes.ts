@@ -661,6 +661,9 @@ function ofTogether({ attribute, from, to = from, of, users, groups }: Omit<Caus
 
 function attributeStep(attribute: string, from: string | undefined, to: string | undefined): string {
   const changed = `${attribute} changed`;
+  // A part that all of them lack on one side.
+  if (from === "" && to !== undefined) return `${changed}: ${quote(to)} was added`;
+  if (to === "" && from !== undefined) return `${changed}: ${quote(from)} was removed`;
   if (from === undefined) return to === undefined ? changed : `${changed} to ${quote(to)}`;
   return `${changed} from ${quote(from)} to ${to === undefined ? "nothing" : quote(to)}`;
 }

@@ -13,7 +13,7 @@ test("leaving lists who is gone from the sources, as the last runs left it, and 
     );
     expect(await command("leaving")).toMatchObject({
       code: 0,
-      stdout: "staff → analytics: nobody is gone from the sources\n",
+      stdout: "staff → analytics: nobody is in grace or suspended\n",
     });
     expect((await command("apply")).code).toBe(0);
     await write("people.csv", people.replace(/^1,.*\n/m, ""));
