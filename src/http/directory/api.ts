@@ -138,12 +138,19 @@ export class DirectoryApi implements Requester {
   }
 
   /**
-   * Where a link in an answer leads.
+   * Where a link in an answer leads. One to the same host over plain HTTP is meant to be encrypted: the service does not know of
+   * the proxy that does that.
    * @param base the URL of the answer
    * @throws {IncompleteReadError} to another server than the service's: the token would go there
    */
   follow(link: string, base: URL): URL {
-    const url = URL.parse(link, base);
+    const found = URL.parse(link, base);
+    const isProxied =
+      found?.protocol === "http:" &&
+      base.protocol === "https:" &&
+      found.hostname === base.hostname &&
+      ["", base.port].includes(found.port);
+    const url = isProxied && found.username === "" ? new URL(found.pathname + found.search, base) : found;
     if (url !== null && url.username === "" && url.password === "" && this.#origins.has(url.origin)) return url;
     const where = url === null ? "something that is not a URL" : `${url.protocol}//${url.host}`;
     throw new IncompleteReadError(

@@ -275,6 +275,21 @@ describe("a list", () => {
     await expect(reading).rejects.toThrow(/usersCount is 29, and there are 30; grant more \(read 2 times\)/);
   });
 
+  test.each([
+    ["http://hr.example.com/people?page=2", "https://hr.example.com", "https://hr.example.com/people?page=2"],
+    ["http://hr.example.com:8443/people", "https://hr.example.com:8443", "https://hr.example.com:8443/people"],
+    ["http://hr.example.com/people", "https://hr.example.com:8443", "https://hr.example.com:8443/people"],
+    ["http://hr.example.com//elsewhere.example.com/x", "https://hr.example.com", undefined],
+    ["http://hr.example.com:8080/people", "https://hr.example.com", undefined],
+    ["http://ada@hr.example.com/people", "https://hr.example.com", undefined],
+    ["http://elsewhere.example.com/people", "https://hr.example.com", undefined],
+  ])("leads from %s to %s where a proxy encrypts, and never elsewhere", (link, base, target) => {
+    const { api } = apiOf(base);
+    const follow = () => api.follow(link, new URL("/people", base)).href;
+    if (target === undefined) expect(follow).toThrow(/where no credentials may go/);
+    else expect(follow()).toBe(target);
+  });
+
   test("leads to no other server, which would get the token", async () => {
     const elsewhere = await serve((_, response) => json(response, { items: [] }));
     const { url } = await listServer(30, (answer) => ({
