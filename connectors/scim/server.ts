@@ -276,9 +276,9 @@ export async function serviceProviderConfig(server: Server): Promise<ServiceProv
   };
 }
 
-/** Some servers require other privileges for it, some do not have it. */
-function isUnavailable(status: number): boolean {
-  return status === 501 || (status >= 400 && status < 500 && status !== 401 && status !== 429);
+/** Whether a refusal means that a server does not tell what it supports: some want other privileges for that, some have nothing. */
+export function isUnavailable(status: number): boolean {
+  return status === 501 || (status >= 400 && status < 500 && status !== 401);
 }
 
 /** Large attributes. No other attribute has a name in rules that begins like one of these. */

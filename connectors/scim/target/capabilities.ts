@@ -4,7 +4,7 @@ import type { Kind } from "#connector.ts";
 import type { Server } from "../client.ts";
 import { objectOf } from "../resource.ts";
 import type { Resource } from "../schema.ts";
-import { serviceProviderConfig } from "../server.ts";
+import { isUnavailable, serviceProviderConfig } from "../server.ts";
 import type { ServiceProvider } from "../server.ts";
 import { coreSchemas } from "../schema.ts";
 import type { Field } from "./attributes.ts";
@@ -57,10 +57,7 @@ async function described(server: Server, path: string): Promise<readonly unknown
         throw error;
       }
     },
-    refused: ({ status }) =>
-      status === 501 || (status >= 400 && status < 500 && status !== 401 && status !== 429)
-        ? { value: undefined }
-        : undefined,
+    refused: ({ status }) => (isUnavailable(status) ? { value: undefined } : undefined),
   });
   return itemsOf(Array.isArray(answer) ? answer : member(answer, "Resources"));
 }

@@ -282,12 +282,12 @@ export class DirectoryApi implements Requester {
         throw new UnavailableError(`${problem}; it may have been done`, { cause: error });
       return { problem };
     }
-    const result = exchange.refused?.(refusal);
+    const isLimit = saysTooMany(refusal) || this.#options.isLimit?.(refusal) === true;
+    const result = isLimit ? undefined : exchange.refused?.(refusal);
     if (result === "again") return this.#attempt(exchange, signal);
     if (result !== undefined) return result;
     const { status, said, headers } = refusal;
     const problem = `${subject} answered ${status}${said === undefined ? "" : ` (${said})`}`;
-    const isLimit = saysTooMany(refusal) || this.#options.isLimit?.(refusal) === true;
     if (isLimit || isTemporary(status)) {
       const after = retryAfter(headers["retry-after"], Date.now());
       // Any other server error leaves open whether the request was carried out.

@@ -28,7 +28,10 @@ export interface Exchange<T> {
   readonly use: (answer: Answer) => Promise<T>;
   /** The answer stays open after `use`; its result says who closes it. */
   readonly keepsOpen?: boolean | undefined;
-  /** May turn a refusal into a result, or into another attempt at once (`again`). */
+  /**
+   * May turn a refusal into a result, or into another attempt at once (`again`). Too many requests are none: that says nothing
+   * about what was asked.
+   */
   readonly refused?: ((refusal: Refusal) => { readonly value: T } | "again" | undefined) | undefined;
 }
 

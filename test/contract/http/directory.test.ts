@@ -362,7 +362,9 @@ describe("a request", () => {
       else response.writeHead(status, headers).end();
     });
     const { api, warnings } = apiOf(url);
-    await expect(api.json(new URL(url))).resolves.toMatchObject({ value: {} });
+    // It is no answer to what was asked.
+    const refused = () => ({ value: { value: "refused", headers: {} } });
+    await expect(api.json(new URL(url), { refused })).resolves.toMatchObject({ value: {} });
     expect(warnings).toEqual([expect.stringMatching(/attempt 2 of 4 follows in (\d+ ms|1 s)$/)]);
   });
 
