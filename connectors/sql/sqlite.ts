@@ -81,7 +81,7 @@ class SqliteSession implements Session {
     const program = fileURLToPath(import.meta.resolve("#connectors/sql/sqlite-process.ts"));
     const { connect } = place.options.timeouts;
     this.#process = fork(program, [JSON.stringify({ file: place.file, busy: connect })], {
-      env: { TZ: process.env["TZ"] },
+      env: { TZ: process.env["TZ"], LD_LIBRARY_PATH: process.env["LD_LIBRARY_PATH"] },
       execArgv: [],
       serialization: "advanced",
       stdio: ["ignore", "ignore", "ignore", "ipc"],

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { makeAuthority, makeCertificate } from "../support/certificates.ts";
 import { startPostgres } from "../support/postgres.ts";
 import type { PostgresServer } from "../support/postgres.ts";
 import { rollcall } from "../support/rollcall/command.ts";
@@ -93,17 +94,25 @@ test("everything in a data folder is in PostgreSQL afterwards, and the service g
     known_addresses: 1,
     ended_loads: 0,
   });
+  const authority = await makeAuthority();
+  const NODE_EXTRA_CA_CERTS = join(folder, "ca.pem");
+  await writeFile(NODE_EXTRA_CA_CERTS, authority.cert);
+  await server.encrypt(await makeCertificate({ ip: ["127.0.0.1"] }, { issuer: authority }));
   const again = await copy();
   expect(again.code).toBe(1);
   expect(again.stderr).toContain("has 3 users already");
 
   await writeFile(definition, "");
-  // As the copy takes it, the service may have the password from the environment; its databases are in another process.
-  const postgres = url.replace(/:[^:@/]+@/, "@");
+  // The service may have the password and the authority from the environment; its databases are in another process.
+  const postgres = `${url.replace(/:[^:@/]+@/, "@")}?sslmode=verify-full`;
   const PGPASSWORD = new URL(url).password;
-  const unnamed = await failToStart({ data, service: { engine: { postgres } } });
+  const unnamed = await failToStart({ data, service: { engine: { postgres } }, env: { NODE_EXTRA_CA_CERTS } });
   expect(unnamed.stdout + unnamed.stderr).toMatch(/asks for a password, and there is none: write it into the URL/);
-  const moved = await startService({ data, service: { engine: { postgres } }, env: { PGPASSWORD } });
+  const moved = await startService({
+    data,
+    service: { engine: { postgres } },
+    env: { PGPASSWORD, NODE_EXTRA_CA_CERTS },
+  });
   try {
     // The session, the users with their times and passwords, and the tables are the same.
     expect(await list(moved.url, session)).toEqual(before);

@@ -20,8 +20,10 @@ export interface Ending {
 /** How much of the end of what it writes to standard error is kept, in characters. */
 const keptOutput = 2_000;
 
-/** What it gets of the environment, which may hold secrets: of those, only where the password of the database may be. */
-const environment = ["PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PGPASSWORD", "PGPASSFILE"];
+/** What it gets of the environment, which may hold the service's secrets. */
+const environment = ["PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LD_LIBRARY_PATH"];
+/** What its connections to PostgreSQL need besides, as those of the main process do. */
+const connecting = ["PGPASSWORD", "PGPASSFILE", "NODE_EXTRA_CA_CERTS", "NODE_USE_SYSTEM_CA"];
 
 /** Its DuckDB calls must not wait for each other: there are up to three queries, two loads, and their files. */
 const threads = "12";
@@ -34,7 +36,7 @@ const niceness = 2;
 
 /** Starts the process. */
 export function forkWorker(): Forked {
-  const kept = Object.fromEntries(environment.map((name) => [name, process.env[name]]));
+  const kept = Object.fromEntries([...environment, ...connecting].map((name) => [name, process.env[name]]));
   const child = fork(fileURLToPath(import.meta.resolve("#service/worker/main.ts")), [], {
     env: {
       ...kept,
