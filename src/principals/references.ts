@@ -127,7 +127,7 @@ export async function unresolvedLinks(connection: Connection, limit: number): Pr
       GROUP BY ALL)
     SELECT 'the ' || coalesce(l.kind, 'user or group') || ' ' || ${inMessage("l.key")}
         || CASE WHEN state = 'several' THEN ' may be one of several'
-          WHEN other IS NOT NULL THEN ' does not exist; ' || ${inMessage("other")} || ' does, in other letters' ELSE ' does not exist' END AS reason,
+          WHEN other IS NOT NULL THEN ' does not exist, but ' || ${inMessage("other")} || ' does: upper and lower case must match' ELSE ' does not exist' END AS reason,
       count, origin.text AS origin
     FROM lost l LEFT JOIN spelled s ON s.source = l.source AND s.kind IS NOT DISTINCT FROM l.kind AND s.key = l.key
     ORDER BY count DESC, l.origin, reason`);

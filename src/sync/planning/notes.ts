@@ -115,7 +115,7 @@ function remoteNotes({ flattened, readsMembers, hidesState, held, replaced }: Re
     ),
     ...noteOn(
       replaced,
-      `${pluralize(replaced.count, "name")} of this sync belong to other objects of the target now: adopted where the sources have the name, left alone where they don't`,
+      `${pluralize(replaced.count, "name")} of this sync now ${replaced.count === 1 ? "belongs" : "belong"} to another object in the target: adopted if the sources have the name, left alone if they don't`,
       ({ kind, name }) =>
         detailAbout(kind, [name], `${kind} ${formatName(name)}: what the sync wrote is gone, or has another name`),
     ),

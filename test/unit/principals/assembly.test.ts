@@ -586,9 +586,9 @@ describe("quarantine", () => {
       other: [group("None")],
     });
     expect(assembly.unresolved.reasons.map(({ reason }) => reason).toSorted()).toEqual([
-      'the group "maths" does not exist; "Maths" does, in other letters',
+      'the group "maths" does not exist, but "Maths" does: upper and lower case must match',
       'the group "none" does not exist',
-      'the user "ADA" does not exist; "Ada" does, in other letters',
+      'the user "ADA" does not exist, but "Ada" does: upper and lower case must match',
     ]);
   });
 
