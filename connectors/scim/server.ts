@@ -276,9 +276,12 @@ export async function serviceProviderConfig(server: Server): Promise<ServiceProv
   };
 }
 
-/** Whether a refusal means that a server does not tell what it supports: some want other privileges for that, some have nothing. */
+/**
+ * Whether a refusal means that a server does not tell what it supports: some want other privileges for that, some have nothing, and
+ * some lead to their page for people.
+ */
 export function isUnavailable(status: number): boolean {
-  return status === 501 || (status >= 400 && status < 500 && status !== 401);
+  return status === 501 || (status >= 300 && status < 500 && status !== 401);
 }
 
 /** Large attributes. No other attribute has a name in rules that begins like one of these. */

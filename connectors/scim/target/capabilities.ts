@@ -9,6 +9,7 @@ import type { ServiceProvider } from "../server.ts";
 import { coreSchemas } from "../schema.ts";
 import type { Field } from "./attributes.ts";
 import { itemsOf, member } from "./paths.ts";
+import type { Profile } from "./profiles.ts";
 
 /** What a server says of itself (RFC 7643, 5 to 7). */
 export interface Capabilities extends ServiceProvider {
@@ -18,10 +19,17 @@ export interface Capabilities extends ServiceProvider {
   objection(field: Field, kind: Kind): string | undefined;
 }
 
-/** Asks a server what it supports. What it does not say is not known to be missing. @throws what `Server.ask` throws */
-export async function capabilitiesOf(server: Server): Promise<Capabilities> {
+/**
+ * Asks a server what it supports. What it does not say is not known to be missing.
+ * @param trustsSchemas false: its /Schemas are not asked for
+ * @throws what `Server.ask` throws
+ */
+export async function capabilitiesOf(
+  server: Server,
+  { trustsSchemas }: Pick<Profile, "trustsSchemas">,
+): Promise<Capabilities> {
   const provider = await serviceProviderConfig(server);
-  const schemas = await schemasOf(server);
+  const schemas: Schemas = trustsSchemas ? await schemasOf(server) : new Map();
   const paths = pathsIn(await described(server, "ResourceTypes"), server);
   return { ...provider, paths, objection: (field, kind) => objectionIn(schemas, field, kind) };
 }

@@ -113,7 +113,7 @@ class ScimTarget implements ObjectTarget {
   }
 
   async #reading(server: Server): Promise<Reading> {
-    this.#capabilities ??= await capabilitiesOf(server);
+    this.#capabilities ??= await capabilitiesOf(server, this.#profile);
     return { server, capabilities: this.#capabilities, mapping: this.#mapping, profile: this.#profile };
   }
 

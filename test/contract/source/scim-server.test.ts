@@ -446,6 +446,15 @@ test("a list may have its names in any case, and numbers as texts", async () => 
   }
 });
 
+test("a server that leads whoever asks what it supports to its sign-in page is read, by index", async () => {
+  const server = await paged(small());
+  server.intercept((request, response) => {
+    if (request.url?.includes("/ServiceProviderConfig") !== true) return false;
+    return answer(response, 302, {}, { location: "/sign-in" });
+  });
+  expect(await entries({ url: server.url, groups: false })).toHaveLength(10);
+});
+
 describe("a busy server", () => {
   test.each([
     ["seconds", () => "1"],

@@ -247,6 +247,12 @@ it("finds users and groups where the server says they are, and does without grou
   expect(application.requests.some(({ path }) => path.startsWith("Groups/"))).toBe(false);
 });
 
+it("asks for no schemas that it would not trust", async () => {
+  await start({}, { profile: { trustsSchemas: false } });
+  await create("ada");
+  expect(application.requests.map(({ path }) => path)).not.toContain("Schemas");
+});
+
 it("names attributes that the server does not take, before it writes any", async () => {
   await start();
   const attribute = (name: string, mutability = "readWrite") => ({ name, mutability, type: "string" });
