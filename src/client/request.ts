@@ -154,9 +154,12 @@ async function judge<T>(answer: Answer, sending: Sending<T>): Promise<Outcome<T>
   const secrets = [...(operation.secrets ?? []), ...cookieValues(operation.cookie)];
   if (status === 429 || temporary.has(status)) {
     const [line] = context.plainErrors ? await linesOf(answer, secrets) : [];
+    const after = retryAfter(headers["retry-after"], Date.now());
     return {
       problem: `${subject} ${problem}${line === undefined ? "" : `: ${line}`}`,
-      after: retryAfter(headers["retry-after"], Date.now()),
+      after,
+      // The service says for how long. A proxy before it may not.
+      isCrowded: status === 429 && after === undefined,
     };
   }
   const refusal = await refusalOf(answer, { ...context, ...operation, secrets, subject, place: endpoint.place });

@@ -1,6 +1,6 @@
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { dirname } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { RefusedError, UnavailableError } from "#errors.ts";
 import { receivePrincipals } from "#plan/lists.ts";
 import { answer, bomb, loggedIn } from "../../support/scripted-server.ts";
@@ -180,6 +180,17 @@ test("0.8 429 is waited for as long as it asks, up to a bound", async () => {
     "target analytics: login as svc-rollcall was answered 429, too many requests. It asks not to be called again for 5 min",
   );
   expect(locked.arrived).toHaveLength(1);
+});
+
+test("a 429 of a proxy that does not say for how long is waited for at length", async () => {
+  const { serve, client, destination, failure, log } = await bench();
+  const proxy = await serve({ "user/list": answer(429) });
+  const giveUp = new AbortController();
+  const listing = client(proxy.url).list(destination, giveUp.signal);
+  await vi.waitFor(() => expect(log).toHaveLength(1));
+  giveUp.abort(new UnavailableError("target analytics: enough"));
+  await failure(listing);
+  expect(log[0]).toMatch(/answered 429, too many requests; attempt 2 of 4 follows in 10 s$/);
 });
 
 test("wrong credentials are refused once, and say what to check", async () => {
