@@ -63,13 +63,22 @@ describe("queries", () => {
     expect(parsed[visualization(many!)]?.data.length).toBe(120_000);
   });
 
-  test("equal requests in flight share one query; other pages and formats are others", async () => {
-    const [one, other, full, page] = await Promise.all([
+  test("equal requests that wait for their turn share one query; other pages and formats are others", async () => {
+    // Every place is taken until all have come.
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    const taken = [0, 1, 2].map((number) => service.ask(forever! + number, {}, { signal }).catch(() => undefined));
+    await delay(500);
+    const asked = Promise.all([
       service.data(slowly!),
       service.data(slowly!),
       service.ask(slowly!, { formattype: "FULL" }),
       service.data(slowly!, { batchsize: "1" }),
     ]);
+    await delay(500);
+    leaving.abort();
+    await Promise.all(taken);
+    const [one, other, full, page] = await asked;
     expect(other).toEqual(one);
     expect(full.status).toBe(200);
     const run = String(one.data[0]?.[0]);
