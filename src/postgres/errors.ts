@@ -48,6 +48,11 @@ export function meaningOf(error: unknown, place: string): unknown {
       return new UnavailableError(`PostgreSQL at ${place} only reads: it is a standby, or set to read-only`, {
         cause: error,
       });
+    if (isFull(error))
+      return new UnavailableError(
+        `PostgreSQL at ${place} has no connection left: ${message}; raise max_connections, or the limit of the user or database, or lower poolSize`,
+        { cause: error },
+      );
     if (state === "57014")
       return new UnavailableError(`PostgreSQL at ${place} stopped it: ${message}`, { cause: error });
     if (unavailable.test(state))
@@ -100,10 +105,15 @@ export function isGoing(error: unknown): boolean {
   );
 }
 
-/** Whether an error means that all connections of the pool were in use, which says nothing of the server. */
+/** Whether an error means that all connections were in use, those of the pool or those of the server: one may be free soon. */
 export function isCrowded(error: unknown): boolean {
   const cause = error instanceof UnavailableError ? error.cause : error;
-  return cause instanceof Error && cause.message === "timeout exceeded when trying to connect";
+  return isFull(cause) || (cause instanceof Error && cause.message === "timeout exceeded when trying to connect");
+}
+
+/** Whether the server lets no further connection in. An ERROR would be about another server, inside a statement. */
+function isFull(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === "53300" && error.severity === "FATAL";
 }
 
 /** Whether an error means that another server went away, on which this one has tables: this one goes on with its connection. */

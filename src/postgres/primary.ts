@@ -123,8 +123,8 @@ export class Primary {
           // Others may find it there while this never works.
           const isOver = now - Math.min(this.#missed, failed) > this.#patience;
           if (!this.#wasThere || isOver || !mayRepeat(meaning)) throw meaning;
-        } else if (!isCrowded(meaning) || now - failed > this.#patience) {
-          // The connections may be held by queries that still wait for a lost server.
+        } else if (!this.#wasThere || !isCrowded(meaning) || now - failed > this.#patience) {
+          // Others give theirs back, or hold them in queries that still wait for a lost server.
           throw meaning;
         }
       }

@@ -341,6 +341,33 @@ describe("a server that is away, or refuses", () => {
     await Promise.all([patient.close(), hasty.close()]);
   });
 
+  test("a server without a connection left is waited for once it was there, and says what to do before", async () => {
+    const full = await server.createDatabase();
+    const name = new URL(full).pathname.slice(1);
+    const one = await open(full);
+    await one.rows("SELECT 1");
+    await server.asAdministrator(`ALTER DATABASE ${name} CONNECTION LIMIT 1`);
+    const { promise: isHeld, resolve: held } = Promise.withResolvers<void>();
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
+    const holding = one.transaction(async (transaction) => {
+      await transaction.rows("SELECT 1");
+      held();
+      await isOver;
+    });
+    await isHeld;
+    const another = await open(full);
+    expect(await thrown(another.rows("SELECT 1"))).toMatchObject({
+      name: "UnavailableError",
+      message: expect.stringMatching(/has no connection left: too many connections for database .*; raise max_conn/),
+    });
+    await another.close();
+    const waiting = one.rows("SELECT 2 AS n");
+    setTimeout(end, 500);
+    expect(await waiting).toEqual([{ n: 2 }]);
+    await holding;
+    await one.close();
+  });
+
   test("only what can be done twice is done again when its connection is lost", async () => {
     await postgres.rows("CREATE TABLE attempts (n integer PRIMARY KEY)");
     // After this commit the connection is lost, as in a failover: nobody is told of it.
