@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { actorFor } from "#control/accounts.ts";
+import { actorFor } from "#state/access.ts";
 import type { Accounts as LocalAccounts } from "#control/accounts.ts";
 import { unsealed } from "#control/sessions.ts";
 import type { Found, ProviderSession, Sessions } from "#control/sessions.ts";

@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { roles } from "#roles.ts";
+import { actorFor } from "#state/access.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { bearerOf, permit, unauthorised } from "./access.ts";
-import { actorFor, listed } from "./accounts.ts";
+import { listed } from "./accounts.ts";
 import type { Accounts } from "./accounts.ts";
 import { Refusal } from "./answers.ts";
 import { emptyBody, read } from "./requests.ts";

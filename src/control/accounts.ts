@@ -4,6 +4,7 @@ import { InputError } from "#errors.ts";
 import type { Throttle, ThrottleOptions } from "#throttle.ts";
 import { hashOfNobody, hashPassword, verifyPassword } from "#passwords.ts";
 import type { Role } from "#roles.ts";
+import { actorFor } from "#state/access.ts";
 import type { Access, Account } from "#state/access.ts";
 import type { AccountChange, AuditEntry } from "#state/audit/entry.ts";
 import type { Actor } from "#state/record.ts";
@@ -269,12 +270,6 @@ export class Accounts {
 /** 120 random bits, as 20 characters that no terminal breaks. */
 export function generatePassword(): string {
   return randomBytes(15).toString("base64url");
-}
-
-/** An account for the audit log and the journal. @param from an address. @param token the name of a token that was used */
-export function actorFor({ name, via, subject }: Account, from: string, token?: string): Actor {
-  const id = subject === undefined ? {} : { id: `${subject.issuer} ${subject.sub}` };
-  return { name, from, via, ...id, ...(token !== undefined && { token }) };
 }
 
 export function listed({ accounts, tokens }: Access): ListedAccount[] {

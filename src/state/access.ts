@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { InputError } from "#errors.ts";
 import { roles } from "#roles.ts";
+import type { Actor } from "./record.ts";
 
 /**
  * Somebody who may use the console and the API: an account of Rollcall, or a person whom the OpenID provider has vouched for.
@@ -72,4 +73,10 @@ export function parseAccess(value: unknown, place: string): Access {
   throw new InputError(
     `${place}: the accounts are damaged, or a newer Rollcall has written them: restore them from a backup. Until then, nobody can sign in with them`,
   );
+}
+
+/** An account for the audit log and the journal. @param from an address. @param token the name of a token that was used */
+export function actorFor({ name, via, subject }: Account, from: string, token?: string): Actor {
+  const id = subject === undefined ? {} : { id: `${subject.issuer} ${subject.sub}` };
+  return { name, from, via, ...id, ...(token !== undefined && { token }) };
 }

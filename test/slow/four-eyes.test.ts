@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Limits } from "#plan/limits.ts";
+import type { Account } from "#state/access.ts";
 import { FolderStore } from "#state/folder/store.ts";
 import type { Actor, RunRecord } from "#state/record.ts";
 import { coordinated } from "../e2e/sync/coordinated.ts";
@@ -10,14 +11,31 @@ import { useStaff } from "../e2e/sync/staff.ts";
 
 const staff = useStaff();
 const ada: Actor = { name: "ada", from: "192.0.2.1", via: "account" };
-const grace: Actor = { name: "grace", from: "192.0.2.2", via: "oidc", id: "g1" };
+const grace: Actor = { name: "grace", from: "192.0.2.2", via: "oidc", id: "https://id.example g1" };
 const shell: Actor = { name: "root", from: "command line", via: "command line" };
 
 const two = { people: 2, beyondLimits: 2, notTheRequester: false };
 
+const created = "2026-11-21T10:00:00.000Z";
+const accounts: readonly Account[] = [
+  { id: "1", via: "account", name: "ada", role: "administrator", created },
+  {
+    id: "2",
+    via: "oidc",
+    name: "grace",
+    role: "administrator",
+    created,
+    subject: { issuer: "https://id.example", sub: "g1" },
+  },
+];
+
+const withAccounts = ({ store }: Coordinated, all = accounts): Promise<void> =>
+  store.access.change((access) => [{ ...access, accounts: [...all] }, undefined]);
+
 /** A sync whose plan waits: three people to create. */
 async function waiting(approvers = two): Promise<Coordinated & { readonly first: RunRecord }> {
   const sync = await coordinated(staff, { approvers });
+  await withAccounts(sync);
   await staff.people("ann", "bob", "cyd");
   return { ...sync, first: await sync.run() };
 }
@@ -98,6 +116,27 @@ describe("a plan that two people must approve", () => {
     expect(await approve(first.id, { by: shell })).toMatchObject({ state: "applied", decisions: [{}, {}, {}] });
   });
 
+  test("waits on where somebody who has approved it may not approve any more, and says so", async () => {
+    const sync = await waiting();
+    const { approve, first } = sync;
+    await approve(first.id, { by: ada });
+    await withAccounts(
+      sync,
+      accounts.map((each) => (each.name === "ada" ? { ...each, role: "viewer" } : each)),
+    );
+    expect(await approve(first.id, { by: grace })).toMatchObject({
+      state: "pending",
+      approvals: [{ by: grace }],
+      notes: expect.arrayContaining([
+        { text: expect.stringMatching(/^the approval of ada no longer counts: .*viewer/) },
+      ]),
+    });
+    expect(await approve(first.id, { by: shell })).toMatchObject({
+      state: "applied",
+      decisions: [{ by: grace }, { by: shell }],
+    });
+  });
+
   test("waits again from the beginning where the last approval finds another target; approvals expire with it", async () => {
     const { approve, first, ahead, run } = await waiting();
     await approve(first.id, { by: ada });
@@ -167,11 +206,13 @@ test("a run of before 0.3, of which only a name is known, is not approved by som
 
 test("two people for a plan beyond its limits, nobody for any other; both override the limit", async () => {
   const limits: Limits = { sources: {}, floor: 0, action: "hold", deletes: { count: 0, per: "run" } };
-  const { coordinator, approve, run } = await coordinated(
+  const sync = await coordinated(
     staff,
     { approval: "automatic", approvers: { people: 1, beyondLimits: 2, notTheRequester: false } },
     () => ({ limits }),
   );
+  const { coordinator, approve, run } = sync;
+  await withAccounts(sync);
   await staff.people("ann", "bob");
   expect(await run()).toMatchObject({ state: "applied" });
   await staff.people("ann");

@@ -1,7 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { InputError } from "#errors.ts";
+import { may, refusalOf } from "#roles.ts";
 import { concernsWhole } from "#plan/selection.ts";
 import type { Selection, Subject } from "#plan/selection.ts";
+import { actorFor } from "#state/access.ts";
+import type { Access } from "#state/access.ts";
 import { isOpen, mayBe, personOf } from "#state/record.ts";
 import type { Actor, Approvers, Decision, RunRecord } from "#state/record.ts";
 import type { SyncSettings } from "./context.ts";
@@ -32,6 +35,20 @@ export function approvalsFor(
   return approvals.filter(
     (each) => each.digest === digest && isDeepStrictEqual(partOf(each.selection), partOf(selection)),
   );
+}
+
+/**
+ * Why an approval no longer counts: whoever gave it may not give it any more. Undefined: it counts. People of the OpenID provider have the
+ * role of their last sign-in.
+ */
+export function lapseOf({ by, overrides = [] }: Decision, { accounts }: Access): string | undefined {
+  if (by.via !== "account" && by.via !== "oidc") return undefined;
+  const account = accounts.find((each) => personOf(actorFor(each, "")) === personOf(by));
+  const lapsed = `the approval of ${by.name} no longer counts:`;
+  if (account === undefined) return `${lapsed} the account was removed`;
+  if (account.disabled === true) return `${lapsed} the account is disabled`;
+  const action = overrides.length > 0 ? "override" : "decide";
+  return may(account.role, action) ? undefined : `${lapsed} ${refusalOf(account, action)}`;
 }
 
 /** A selection in one form: two that are the same part of a plan are equal, and the whole plan is `{}`. */

@@ -4,7 +4,7 @@ import { partOf } from "#state/plans.ts";
 import { planFromStore } from "#sync/plans/stored.ts";
 import { without } from "#state/record.ts";
 import type { Decision, RunRecord } from "#state/record.ts";
-import { approvalsFor, approversOf, checkCounts } from "./approvals.ts";
+import { approvalsFor, approversOf, checkCounts, lapseOf } from "./approvals.ts";
 import { findRun, timestamp } from "./context.ts";
 import type { Context } from "./context.ts";
 import type { Approval, Begun, Watcher } from "./coordinator.ts";
@@ -19,7 +19,7 @@ export async function approve(
   watcher?: Watcher,
 ): Promise<Begun> {
   await expire(context);
-  const found = findRun(context, id);
+  const found = await withoutLapsed(context, findRun(context, id));
   checkApprovable(found, { digest, overrides, selection });
   const settings = settingsOfRun(context, found, "approved");
   checkSameTarget(found, settings, "approved");
@@ -61,6 +61,19 @@ export async function approve(
     storeAs: part ? partOf(id) : undefined,
   };
   return start(context, running, options, [entry], watcher);
+}
+
+/** The run without approvals by people who may not give them any more; its notes say so. */
+async function withoutLapsed({ store }: Context, run: RunRecord): Promise<RunRecord> {
+  const { approvals = [], notes } = run;
+  if (approvals.length === 0) return run;
+  const access = await store.access.read();
+  const lapses = approvals.map((each) => lapseOf(each, access));
+  return {
+    ...run,
+    approvals: approvals.filter((_, index) => lapses[index] === undefined),
+    notes: [...notes, ...lapses.filter((text) => text !== undefined).map((text) => ({ text }))],
+  };
 }
 
 /** Writes down an approval of a plan that needs more of them. The run waits on. */

@@ -15,6 +15,7 @@ export const ada = { name: "ada", from: "command line" } as const;
 /** A coordinator of the staff's sync, with a clock that the test sets. */
 export interface Coordinated {
   readonly coordinator: LocalCoordinator;
+  readonly store: FolderStore;
   /** How far ahead of the real clock it is, in milliseconds. */
   ahead(milliseconds: number): void;
   /** A run of the schedule, to its end. */
@@ -67,6 +68,7 @@ export async function coordinated(
   const ended = async (begun: ReturnType<LocalCoordinator["begin"]>): Promise<RunRecord> => (await begun).ended;
   return {
     coordinator,
+    store,
     ahead: (milliseconds) => {
       ahead = milliseconds;
     },
