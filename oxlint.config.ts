@@ -142,6 +142,7 @@ const layers: Record<string, readonly string[]> = {
     "principals/lookup",
     "duckdb",
     "postgres/database",
+    "postgres/migrations",
     "postgres/options",
     "postgres/primary",
     "files",

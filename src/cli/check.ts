@@ -113,8 +113,13 @@ async function tryToStart({ service, data }: Configuration): Promise<readonly st
   if (engine === "duckdb") return said;
   // Only loaded where it is used, with its driver.
   const { Postgres } = await import("#postgres/database.ts");
+  const { checkServer } = await import("#postgres/migrations.ts");
   const postgres = await Postgres.open(engine);
-  await postgres.close();
+  try {
+    await checkServer(postgres);
+  } finally {
+    await postgres.close();
+  }
   return [...said, `PostgreSQL at ${postgres.place} answers`];
 }
 

@@ -1,4 +1,4 @@
-import { InputError, RefusedError } from "#errors.ts";
+import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { identifier } from "./database.ts";
 import type { Postgres, Transaction } from "./database.ts";
 import { sqlState } from "./errors.ts";
@@ -23,10 +23,10 @@ const oldest = 14;
  *   or too much; {UnavailableError}
  */
 export async function migrate(postgres: Postgres, schemas: readonly Schema[]): Promise<void> {
-  await checkServer(postgres);
-  // Most starts change nothing, and should not wait for each other.
-  if (await isCurrent(postgres, schemas)) return;
   try {
+    await checkServer(postgres);
+    // Most starts change nothing, and should not wait for each other.
+    if (await isCurrent(postgres, schemas)) return;
     await postgres.transaction(
       async (transaction) => {
         await transaction.lock("migrations");
@@ -44,24 +44,49 @@ export async function migrate(postgres: Postgres, schemas: readonly Schema[]): P
       { isRepeatable: true },
     );
   } catch (error) {
-    if (sqlState(error) !== "42501") throw error;
-    throw new RefusedError(
-      `the user of PostgreSQL at ${postgres.place} may not create the schema rollcall: let an administrator run GRANT CREATE ON DATABASE, or CREATE SCHEMA rollcall AUTHORIZATION with that user`,
-      { cause: error },
-    );
+    throw sqlState(error) === "42501" ? await notPermitted(postgres, error) : error;
   }
 }
 
-async function checkServer(postgres: Postgres): Promise<void> {
+/** What an administrator has to do: after a restore, say, everything may belong to whoever restored it. */
+async function notPermitted(postgres: Postgres, cause: unknown): Promise<RefusedError> {
+  const [found] = await postgres.rows<{ user: string; owner: string | null }>(
+    `SELECT quote_ident(current_user) AS user,
+       (SELECT quote_ident(pg_get_userbyid(nspowner)) FROM pg_namespace WHERE nspname = 'rollcall') AS owner`,
+  );
+  const { user = "", owner = null } = found ?? {};
+  const at = `the user ${user} of PostgreSQL at ${postgres.place}`;
+  if (owner === null) return new RefusedError(mayNotCreate(postgres, user), { cause });
+  return new RefusedError(
+    `${at} may not use all of the schema rollcall, which belongs to ${owner}: ${messageOf(cause)}; let an administrator run ALTER SCHEMA rollcall OWNER TO ${user}, and ALTER TABLE rollcall.… OWNER TO ${user} for each of its tables`,
+    { cause },
+  );
+}
+
+function mayNotCreate({ place }: Postgres, user: string): string {
+  return `the user ${user} of PostgreSQL at ${place} may not create the schema rollcall: let an administrator run GRANT CREATE ON DATABASE ${databaseOf(place)} TO ${user}, or CREATE SCHEMA rollcall AUTHORIZATION ${user}`;
+}
+
+function databaseOf(place: string): string {
+  return identifier(place.split("/").slice(1).join("/"));
+}
+
+/**
+ * Whether Rollcall can use the server and the database, or make its schema there. It changes nothing.
+ * @throws as `migrate` does
+ */
+export async function checkServer(postgres: Postgres): Promise<void> {
   const [server] = await postgres.rows<{
     user: string;
     version: number;
     encoding: string;
     isNew: boolean;
+    mayCreate: boolean;
     mighty: boolean;
   }>(
-    `SELECT current_user::text AS user, current_setting('server_version_num')::integer / 10000 AS version,
+    `SELECT quote_ident(current_user) AS user, current_setting('server_version_num')::integer / 10000 AS version,
        current_setting('server_encoding') AS encoding, to_regclass('rollcall.migrations') IS NULL AS "isNew",
+       to_regnamespace('rollcall') IS NOT NULL OR has_database_privilege(current_database(), 'CREATE') AS "mayCreate",
        (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
        OR pg_has_role(current_user, 'pg_execute_server_program', 'MEMBER')
        OR pg_has_role(current_user, 'pg_read_server_files', 'MEMBER')
@@ -78,8 +103,9 @@ async function checkServer(postgres: Postgres): Promise<void> {
   // What an administrator and a pinboard may run must not reach the files and programs of the server.
   if (server.mighty)
     throw new RefusedError(
-      `the user ${server.user} of PostgreSQL at ${postgres.place} is a superuser, or may use the server's files: make one that is not: CREATE ROLE rollcall LOGIN PASSWORD '…'; GRANT CREATE ON DATABASE ${identifier(postgres.place.split("/").slice(1).join("/"))} TO rollcall`,
+      `the user ${server.user} of PostgreSQL at ${postgres.place} is a superuser, or may use the server's files: make one that is not: CREATE ROLE rollcall LOGIN PASSWORD '…'; GRANT CREATE ON DATABASE ${databaseOf(postgres.place)} TO rollcall`,
     );
+  if (!server.mayCreate) throw new RefusedError(mayNotCreate(postgres, server.user));
 }
 
 async function isCurrent(postgres: Postgres, schemas: readonly Schema[]): Promise<boolean> {
@@ -94,7 +120,10 @@ async function isCurrent(postgres: Postgres, schemas: readonly Schema[]): Promis
 
 /** `CREATE SCHEMA IF NOT EXISTS` needs the privilege even where there is nothing to create. */
 async function createHistory(transaction: Transaction): Promise<void> {
-  const [found] = await transaction.rows<{ there: boolean }>("SELECT to_regnamespace('rollcall') IS NOT NULL AS there");
+  // From the table: to_regnamespace may remember that it was not there before the lock was had.
+  const [found] = await transaction.rows<{ there: boolean }>(
+    "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'rollcall') AS there",
+  );
   if (found?.there !== true) await transaction.run("CREATE SCHEMA rollcall");
   await transaction.run(`CREATE TABLE IF NOT EXISTS rollcall.migrations (
     part text NOT NULL,

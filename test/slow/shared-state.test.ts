@@ -109,3 +109,12 @@ test("a daemon's state moves into PostgreSQL and back, and every command finds i
   expect((await run("plan")).plan.changes).toEqual([]);
   expect((await stat(join(folder, "journal.json"))).mode & 0o077).toBe(0);
 });
+
+test("check asks the database of a service that does not run", async () => {
+  const url = await server.createDatabase();
+  await company.configure((yaml) => yaml.replace("service:\n", `service:\n  engine: { postgres: "${url}" }\n`));
+  expect(await good("check")).toMatch(/PostgreSQL at .* answers/);
+  await company.configure((yaml) => yaml.replace(/:\d+\/(?=test)/, ":9/"));
+  const { code, stdout } = await command("check");
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/target analytics: PostgreSQL at .* does not answer/)]);
+});

@@ -8,7 +8,7 @@ import { pipeline } from "node:stream/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Postgres } from "#postgres/database.ts";
 import { inputError } from "#postgres/errors.ts";
-import { migrate } from "#postgres/migrations.ts";
+import { checkServer, migrate } from "#postgres/migrations.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { postgres as options } from "#postgres/options.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
@@ -234,11 +234,33 @@ describe("migrations", () => {
     await admin.query("CREATE ROLE nobody LOGIN PASSWORD 'secret'");
     await admin.end();
     const pool = await open(other.replace(/\/\/[^@]*@/, "//nobody:secret@"));
-    expect(await thrown(migrate(pool, [first]))).toMatchObject({
-      name: "RefusedError",
-      message: expect.stringContaining("GRANT CREATE"),
-    });
+    for (const work of [checkServer, (to: Postgres) => migrate(to, [first])])
+      expect(await thrown(work(pool))).toMatchObject({
+        name: "RefusedError",
+        message: expect.stringMatching(/GRANT CREATE ON DATABASE "test\d+" TO nobody/),
+      });
     await pool.close();
+  });
+
+  test("a user to whom a restored schema does not belong is told what to do", async () => {
+    const restored = await server.createDatabase();
+    const administrator = await open(restored.replace(/\/\/[^@]*@/, "//keeper:secret@"));
+    const pool = await open(restored);
+    const admin = await server.connect(new URL(restored).pathname.slice(1));
+    await admin.query("CREATE ROLE keeper LOGIN PASSWORD 'secret'");
+    await admin.query("CREATE SCHEMA rollcall AUTHORIZATION keeper");
+    await migrate(administrator, [first]);
+    for (const grant of ["SELECT 1", "GRANT USAGE, CREATE ON SCHEMA rollcall TO rollcall"]) {
+      await admin.query(grant);
+      expect(await thrown(migrate(pool, [first]))).toMatchObject({
+        name: "RefusedError",
+        message: expect.stringMatching(
+          /belongs to keeper: permission denied .*ALTER SCHEMA rollcall OWNER TO rollcall/,
+        ),
+      });
+    }
+    await admin.end();
+    await Promise.all([pool.close(), administrator.close()]);
   });
 });
 
