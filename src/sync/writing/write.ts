@@ -56,13 +56,12 @@ const pause = 500;
 /** Writes the changes of a plan to a target one by one (decision 6), in phases, several at a time. */
 export async function writeChanges(options: WritingOptions): Promise<Written> {
   const { target, declared, connection } = options;
-  const writer = new Writer(options);
   await connection.run(
     `CREATE OR REPLACE TEMP TABLE sent_value (kind VARCHAR, id VARCHAR, sent VARCHAR, changed VARCHAR, answered VARCHAR, before VARCHAR);
     CREATE OR REPLACE TEMP TABLE unlisted AS SELECT kind, id, name FROM remote_known ANTI JOIN remote_object USING (kind, id)`,
   );
   const [unlisted] = await connection.rows("FROM unlisted LIMIT 1");
-  writer.hasUnlisted = unlisted !== undefined;
+  const writer = new Writer(options, unlisted !== undefined);
   for (const phase of phasesOf({ declared, membersPerChange: target.abilities.membersPerChange })) {
     for await (const page of pagesOf(connection, phase)) {
       await writer.writeAll(page);
@@ -74,6 +73,8 @@ export async function writeChanges(options: WritingOptions): Promise<Written> {
 
 class Writer {
   readonly #options: WritingOptions;
+  /** Whether the ledger knows objects that the target did not list. */
+  readonly #hasUnlisted: boolean;
   readonly #problems = new Set<string>();
   #written = 0;
   #left = 0;
@@ -81,8 +82,6 @@ class Writer {
   readonly #notCreated: { readonly kind: Kind; readonly name: string }[] = [];
   #unanswered = 0;
   #stopped: string | undefined;
-  /** Whether the ledger knows objects that the target did not list. */
-  hasUnlisted = false;
   /** An error that ends the run, such as a lost lease. */
   #failure: { readonly error: unknown } | undefined;
   /** When the next change may be written, of `performance.now()`. */
@@ -90,8 +89,9 @@ class Writer {
   #unrecorded: Unrecorded[] = [];
   #recorded: Promise<void> = Promise.resolve();
 
-  constructor(options: WritingOptions) {
+  constructor(options: WritingOptions, hasUnlisted: boolean) {
     this.#options = options;
+    this.#hasUnlisted = hasUnlisted;
   }
 
   get isOver(): boolean {
@@ -190,7 +190,7 @@ class Writer {
     const { target, signal } = this.#options;
     const { change } = write;
     if (change.action === "members") await this.#rememberMembers(change, true);
-    if (change.action === "create" && this.hasUnlisted && (await this.#isThere(write, change))) return;
+    if (change.action === "create" && this.#hasUnlisted && (await this.#isThere(write, change))) return;
     if (change.action === "create" || change.action === "members") {
       const stored = await target.write(change, signal);
       if (change.action === "create" && stored !== undefined) await this.#assertNew(change, stored);
