@@ -134,7 +134,7 @@ test("a pinboard asked for a second after a load at another process shows it, th
   expect(status.status.code).toBe("OK");
   await delay(1_000);
   const after = [ask(), ask()];
-  await expect.poll(running).toEqual({ n: 2 });
+  await expect.poll(running).toEqual({ n: 3 });
   await client.query("SELECT pg_advisory_unlock(42)");
   expect(await before).toEqual([[0, 1]]);
   expect(await Promise.all(after)).toEqual([[[2, 1]], [[2, 1]]]);
