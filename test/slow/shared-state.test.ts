@@ -118,3 +118,12 @@ test("check asks the database of a service that does not run", async () => {
   const { code, stdout } = await command("check");
   expect([code, stdout]).toEqual([1, expect.stringMatching(/target analytics: PostgreSQL at .* does not answer/)]);
 });
+
+test("check says that the user of the state may not make its schema", async () => {
+  const url = await server.createDatabase();
+  await server.asAdministrator("CREATE ROLE weak LOGIN PASSWORD 'a-weak-secret'");
+  const weak = url.replace(/\/\/[^@]*@/, "//weak:a-weak-secret@");
+  await company.configure((yaml) => `${yaml}daemon: { state: { postgres: "${weak}" } }\n`);
+  const { code, stdout } = await command("check");
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/state .*the user weak .* GRANT CREATE ON DATABASE/)]);
+});

@@ -4,7 +4,7 @@ import { InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { Postgres } from "#postgres/database.ts";
 import { CountsInPostgres, throttleSchema } from "#postgres/failed-logins.ts";
-import { migrate } from "#postgres/migrations.ts";
+import { checkServer, migrate } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { hasRuns } from "#state/folder/journal.ts";
 import type { Reader, Store, StoreOptions } from "#state/store.ts";
@@ -148,11 +148,12 @@ async function refuseOtherState(folder: string, { place }: Postgres): Promise<vo
 /**
  * What the database of the state says of itself, a line each. It creates nothing.
  * @param lease as configured, in milliseconds
- * @throws {UnavailableError} when PostgreSQL does not answer
+ * @throws as `migrate` does, where a daemon could not start on it
  */
 export async function describeShared(settings: PostgresSettings, lease: number): Promise<readonly string[]> {
   const postgres = await Postgres.open(settings);
   try {
+    await checkServer(postgres);
     const [server] = await postgres.rows<{ version: string; user: string; encrypted: boolean; ready: boolean }>(
       `SELECT current_setting('server_version') AS version, current_user::text AS user,
          coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false) AS encrypted,
