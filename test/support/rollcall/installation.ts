@@ -32,8 +32,8 @@ export function versionOf(sync: string, n: number): People {
 }
 
 export const by = { name: "ada", from: "command line" };
-/** Another person, where two must approve. */
-export const other = { name: "grace", from: "192.0.2.2", via: "account" } as const;
+/** Another person, where two must approve: a user of the service, whom no local account has to vouch for. */
+export const other = { name: "grace", from: "192.0.2.2", via: "service" } as const;
 
 /** A data folder with a configuration whose syncs go to one service. */
 export interface Installation {
