@@ -76,6 +76,11 @@ export function ended(message: string): string {
   return /[.?!…]$/.test(message) ? message : `${message}.`;
 }
 
+/** A message as a sentence of its own: messages begin in lower case, as parts of longer ones. */
+export function sentence(message: string): string {
+  return capitalized(ended(message));
+}
+
 function momentsIn(text: string): Part {
   return text.split(storedMoment).map((part, index) => (index % 2 === 1 ? moment(part) : part));
 }

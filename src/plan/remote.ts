@@ -25,14 +25,16 @@ export const remoteTables = {
   remote_member: "grp VARCHAR, kind VARCHAR, member VARCHAR",
 } as const;
 
+const known = "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR, is_new BOOLEAN";
+
 /**
  * What the ledger knows of them. `sent` and `stored`: JSON of the attributes that the target holds otherwise than it was sent.
  * `is_new`: a run that did not finish has created it, and what else it was to get may be missing.
  */
 export const knownTables = {
-  remote_known: "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR, is_new BOOLEAN",
+  remote_known: known,
   /** The same of what the run has created, and the target does not list yet. */
-  remote_late: "kind VARCHAR, id VARCHAR, name VARCHAR, sent VARCHAR, stored VARCHAR, is_new BOOLEAN",
+  remote_late: known,
   /** Memberships as the sync wrote them, for targets that do not show them. `pending`: the outcome is not known. */
   remote_member_known: "grp VARCHAR, kind VARCHAR, member VARCHAR, pending BOOLEAN",
 } as const;

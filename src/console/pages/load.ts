@@ -1,9 +1,8 @@
 import type { ErrorDocument } from "#errors.ts";
-import { capitalized } from "#plan/render/shared.ts";
 import type { HostedCycle, HostedTable, Preview, PreviewKeys, PreviewRow } from "#service/host.ts";
 import { formatNumber, inBytes, pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
-import { ended, facts, list, moment, name, notice, section, when } from "#console/components.ts";
+import { facts, list, moment, name, notice, section, sentence, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
 import type { FormatGuess } from "#console/context.ts";
 import { confirmation, field, hidden, select, tick } from "#console/forms.ts";
@@ -279,11 +278,6 @@ function textField(key: FieldName, fields: LoadFields, kind: "short" | "number" 
       spellcheck="false"
     />`,
   );
-}
-
-/** Messages begin in lower case, as parts of longer ones. */
-function sentence(message: string): string {
-  return capitalized(ended(message));
 }
 
 export interface CyclePage extends Timed {

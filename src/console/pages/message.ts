@@ -1,5 +1,4 @@
-import { capitalized } from "#plan/render/shared.ts";
-import { ended, list, notice, prose } from "#console/components.ts";
+import { list, notice, prose, sentence } from "#console/components.ts";
 import { html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
 
@@ -15,7 +14,7 @@ export function message({ title, message, problems = [], next = { href: "/", lab
   return html`<h1>${title}</h1>
     ${notice(
       "bad",
-      html`<p>${prose(capitalized(ended(message)))}</p>
+      html`<p>${prose(sentence(message))}</p>
         ${list(problems.map(prose))}`,
       true,
     )}

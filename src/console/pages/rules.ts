@@ -7,7 +7,7 @@ import type { Outcome } from "#sync/explain/outcome.ts";
 import type { ExplainedTwice, Outlook, PlannedTwice, Side } from "#sync/explain/try.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
-import { empty, ended, facts, list, name, notice, prose, section, when } from "#console/components.ts";
+import { empty, facts, list, name, notice, prose, section, sentence, when } from "#console/components.ts";
 import type { Timed } from "#console/components.ts";
 import type { Trial } from "#daemon/trial.ts";
 import { field, filters, hidden, search, select } from "#console/forms.ts";
@@ -145,7 +145,7 @@ function outcome({ sync, text, name: called = "", explained, planned, error, sta
   if (error !== undefined)
     return notice(
       state === "stopped" ? "waiting" : "bad",
-      html`<p>${prose(capitalized(ended(error.message)))}</p>
+      html`<p>${prose(sentence(error.message))}</p>
         ${
           error.problems.length > 0 &&
           html`<ul class="problems">

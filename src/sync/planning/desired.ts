@@ -273,13 +273,14 @@ async function fitToTarget(
   if (!readsMembers) await forgetPending(connection);
   const held = await heldOtherwise(connection, declared);
   const hidesState = await isStateHidden(connection, declared);
-  if (nestsGroups) return { flattened: 0, readsMembers, hidesState, held, replaced };
+  const facts = { readsMembers, hidesState, held, replaced };
+  if (nestsGroups) return { flattened: 0, ...facts };
   const [row] = await connection.rows<{ count: number }>(
     "SELECT count(*)::INTEGER AS count FROM assembled WHERE kind = 'group' AND group_names <> []",
   );
   const flattened = row?.count ?? 0;
   if (flattened > 0) await connection.run("UPDATE assembled SET group_names = [] WHERE kind = 'group'");
-  return { flattened, readsMembers, hidesState, held, replaced };
+  return { flattened, ...facts };
 }
 
 /** One group may well have 100 members, unless it had more. */

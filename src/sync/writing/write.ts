@@ -7,7 +7,7 @@ import { attributesText } from "#plan/remote.ts";
 import type { Attributes } from "#principals/attributes.ts";
 import type { Ledger } from "#state/ledger/ledger.ts";
 import type { Remembered } from "#state/ledger/remote.ts";
-import { formatName, formatNumber } from "#text.ts";
+import { formatName, formatNumber, withoutCase } from "#text.ts";
 import { differingKeys } from "#values.ts";
 import { pagesOf, phasesOf } from "./phases.ts";
 import type { PlannedWrite } from "./phases.ts";
@@ -241,7 +241,7 @@ class Writer {
    * @throws {ObjectRefusedError} the object has another name, and was there before
    */
   async #assertNew({ kind, name }: Change<"create">, stored: RemoteObject): Promise<void> {
-    if (spelling(stored.name) === spelling(name)) return;
+    if (withoutCase(stored.name) === withoutCase(name)) return;
     const [was] = await this.#options.connection.rows<{ name: string }>(
       `SELECT name FROM remote_name WHERE kind = ${literal(kind)} AND id = ${literal(stored.id)}`,
     );
@@ -255,7 +255,7 @@ class Writer {
     return attributesText(this.#options.declared, kind, attributes);
   }
 
-  #wholeText({ kind, whole }: ObjectChange & { readonly action: "update" }): string {
+  #wholeText({ kind, whole }: Change<"update">): string {
     return this.#text({ kind, attributes: whole });
   }
 
@@ -277,7 +277,7 @@ class Writer {
   }
 
   /** Where the target does not say who is in a group. */
-  async #rememberMembers(change: ObjectChange & { readonly action: "members" }, isPending: boolean): Promise<void> {
+  async #rememberMembers(change: Change<"members">, isPending: boolean): Promise<void> {
     if (this.#options.target.abilities.readsMembers) return;
     await this.#record({ members: { ...change, isPending } });
   }
@@ -310,11 +310,6 @@ class Writer {
     this.#next = at + 60_000 / perMinute;
     await delay(at - now, undefined, { signal: AbortSignal.any([signal, stop]) }).catch(() => undefined);
   }
-}
-
-/** Names that differ in case or in how Unicode writes an accent are the same. */
-function spelling(name: string): string {
-  return name.normalize().toLowerCase();
 }
 
 /** What was written, and what is still to be written down of it. */
